@@ -171,7 +171,7 @@ reference: setup ## Write docs/api.md again from signatures and docstrings
 .PHONY: messages
 messages: setup ## Collect the words of pages into harness_site/locale, and compile them
 	@.ci/system-parts gettext
-	$(RUN) -m tests.support.catalogues
+	$(RUN) -m tests.support.translation_catalogues
 
 .PHONY: typescript-types
 typescript-types: setup typescript ## Generate the types of the TypeScript client from the OpenAPI document

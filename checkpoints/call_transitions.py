@@ -31,6 +31,18 @@ RERUN = Transition(
     "the agent",
     "makes the call again, which uses up the approval: a new attempt is issued",
 )
+WITHDRAW = Transition(
+    CallStatus.AWAITING_APPROVAL,
+    CallStatus.DISCARDED,
+    "the agent",
+    "continues without the decision: its framework answered the interrupt itself",
+)
+REPORT = Transition(
+    CallStatus.APPROVED,
+    CallStatus.COMPLETED,
+    "the agent",
+    "saves the result of an approved call that its framework made",
+)
 LOSE = Transition(CallStatus.ISSUED, CallStatus.INTERRUPTED, "the machine", "nobody will report how the call ended")
 DISCARD = Transition(CallStatus.ISSUED, CallStatus.DISCARDED, "the machine", "the same, of a call that only reads")
 
@@ -44,7 +56,7 @@ OUTCOMES = {
     )
 }
 
-TRANSITIONS = (ISSUE, ASK, BEGIN, RERUN, *OUTCOMES.values(), LOSE, DISCARD)
+TRANSITIONS = (ISSUE, ASK, BEGIN, RERUN, WITHDRAW, REPORT, *OUTCOMES.values(), LOSE, DISCARD)
 
 
 def get_ending_transition(status: CallStatus) -> Transition:

@@ -12,10 +12,11 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase, override_settings
+from django.utils import timezone, translation
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
-from tests.support.emptying import empty
+from tests.support.database_cleanup import empty
 from tests.support.processes import Child, database_url
 
 Open = Callable[..., SyncCheckpointer]
@@ -78,6 +79,14 @@ def nothing_lies_about() -> Iterator[None]:
         file = Path(name)
         for left in file.parent.glob(f"{file.name}*"):
             left.unlink()
+
+
+@pytest.fixture(autouse=True)
+def language_and_time_zone_are_reset() -> Iterator[None]:
+    """The language and the time zone of a request stay active in its thread until the next request."""
+    yield
+    translation.deactivate()
+    timezone.deactivate()
 
 
 @pytest.fixture

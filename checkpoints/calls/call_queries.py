@@ -26,6 +26,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Decision, Run, Session, ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import Store
@@ -127,6 +128,15 @@ def abandoned(store: Store) -> QuerySet[ToolCall]:
 def list_undecided_calls(store: Store, row: Session) -> list[ToolCall]:
     """List the calls of a session that wait for a decision, oldest first."""
     return list_calls_with_status(store, row, UNDECIDED_CALL_STATUSES)
+
+
+def list_calls_at_gate(store: Store, row: Session) -> list[ToolCall]:
+    """List the undecided calls that hold a run at the gate: all but those that a framework's own interrupt holds."""
+    return [
+        call
+        for call in list_undecided_calls(store, row)
+        if call.status == CallStatus.INTERRUPTED or not call.idempotency_key.startswith(INTERRUPT_KEY_PREFIX)
+    ]
 
 
 def list_calls_with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> list[ToolCall]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from checkpoints.db import clock
 from checkpoints.db.hot_statements import AnsweredCall
@@ -16,8 +16,8 @@ from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.keys import SealKeys, get_seal_keys
-from checkpoints.seals.session_heads import RowChanges
-from checkpoints.store.store import OwnedSession
+from checkpoints.seals.session_heads import CountedRow, RowChanges
+from checkpoints.store.store import OwnedSession, SealedCall
 
 #: Values of the columns that the statement which issues a call does not set.
 _NEW_CALL: dict[str, Any] = {
@@ -34,26 +34,33 @@ _MAX_REMEMBERED_CALLS = 512
 
 def seal_new_call(
     owned_session: OwnedSession, workspace_pk: int, step: int, values: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Return all columns of a call that is issued with `values`, with its seal; None if sealing is off."""
+) -> SealedCall | None:
+    """Return a call that is issued with `values`, with all its columns and its seal; None if sealing is off."""
     keys = get_seal_keys()
     if keys is None:
         return None
     place = {"workspace": workspace_pk, "session": owned_session.pk, "step": step, "issued_at": clock.now()}
     columns = {**_NEW_CALL, **values, **place}
-    return {**columns, "row_seal": row_seals.seal_values(keys, ToolCall, columns)}
+    start = row_seals.start_seal(keys, ToolCall, columns)
+    return SealedCall(columns, row_seals.continue_seal(keys, start, columns), start)
 
 
-@dataclass(frozen=True)
-class SealedOutcome:
-    """Outcome of a call with its time and the seal of the call after it.
-
-    `columns` are all columns of the call then, and `seal_before` its seal until then.
-    """
+class SealedOutcome(NamedTuple):
+    """Outcome of a call: the columns that it changes, with the seal, and the call before and after it."""
 
     values: dict[str, Any]
-    columns: dict[str, Any]
-    seal_before: bytes | None
+    before: SealedCall
+    after: SealedCall
+
+    @property
+    def removed(self) -> list[CountedRow]:
+        """Rows that the outcome subtracts from the sum of the session."""
+        return [] if self.before.seal is None else [(ToolCall, self.before.seal)]
+
+    @property
+    def added(self) -> list[CountedRow]:
+        """Rows that the outcome adds to the sum of the session."""
+        return [] if self.after.seal is None else [(ToolCall, self.after.seal)]
 
 
 def seal_outcome(
@@ -63,14 +70,14 @@ def seal_outcome(
 
     Raises `IntegrityError` for a call that does not match its seal.
     """
-    columns = owned_session.sealed_calls.pop(call_pk, None) or _read_columns(using, [call_pk]).get(call_pk)
-    if columns is None or (columns["status"], columns["run"]) != (CallStatus.ISSUED, owned_session.run_id):
+    before = owned_session.sealed_calls.pop(call_pk, None) or _read_calls(using, keys, [call_pk]).get(call_pk)
+    if before is None or (before.columns["status"], before.columns["run"]) != (CallStatus.ISSUED, owned_session.run_id):
         return None
     time_field = "interrupted_at" if values["status"] == CallStatus.INTERRUPTED else "settled_at"
     values = {**values, time_field: clock.now()}
-    after = {**columns, **values, "revision": columns["revision"] + 1}
-    after["row_seal"] = row_seals.seal_values(keys, ToolCall, after)
-    return SealedOutcome({**values, "row_seal": after["row_seal"]}, after, columns["row_seal"])
+    columns = {**before.columns, **values, "revision": before.columns["revision"] + 1}
+    values["row_seal"] = row_seals.continue_seal(keys, before.start, columns)
+    return SealedOutcome(values, before, SealedCall(columns, values["row_seal"], before.start))
 
 
 @dataclass
@@ -94,26 +101,30 @@ def seal_answered_calls(
     remembered = {} if owned_session is None else owned_session.sealed_calls
     known = {pk: remembered[pk] for pk in call_pks if pk in remembered}
     if len(known) < len(call_pks):
-        known |= _read_columns(using, [pk for pk in call_pks if pk not in known])
+        known |= _read_calls(using, keys, [pk for pk in call_pks if pk not in known])
     answered = AnsweredCalls()
     for pk in call_pks:
-        columns = known.get(pk)
-        if columns is None or columns["status"] not in SETTLED_CALL_STATUSES or columns["answered_version"] is not None:
+        call = known.get(pk)
+        if call is None or not _is_unanswered(call.columns):
             continue
-        seal = row_seals.seal_values(keys, ToolCall, {**columns, "answered_version": version})
-        answered.rows.append(AnsweredCall(pk, columns["revision"], seal))
-        answered.changes.add(ToolCall, columns["row_seal"], seal)
+        seal = row_seals.continue_seal(keys, call.start, {**call.columns, "answered_version": version})
+        answered.rows.append(AnsweredCall(pk, call.columns["revision"], seal))
+        answered.changes.add(ToolCall, call.seal, seal)
     return answered
 
 
-def remember_call(owned_session: OwnedSession, call_pk: int, columns: dict[str, Any]) -> None:
-    """Remember the columns of a call of this run for as long as a hot statement may still change it."""
-    calls = owned_session.sealed_calls
+def _is_unanswered(columns: Mapping[str, Any]) -> bool:
+    return columns["status"] in SETTLED_CALL_STATUSES and columns["answered_version"] is None
+
+
+def remember_call(owned_session: OwnedSession, call_pk: int, call: SealedCall) -> None:
+    """Remember a call of this run for as long as a hot statement may still change it."""
+    calls, columns = owned_session.sealed_calls, call.columns
     calls.pop(call_pk, None)
     is_answerable = columns["key_policy"] in POLICIES_MATCHING_ARGUMENTS and columns["key_scope"] == KeyScope.SESSION
     if columns["status"] != CallStatus.ISSUED and not (is_answerable and columns["status"] in SETTLED_CALL_STATUSES):
         return  # people decide about it, or no version will answer it
-    calls[call_pk] = columns
+    calls[call_pk] = call
     while len(calls) > _MAX_REMEMBERED_CALLS:
         del calls[next(iter(calls))]
 
@@ -123,11 +134,12 @@ def forget_calls(owned_session: OwnedSession, call_pks: Sequence[int]) -> None:
         owned_session.sealed_calls.pop(pk, None)
 
 
-def _read_columns(using: str, call_pks: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """Read the sealed columns of calls, by key, and verify them."""
-    columns = {}
+def _read_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) -> dict[int, SealedCall]:
+    """Read calls, by key, and verify them."""
+    calls = {}
     for call in ToolCall.objects.using(using).filter(pk__in=call_pks):
         row_seals.verify_row(call)
+        columns = row_seals.read_sealed_columns(call)
         seal = None if call.row_seal is None else bytes(call.row_seal)
-        columns[call.pk] = {**row_seals.read_sealed_columns(call), "row_seal": seal}
-    return columns
+        calls[call.pk] = SealedCall(columns, seal, row_seals.start_seal(keys, ToolCall, columns))
+    return calls

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from django.db import IntegrityError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -33,7 +34,7 @@ from checkpoints.exceptions import (
     CallInProgress,
     StorageUnavailable,
 )
-from checkpoints.models import Session, ToolCall
+from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.store import owned_heads, row_lookups
 from checkpoints.store.call_records import CallIntent, IssuedCall
@@ -57,7 +58,7 @@ def issue_call(
             with database_operation(store.using) as connection:
                 row = None
                 if not intent.requires_approval:
-                    values = _build_call_values(owned_session, intent, 1)
+                    values = _build_call_values(owned_session.run_id, intent, 1)
                     row = _insert_sealed_call(store, connection, owned_session, intent.step, values)
                 call: IssuedCall | ToolCall = (
                     _issue_call_under_session_lock(store, owned_session, intent)
@@ -88,13 +89,13 @@ def _insert_sealed_call(
 ) -> tuple[int, int] | None:
     """Run the statement that logs a call, with its seal if sealing is on."""
     sealed_step = owned_session.head.version if step is None else step
-    columns = call_seals.seal_new_call(owned_session, store.workspace_id, sealed_step, values)
+    call = call_seals.seal_new_call(owned_session, store.workspace_id, sealed_step, values)
     after = head_write = None
-    if columns is not None:
-        step, values = sealed_step, {**values, **{name: columns[name] for name in ("issued_at", "row_seal")}}
+    if call is not None and call.seal is not None:
+        step, values = sealed_step, {**values, "issued_at": call.columns["issued_at"], "row_seal": call.seal}
         after, head_write = owned_heads.advance_head(
             owned_heads.get_head(store.using, owned_session),
-            added=[(ToolCall, columns["row_seal"])],
+            added=[(ToolCall, call.seal)],
             status=hot_statements.get_status_while_issuing(under_review=under_review),
         )
         if head_write is None:  # the session was deleted
@@ -103,8 +104,8 @@ def _insert_sealed_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=head_write
     )
     owned_session.sealed_head = owned_heads.confirm_head(store.using, None if row is None else after)
-    if row is not None and columns is not None:
-        call_seals.remember_call(owned_session, row[0], columns)
+    if row is not None and call is not None:
+        call_seals.remember_call(owned_session, row[0], call)
     return row
 
 
@@ -149,11 +150,9 @@ def _is_unconfirmed_issue(store: Store, owned_session: OwnedSession, call: ToolC
     return is_unreported and call.status == CallStatus.ISSUED and intent.key in store.unanswered
 
 
-def _build_call_values(
-    owned_session: OwnedSession, intent: CallIntent, attempt: int, supersedes: int | None = None
-) -> dict[str, Any]:
+def _build_call_values(run_id: UUID, intent: CallIntent, attempt: int, supersedes: int | None = None) -> dict[str, Any]:
     return {
-        "run": owned_session.run_id,
+        "run": run_id,
         "call_id": intent.call_id,
         "attempt": attempt,
         "supersedes": supersedes,
@@ -234,7 +233,7 @@ def _insert_attempt(
     step, attempt = position
     if approved is not None:
         intent = _consume_rerun_approval(store, owned_session, approved, intent)
-    values = _build_call_values(owned_session, intent, attempt, None if approved is None else approved.pk)
+    values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
     owned_heads.reload_head(store.using, owned_session)
@@ -289,30 +288,41 @@ def _log_awaiting_approval(
     store: Store, owned_session: OwnedSession, session: Session, intent: CallIntent, step: int, attempt: int
 ) -> ToolCall:
     """Log a call that a person has to approve before it runs; the session waits for that."""
-    values = _build_call_values(owned_session, intent, attempt) | {"status": call_transitions.ASK.after, "step": step}
-    values["sentence_template"] = intent.sentence_template
-    values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
-    call = ToolCall(session_id=owned_session.pk, workspace_id=store.workspace_id, **values)
     try:
         with transaction.atomic(using=store.using):
-            call.save(using=store.using, force_insert=True)
+            call = insert_call_awaiting_approval(store, session, owned_session.run, intent, step, attempt)
     except IntegrityError as error:  # despite the lock, another session can insert a workspace-wide key
         rival = _find_live_call_with_key(store, session, intent)
         if rival is None:
             raise CallConflict(owned_session.session_id, intent.call_id, step) from error
         return rival
-    Session.objects.using(store.using).filter(pk=owned_session.pk).update(
+    return ToolCall.objects.using(store.using).select_related("run", "session").get(pk=call.pk)
+
+
+def insert_call_awaiting_approval(
+    store: Store, session: Session, run: Run, intent: CallIntent, step: int, attempt: int
+) -> ToolCall:
+    """Insert a call that a person has to approve, and let its session, which is locked, wait for the decision.
+
+    Raises Django's `IntegrityError` if another call has its key or its place.
+    """
+    values = _build_call_values(run.pk, intent, attempt) | {"status": call_transitions.ASK.after, "step": step}
+    values["sentence_template"] = intent.sentence_template
+    values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
+    call = ToolCall(session_id=session.pk, workspace_id=store.workspace_id, **values)
+    call.save(using=store.using, force_insert=True)
+    Session.objects.using(store.using).filter(pk=session.pk).update(
         status=SessionStatus.NEEDS_REVIEW, revision=F("revision") + 1, updated_at=Now()
     )
     append_events.record_event(
         store,
         AuditKind.APPROVAL_REQUESTED,
-        session_pk=owned_session.pk,
-        actor=f"run {owned_session.run.number}",
+        session_pk=session.pk,
+        actor=f"run {run.number}",
         call_id=intent.call_id,
         tool=intent.tool,
     )
-    return ToolCall.objects.using(store.using).select_related("run", "session").get(pk=call.pk)
+    return call
 
 
 def _begin_approved_call(

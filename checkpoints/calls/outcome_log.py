@@ -24,7 +24,6 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.keys import SealKeys, get_seal_keys
-from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store import owned_heads, row_lookups
 from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.store import OwnedSession, Store
@@ -108,16 +107,14 @@ def _write_sealed_outcome(
     head = owned_heads.get_head(connection.alias, owned_session)
     if outcome is None or head is None:
         return False
-    changes, is_interrupted = RowChanges(), values["status"] == CallStatus.INTERRUPTED
-    changes.add(ToolCall, outcome.seal_before, outcome.columns["row_seal"])
-    status = {"status": SessionStatus.NEEDS_REVIEW} if is_interrupted else {}
-    after, head_write = owned_heads.advance_head(head, removed=changes.removed, added=changes.added, **status)
+    status = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
+    after, head_write = owned_heads.advance_head(head, removed=outcome.removed, added=outcome.added, **status)
     is_settled = hot_statements.settle_call(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, outcome.values, head_write
     )
     owned_session.sealed_head = owned_heads.confirm_head(connection.alias, after if is_settled else None)
     if is_settled:
-        call_seals.remember_call(owned_session, call_pk, outcome.columns)
+        call_seals.remember_call(owned_session, call_pk, outcome.after)
     return is_settled
 
 

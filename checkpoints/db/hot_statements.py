@@ -55,8 +55,7 @@ class AnsweredCall(NamedTuple):
     row_seal: bytes | None = None
 
 
-@dataclass(frozen=True)
-class HeadWrite:
+class HeadWrite(NamedTuple):
     """Change of a session's head by a statement: its seal before, which has to be the stored one, and its columns
     after."""
 

@@ -15,26 +15,25 @@ BLOB_DIGEST_SIZE = 16
 EMPTY_CHAIN = b""
 
 
-#: States that are copied: that is faster than to make each anew.
-_NEW_MESSAGE = blake2b(digest_size=DIGEST_SIZE, person=b"message").copy
+#: What stands for the chain before the first message, so that each link covers as many bytes before its body.
+_NO_CHAIN = bytes(DIGEST_SIZE)
+#: State that is copied: that is faster than to make each anew.
 _NEW_LINK = blake2b(digest_size=DIGEST_SIZE, person=b"chain").copy
 
 
 def extend_hash_chain(previous: bytes, body: str) -> bytes:
     """Return the chain after `body`: it depends on this message and on everything before it."""
-    content, link = _NEW_MESSAGE(), _NEW_LINK()
-    content.update(body.encode())
-    link.update(previous + content.digest())
+    link = _NEW_LINK()
+    link.update((previous or _NO_CHAIN) + body.encode())
     return link.digest()
 
 
 def compute_hash_chains(bodies: Iterable[str], previous: bytes = EMPTY_CHAIN) -> list[bytes]:
     """Return the chain after each of `bodies`, starting from `previous`."""
-    links = []
+    links, previous = [], previous or _NO_CHAIN
     for body in bodies:
-        content, link = _NEW_MESSAGE(), _NEW_LINK()
-        content.update(body.encode())
-        link.update(previous + content.digest())
+        link = _NEW_LINK()
+        link.update(previous + body.encode())
         previous = link.digest()
         links.append(previous)
     return links

@@ -16,19 +16,22 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from checkpoints.calls import call_queries, interrupt_requests, signed_decisions
 from checkpoints.db.operation_context import database_operation
+from checkpoints.enums import DecisionKind, SessionStatus
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionExists, SessionFinished, SessionNotFound
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.framework_states import transcript_versions
 from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.ids import validate_id
-from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Session
+from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session, ToolCall
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
 from checkpoints.sessions import append_without_lease, create_finish_release, ownership, retention, state_retention
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.sessions.state_retention import Channels
 from checkpoints.store import row_lookups
+from checkpoints.store.call_records import CallIntent
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, load_values
 
@@ -237,15 +240,19 @@ def save_writes(
     writes: Sequence[NewWrite],
     *,
     description: SessionDescription | None = None,
-) -> None:
-    """Store what a task wrote after a state. Raises what `save_state` raises."""
+    requests: Sequence[CallIntent] = (),
+) -> bool:
+    """Store what a task wrote after a state, and log the calls that it asks people about.
+
+    Returns whether a person has to decide about a call of the session. Raises what `save_state` raises.
+    """
     validate_id("session id", session_id)
     validate_id("task id", task_id)
     _validate_names(namespace, state_id)
     writer = BlobWriter()
     by_position = {write.position: (write.channel, writer.add(write.value)) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
-    with lock_session(store, session_id, description) as (row, _):
+    with lock_session(store, session_id, description) as (row, owned_session):
         writer.insert(store.using, row)
         rows = FrameworkWrite.objects.using(store.using).filter(session=row, **place)
         stored = {write.position: write for write in rows.filter(position__in=list(by_position))}
@@ -258,7 +265,77 @@ def save_writes(
             for position, (channel, digest) in sorted(by_position.items())
             if position not in stored
         )
+        if requests:
+            interrupt_requests.log_requests(store, row, requests, lambda: _get_asking_run(store, row, owned_session))
         row_lookups.bump_revision(store, row.pk)
+    if requests:
+        store.notify_saved(session_id)
+    return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
+
+
+def _get_asking_run(store: Store, row: Session, owned_session: OwnedSession | None) -> Run:
+    return ownership.create_ended_run(store, row) if owned_session is None else owned_session.run
+
+
+def load_write(
+    store: Store, session_id: str, namespace: str, state_id: str, task_id: str, position: int
+) -> EncodedValue | None:
+    """Load what a task wrote at a position; None if it wrote nothing there. Raises what `load_state` raises."""
+    with database_operation(store.using, writes=False):
+        writes = FrameworkWrite.objects.using(store.using).select_related("session")
+        write = writes.filter(
+            session__workspace=store.workspace_id,
+            session__session_id=session_id,
+            namespace=namespace,
+            state_id=state_id,
+            task_id=task_id,
+            position=position,
+        ).first()
+        if write is None:
+            return None
+        row_seals.verify_row(write)
+        return load_values(store.using, write.session, [write.digest])[write.digest]
+
+
+def withdraw_requests(
+    store: Store, session_id: str, *, keys: Collection[str] | None = None, call_ids: Collection[str] | None = None
+) -> bool:
+    """Discard the calls of interrupts that await a decision and that the framework continues without.
+
+    Arguments and errors are those of `interrupt_requests.withdraw_requests` and `save_state`. Returns whether there
+    were any.
+    """
+    try:
+        with lock_session(store, session_id, None) as (row, _):
+            return bool(interrupt_requests.withdraw_requests(store, row, keys=keys, call_ids=call_ids))
+    except SessionNotFound:
+        return False
+
+
+def find_decisions(
+    store: Store, session_id: str, keys: Collection[str]
+) -> dict[str, tuple[ToolCall, DecisionKind]] | None:
+    """Find what people have decided about the calls of interrupts.
+
+    Returns:
+        The calls and the decisions by key; None while a person has to decide about any call of the session.
+
+    Raises:
+        IntegrityError: A call or a decision is not one that this library wrote.
+        CheckpointCorrupted: The arguments or the result of a call do not match their digests.
+    """
+    with database_operation(store.using, writes=False):
+        row = row_lookups.get_session(store, session_id)
+        if call_queries.list_undecided_calls(store, row):
+            return None
+        calls = interrupt_requests.list_requests(store, row, keys)
+        kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)
+        decisions = signed_decisions.select_decisions(store.using).filter(
+            tool_call__in=calls.values(), kind__in=kinds, final=True
+        )
+        signed_decisions.verify_decisions(decisions)
+        found = {decision.tool_call_id: DecisionKind(decision.kind) for decision in decisions.order_by("pk")}
+    return {key: (call, found[call.pk]) for key, call in calls.items() if call.pk in found}
 
 
 # reading

@@ -9,10 +9,11 @@ from typing import Any
 
 from django.db import connections
 
-from checkpoints.calls import call_queries, call_seals
+from checkpoints.calls import call_queries, call_seals, interrupt_requests
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import VersionConflict
-from checkpoints.formats import digests
+from checkpoints.formats import digests, message_calls
+from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Segment, Session
 from checkpoints.store import owned_heads
 from checkpoints.store.operation_pairing import OpenOperations
@@ -96,6 +97,7 @@ def write_version(
         answered_rows = operations.list_rows_answered_by(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
+        interrupt_requests.report_results(store, answered_rows, _read_results(end.said))
     newest = save_version.find_newest_version(using, row.pk)
     before = save_version.parse_version_state(row.session_id, newest)
     state = change.apply_to(before)
@@ -118,6 +120,15 @@ def write_version(
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
     return version
+
+
+def _read_results(said: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return the text of each result by call id."""
+    return {
+        call_id: content if isinstance(content := message.get("content"), str) else to_canonical_json(content)
+        for message in said
+        for call_id in message_calls.list_answered_call_ids(message)
+    }
 
 
 def _find_end(

@@ -22,6 +22,8 @@ from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
 from checkpoints.seals.sealed_model import SealedModel
 
+#: Beginning of the keys of calls that a framework's own interrupt asks people about.
+INTERRUPT_KEY_PREFIX = "framework-interrupt:"
 _LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)
 _UNDECIDED_STATUSES = sorted(UNDECIDED_CALL_STATUSES)
 
@@ -49,7 +51,6 @@ class ToolCall(SealedModel):
         "idempotency_key",
         "key_scope",
         "key_policy",
-        "answered_version",
         "side_effects",
         "risk",
         "sentence",
@@ -57,17 +58,19 @@ class ToolCall(SealedModel):
         "approvals",
         "decide_within",
         "verifiable",
+        "verify_requested_by",
+        "issued_at",
         "status",
         "reason",
         "result",
         "result_digest",
         "error_type",
         "revision",
-        "verify_requested_by",
-        "issued_at",
         "interrupted_at",
         "settled_at",
+        "answered_version",
     )
+    stable_sealed_fields = 23
     unsealed_fields = {
         "id": "chosen by the database at the insert; what a row is called is sealed",
         "replay_count": "a statistic",

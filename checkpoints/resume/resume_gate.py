@@ -371,7 +371,7 @@ def _list_undecided_calls(store: Store, owned_session: OwnedSession) -> list[Too
         session = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if session is None:
             raise row_lookups.build_fence_lost_error(store, owned_session)
-        return call_queries.list_undecided_calls(store, session)
+        return call_queries.list_calls_at_gate(store, session)
 
 
 def _iterate_due_probes(
@@ -400,11 +400,13 @@ def _activate_session_after_decisions(store: Store, owned_session: OwnedSession)
         if owned_session.run.status != RunStatus.RUNNING or not nothing_to_use.exists():
             with transaction.atomic(using=store.using):
                 session = owned_row.select_for_update().first()
-                if session is not None and call_queries.list_undecided_calls(store, session):
+                if session is not None and call_queries.list_calls_at_gate(store, session):
                     return False
                 signed_decisions.verify_session(store.using, owned_session.pk)
                 ownership.mark_run_status(store, owned_session, RunStatus.RUNNING)
-                owned_row.update(status=SessionStatus.ACTIVE, gate_opened_at=Now())
+                is_waiting = session is not None and call_queries.list_undecided_calls(store, session)
+                status = SessionStatus.NEEDS_REVIEW if is_waiting else SessionStatus.ACTIVE
+                owned_row.update(status=status, gate_opened_at=Now())
     owned_session.run.status = RunStatus.RUNNING
     owned_session.at_gate = False
     return True

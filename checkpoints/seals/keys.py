@@ -46,20 +46,32 @@ class SealKey:
 
     def compute_seal(self, purpose: str, content: bytes) -> bytes:
         """Return the seal of `content`: the id of this key, and a keyed digest."""
-        return self.id + self._compute_digest(purpose, content, SEAL_SIZE - KEY_ID_SIZE)
+        return self.finish_seal(self.start_seal(purpose), content)
+
+    def start_seal(self, purpose: str, content: bytes = b"") -> Any:
+        """Return the state of a digest after `content`, the beginning of what several seals cover."""
+        state = self._copy_state(purpose, SEAL_SIZE - KEY_ID_SIZE)
+        state.update(content)
+        return state
+
+    def finish_seal(self, state: Any, content: bytes) -> bytes:
+        """Return the seal of what a state of `start_seal` covers and of `content`. The state is used up."""
+        state.update(content)
+        return self.id + state.digest()  # type: ignore[no-any-return]
 
     def compute_number(self, purpose: str, content: bytes) -> int:
         """Return a keyed number of 256 bits for `content`."""
-        return int.from_bytes(self._compute_digest(purpose, content, 32), "big")
+        state = self._copy_state(purpose, 32)
+        state.update(content)
+        return int.from_bytes(state.digest(), "big")
 
-    def _compute_digest(self, purpose: str, content: bytes, size: int) -> bytes:
+    def _copy_state(self, purpose: str, size: int) -> Any:
+        """Return a new keyed digest for a purpose: a copy of one that is kept, because it takes longer to make one."""
         try:
-            digest = self._states[purpose].copy()
+            return self._states[purpose].copy()
         except KeyError:
             self._states[purpose] = blake2b(key=self._secret, digest_size=size, person=purpose.encode())
-            digest = self._states[purpose].copy()
-        digest.update(content)
-        return digest.digest()  # type: ignore[no-any-return]
+            return self._states[purpose].copy()
 
     def __repr__(self) -> str:
         return f"<SealKey {self.id.hex()}>"

@@ -82,6 +82,8 @@ class SealedModel(models.Model):
 
     sealed_fields: ClassVar[tuple[str, ...]] = ()
     unsealed_fields: ClassVar[Mapping[str, str]] = {}
+    #: Number of the first sealed fields that the hot statements do not change, so that they encode them once for a row.
+    stable_sealed_fields: ClassVar[int] = 0
     #: Whether the rows are in the sum of their session's head.
     counted_in_head: ClassVar[bool] = False
 

@@ -15,8 +15,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.apps import apps
 from django.db import connections, models
@@ -24,26 +23,26 @@ from django.db import connections, models
 from checkpoints.exceptions import IntegrityError
 from checkpoints.seals import row_seals, witness
 from checkpoints.seals.keys import SealKey, SealKeys
+from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.witness_records import WitnessedHead
 
 _MODULUS = 1 << 256
 _SUM_SIZE = 32
 _NONCE_SIZE = 16
-#: Columns of a session that every write of its rows changes.
+#: Columns of a session that only writes of its head change.
 HEAD_FIELDS = ("newest_seal", "head_number", "row_sum")
-_select_head_fields = itemgetter(*HEAD_FIELDS)
-
 #: Table of a row, and its seal.
 CountedRow = tuple[type[models.Model], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionHead:
+class SessionHead(NamedTuple):
     """Sealed columns of a session, the sum of its rows, and its seal; no seal if it has none yet."""
 
     columns: Mapping[str, Any]
     total: int
     seal: bytes | None
+    #: Beginning of its seals, after its first write by this process.
+    start: SealStart | None = None
 
     @property
     def session_pk(self) -> int:
@@ -71,12 +70,16 @@ class SessionHead:
         columns = {**self.columns, **changes}
         columns["head_number"] += 1
         columns["row_sum"] = _mask_sum(keys.current, columns["id"], total)
-        return SessionHead(columns, total, row_seals.seal_values(keys, get_session_model(), columns))
+        start = self.start or row_seals.start_seal(keys, get_session_model(), columns)
+        return SessionHead(columns, total, row_seals.continue_seal(keys, start, columns), start)
 
     def get_written_columns(self) -> dict[str, Any]:
         """Return the columns that every write of a head changes, with the seal."""
-        newest_seal, number, row_sum = _select_head_fields(self.columns)
-        return {"newest_seal": newest_seal, "head_number": number, "row_sum": row_sum, "row_seal": self.seal}
+        return {
+            "head_number": self.columns["head_number"],
+            "row_sum": self.columns["row_sum"],
+            "row_seal": self.seal,
+        }
 
 
 @dataclass
@@ -144,7 +147,9 @@ def write_head(using: str, head: SessionHead) -> None:
     if witness.get_witness() is not None:
         witnessed = head.to_witness()
         witness.expect_head(witnessed)
-    models.QuerySet(get_session_model(), using=using).filter(pk=head.session_pk).update(**head.get_written_columns())
+    models.QuerySet(get_session_model(), using=using).filter(pk=head.session_pk).update(
+        newest_seal=head.columns["newest_seal"], **head.get_written_columns()
+    )
     if witnessed is not None:
         witness.confirm_head(using, witnessed)
 

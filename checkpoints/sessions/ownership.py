@@ -183,6 +183,24 @@ def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
     return run
 
 
+def create_ended_run(store: Store, row: Session) -> Run:
+    """Create a run that has ended, for a call that a framework asks about without owning the session.
+
+    `row` is locked, and no run owns it. The fence grows as with any run.
+    """
+    previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
+    run = _create_run(store, row, previous)
+    if previous is None:
+        append_events.record_event(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent")
+    append_events.record_event(
+        store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
+    )
+    _end_run(store, run, RunStatus.RELEASED)
+    row.fence = run.fence
+    row.save(using=store.using, update_fields=["fence"])
+    return run
+
+
 def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor: str) -> None:
     """Interrupt the calls that lost runs issued and never settled, since their outcome is unknown. `run` is the
     owner."""

@@ -28,6 +28,8 @@ class Operation:
 
     key: str
     kind: CallKind | None = None
+    #: Kind of the arguments to which a person has changed those of `kind`.
+    edited_kind: CallKind | None = None
     call_ids: set[str] = field(default_factory=set)
     rows: set[int] = field(default_factory=set)
     #: Calls of this run, by id and kind, that are paired with it.
@@ -130,7 +132,11 @@ class OpenOperations:
         """Pair every arrived call of `kind` with its operation: by call id first, the others in order."""
         other_ids = []
         for call_id in self._arrived.pop(kind, []):
-            operation = self._find_pairing(kind, call_id) or self._find_unpaired_by_call_id(kind, call_id)
+            operation = (
+                self._find_pairing(kind, call_id)
+                or self._find_unpaired_by_call_id(kind, call_id)
+                or self._find_edited_by_call_id(kind, call_id)
+            )
             if operation is None:
                 other_ids.append(call_id)
             else:
@@ -148,6 +154,13 @@ class OpenOperations:
 
     def _find_unpaired_by_call_id(self, kind: CallKind, call_id: str) -> Operation | None:
         return next((operation for operation in self._unpaired.get(kind, []) if call_id in operation.call_ids), None)
+
+    def _find_edited_by_call_id(self, kind: CallKind, call_id: str) -> Operation | None:
+        """Return the operation of a call that a framework makes with the arguments to which a person changed it."""
+        candidates = [candidate for candidate in self._by_call_id.get(call_id, []) if candidate.edited_kind == kind]
+        return next(
+            (operation for operation in candidates if operation in self._unpaired.get(operation.kind or kind, [])), None
+        )
 
     def _find_next_unpaired(self, kind: CallKind, call_id: str) -> Operation | None:
         """Return the first unpaired operation. If the transcript requests calls by their ids, each of those keeps
@@ -172,8 +185,9 @@ class OpenOperations:
 
     def _pair_operation(self, kind: CallKind, call_id: str, operation: Operation) -> None:
         self._unpair_operation(operation)
-        if operation in self._unpaired.get(kind, []):
-            self._unpaired[kind].remove(operation)
+        for unpaired in (self._unpaired.get(kind, []), self._unpaired.get(operation.kind or kind, [])):
+            if operation in unpaired:
+                unpaired.remove(operation)
         self._without_result.discard(operation.key)
         self._by_key[operation.key] = operation
         self._paired.setdefault(call_id, {})[kind] = operation
@@ -260,6 +274,8 @@ class OpenOperations:
     def _load_operation(self, key: str, calls: list[ToolCall]) -> Operation:
         operation = self._by_key.setdefault(key, Operation(key))
         operation.kind = get_call_kind(calls[0])
+        last = calls[-1]
+        operation.edited_kind = (last.tool, last.args_digest) if last.asked_args_digest else None
         for call in calls:
             operation.rows.add(call.pk)
             operation.call_ids.add(call.call_id)

@@ -89,4 +89,7 @@ def advance_head(
     after = head.advance(keys, removed=removed, added=added, **changes)
     if witness.get_witness() is not None:
         witness.expect_head(after.to_witness())
-    return after, HeadWrite(head.seal, after.get_written_columns())
+    columns = after.get_written_columns()
+    if "newest_seal" in changes:
+        columns["newest_seal"] = changes["newest_seal"]
+    return after, HeadWrite(head.seal, columns)

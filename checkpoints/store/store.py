@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from django.db.models import QuerySet
 
@@ -22,6 +22,7 @@ from checkpoints.db.operation_context import database_operation
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
 from checkpoints.process_identity import ProcessIdentity
+from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store.call_records import IssuedCall
 from checkpoints.store.operation_pairing import OpenOperations
@@ -73,6 +74,14 @@ class UnconfirmedSave:
     state: VersionState
 
 
+class SealedCall(NamedTuple):
+    """Sealed columns of a call, its seal, and the beginning of its later seals."""
+
+    columns: dict[str, Any]
+    seal: bytes | None
+    start: SealStart
+
+
 @dataclass(frozen=True)
 class OpenCallRecord:
     """Step under which a call is logged; `args_digest` is of the arguments it was requested with."""
@@ -97,8 +106,8 @@ class OwnedSession:
     open_calls: dict[str, OpenCallRecord] = field(default_factory=dict)
     #: Calls that were issued through the log and have no result yet, by id.
     issued_calls: dict[str, IssuedCall] = field(default_factory=dict)
-    #: Sealed columns of the calls that this run has issued, by row, if sealing is on.
-    sealed_calls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    #: Calls that this run has issued, by row, if sealing is on.
+    sealed_calls: dict[int, SealedCall] = field(default_factory=dict)
     #: Head of the session after the last statement of this run, if sealing is on.
     sealed_head: SessionHead | None = None
     #: Rows of calls that this run answered from the log instead of running them, and their number in earlier runs.

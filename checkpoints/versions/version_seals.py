@@ -77,8 +77,8 @@ class VerifiedTranscripts:
     def __init__(self, limit: int = 16_000_000) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        #: Number of messages, their texts and the chain after them, by connection and segment.
-        self._known: OrderedDict[tuple[str, int], tuple[int, str, bytes]] = OrderedDict()
+        #: Texts of the messages, their number of characters and the chain after them, by connection and segment.
+        self._known: OrderedDict[tuple[str, int], tuple[list[str], int, bytes]] = OrderedDict()
         self._size = 0
 
     def find_known_start(self, place: tuple[str, int], bodies: Sequence[str]) -> tuple[int, bytes]:
@@ -87,19 +87,18 @@ class VerifiedTranscripts:
             known = self._known.get(place)
             if known is not None:
                 self._known.move_to_end(place)
-        if known is None or known[0] > len(bodies) or "\0".join(bodies[: known[0]]) != known[1]:
+        if known is None or list(bodies[: len(known[0])]) != known[0]:
             return 0, digests.EMPTY_CHAIN
-        return known[0], known[2]
+        return len(known[0]), known[2]
 
     def add(self, place: tuple[str, int], bodies: Sequence[str], chain: bytes) -> None:
-        text = "\0".join(bodies)
+        size = sum(map(len, bodies))
         with self._lock:
-            self._size -= len(self._known.pop(place, (0, "", b""))[1])
-            self._known[place] = (len(bodies), text, chain)
-            self._size += len(text)
+            self._size += size - self._known.pop(place, ([], 0, b""))[1]
+            self._known[place] = (list(bodies), size, chain)
             while self._size > self._limit:
                 _, (_, forgotten, _) = self._known.popitem(last=False)
-                self._size -= len(forgotten)
+                self._size -= forgotten
 
     def clear(self) -> None:
         with self._lock:

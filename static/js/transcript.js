@@ -5,6 +5,7 @@ import { actions } from "./keys.js";
 import { ngettext } from "./words.js";
 
 let last = window.scrollY;
+let scrollsUp = false;
 let kept = null; // an element that is being read, and where it stands
 let focused = false;
 let resting = 0;
@@ -83,21 +84,35 @@ document.addEventListener("click", (event) => {
   step.href = address;
 });
 
+/** Fetch the messages before or after these, in the direction of reading, if their link is near the view. */
+function fetchNearMessages() {
+  const more = document.querySelector(scrollsUp ? "a[data-earlier]" : "a[data-later]");
+  if (more && reached(more, AHEAD)) window.htmx.trigger(more, scrollsUp ? "earlier" : "later");
+}
+
 document.addEventListener(
   "scroll",
   () => {
-    const up = window.scrollY < last;
+    scrollsUp = window.scrollY < last;
     last = window.scrollY;
     if (!moved && performance.now() < SETTLED) return;
-    const earlier = link();
-    if (up && earlier && reached(earlier, AHEAD)) window.htmx.trigger(earlier, "earlier");
-    const later = !up && document.querySelector("a[data-later]");
-    if (later && reached(later, AHEAD)) window.htmx.trigger(later, "later");
+    fetchNearMessages();
     clearTimeout(resting);
     resting = setTimeout(() => {
       remember();
       mark();
     }, 200);
+  },
+  { passive: true },
+);
+
+// At the end of what is there, the wheel turns but nothing scrolls.
+document.addEventListener(
+  "wheel",
+  (event) => {
+    if (!moved || !event.deltaY) return;
+    scrollsUp = event.deltaY < 0;
+    fetchNearMessages();
   },
   { passive: true },
 );
@@ -211,9 +226,9 @@ document.body.addEventListener("htmx:beforeSwap", (event) => {
 
 document.body.addEventListener("htmx:afterSettle", () => {
   if (!kept) return;
-  const moved = kept.element.getBoundingClientRect().top - kept.top;
+  const shift = kept.element.getBoundingClientRect().top - kept.top;
   kept = null;
-  if (moved) window.scrollBy({ top: moved, behavior: "instant" });
+  if (shift) window.scrollBy({ top: shift, behavior: "instant" });
   last = window.scrollY;
   if (focused) link()?.focus({ preventScroll: true });
 });

@@ -13,7 +13,7 @@ from typing import Any
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, exceptions
 from tests.support.processes import append_line, die, heed, say
-from tests.support.sleeping import counted_sleeps
+from tests.support.sleep_recorder import counted_sleeps
 
 Message = dict[str, Any]
 

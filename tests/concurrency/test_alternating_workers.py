@@ -14,7 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, Session, ToolCall
 from tests.concurrency import agents, web_worker
 from tests.conftest import Open, StartChild
-from tests.integration.checkpoints.situations import stored_messages
+from tests.integration.checkpoints.session_setups import count_messages
 from tests.support.processes import database_url
 
 TURNS = 100
@@ -35,7 +35,7 @@ def test_two_workers_alternate_for_a_hundred_turns(cp: SyncCheckpointer, start_c
     assert versions == list(range(1, TURNS + 1))
     assert [worker.result() for worker in workers] == [{"slept": 0, "refused": 0}] * 2
     assert set(Run.objects.values_list("status", flat=True)) == {"released"}
-    assert (Run.objects.count(), stored_messages()) == (TURNS, TURNS)
+    assert (Run.objects.count(), count_messages()) == (TURNS, TURNS)
     assert len({each["message"]["pid"] for each in cp.messages("s")}) == 2
 
 

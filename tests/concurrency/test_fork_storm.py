@@ -5,7 +5,7 @@ from pathlib import Path
 from checkpoints import SyncCheckpointer
 from tests.concurrency import agents
 from tests.conftest import StartChild
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 from tests.support.processes import database_url
 
 PROCESSES = 5
@@ -13,7 +13,7 @@ ROUNDS = 8
 
 
 def test_errors_of_a_storm_are_typed(cp: SyncCheckpointer, start_child: StartChild, effects: Path) -> None:
-    started(cp, "origin").save_checkpoint("origin", talk("ab"), None, 0)
+    start_session(cp, "origin").save_checkpoint("origin", conversation("ab"), None, 0)
     cp.close()
     children = [
         start_child(agents.fork_and_dispatch, url=database_url(), number=number, rounds=ROUNDS)

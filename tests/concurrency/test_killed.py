@@ -13,7 +13,7 @@ from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import Session, ToolCall
 from tests.concurrency import agents
 from tests.conftest import StartChild
-from tests.integration.checkpoints.situations import statuses
+from tests.integration.checkpoints.session_setups import call_statuses
 from tests.support.processes import database_url
 
 
@@ -48,7 +48,7 @@ def test_kill_inside_the_call_leaves_the_outcome_unknown(
         with pytest.raises(ReviewRequired) as caught:
             resumed(cp, effects)
         assert [(call["call_id"], call["reason"]) for call in caught.value.calls] == [("call_1", "run_lost")]
-    assert (effects.read_text(), statuses()) == (happened, [("call_1", 1, "interrupted")])
+    assert (effects.read_text(), call_statuses()) == (happened, [("call_1", 1, "interrupted")])
     assert Session.objects.get().status == "needs_review"
 
 

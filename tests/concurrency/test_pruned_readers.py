@@ -9,7 +9,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import VersionNotFound
 from checkpoints.versions import load_version
 from tests.conftest import StartChild
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 from tests.support.processes import database_url, say
 
 ROUNDS = 60
@@ -19,12 +19,12 @@ LETTERS = "abcdefghij" * 4
 
 def transcript(version: int) -> list[dict[str, Any]]:
     """What version `version` holds: nothing in it is in another one."""
-    return talk([f"{version}-{letter}{place}" for place, letter in enumerate(LETTERS)])
+    return conversation([f"{version}-{letter}{place}" for place, letter in enumerate(LETTERS)])
 
 
 def replace_and_prune(url: str) -> int:
     cp = SyncCheckpointer.open(url)
-    started(cp)
+    start_session(cp)
     version = cp.save_checkpoint("s", transcript(1), None, 0)
     say("saved")
     for _ in range(ROUNDS):

@@ -11,7 +11,7 @@ from checkpoints.exceptions import SessionBusy
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Session, ToolCall
 from tests.concurrency import agents
 from tests.conftest import StartChild
-from tests.integration.checkpoints.situations import pass_by_the_gate
+from tests.integration.checkpoints.session_setups import take_session_past_gate
 from tests.support.processes import database_url, until
 
 
@@ -24,14 +24,14 @@ def everything() -> list[Any]:
 def takes(cp: SyncCheckpointer) -> bool:
     """Whether the session can be had by now, without a take-over."""
     try:
-        pass_by_the_gate(cp, takeover=False)
+        take_session_past_gate(cp, takeover=False)
     except SessionBusy:
         return False
     return True
 
 
 @pytest.mark.parametrize(
-    ("attempt", "said"),
+    ("attempt", "text_message"),
     [
         ("save", "OwnershipLost"),
         ("append", "OwnershipLost"),
@@ -41,7 +41,7 @@ def takes(cp: SyncCheckpointer) -> bool:
     ],
 )
 def test_stalled_process_changes_nothing(
-    cp: SyncCheckpointer, start_child: StartChild, attempt: str, said: str
+    cp: SyncCheckpointer, start_child: StartChild, attempt: str, text_message: str
 ) -> None:
     child = start_child(agents.stall, url=database_url(), session_id="s")
     child.expect("ready")
@@ -52,7 +52,7 @@ def test_stalled_process_changes_nothing(
     child.go_on()
     child.tell(attempt)
 
-    assert child.result() == [said, []]
+    assert child.result() == [text_message, []]
     assert everything() == before
     assert AuditEvent.objects.filter(kind="run_lost").count() == 1
 

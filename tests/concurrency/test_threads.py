@@ -12,7 +12,7 @@ from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import LateResultRefused
 from checkpoints.models import Checkpoint, LateResult, Message, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started, talk
+from tests.integration.checkpoints.session_setups import conversation, lose_run, start_session
 
 
 def together(*works: Callable[[], Any]) -> list[Any]:
@@ -31,11 +31,11 @@ def together(*works: Callable[[], Any]) -> list[Any]:
 
 
 def test_saves_at_once_are_one_version_each(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
     letters = "abcd"
 
     def save(letter: str) -> list[int]:
-        return [cp.save_checkpoint("s", talk(letter * length), {"by": letter}, 0) for length in range(6)]
+        return [cp.save_checkpoint("s", conversation(letter * length), {"by": letter}, 0) for length in range(6)]
 
     versions = together(*[lambda letter=letter: save(letter) for letter in letters])
 
@@ -43,17 +43,17 @@ def test_saves_at_once_are_one_version_each(cp: SyncCheckpointer) -> None:
     for letter, mine in zip(letters, versions, strict=True):
         for length, version in enumerate(mine):
             loaded = cp.load("s", version)
-            assert (loaded["transcript"], loaded["plan"]) == (talk(letter * length), {"by": letter})
+            assert (loaded["transcript"], loaded["plan"]) == (conversation(letter * length), {"by": letter})
 
 
 def test_of_appends_to_one_version_exactly_one_is_taken(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
 
     def append(letter: str) -> list[str]:
         taken = []
         for expected in range(10):
             try:
-                cp.append_checkpoint("s", talk(letter), expected_version=expected)
+                cp.append_checkpoint("s", conversation(letter), expected_version=expected)
                 taken.append(letter)
             except Exception as error:
                 taken.append(type(error).__name__)
@@ -70,7 +70,7 @@ def test_of_appends_to_one_version_exactly_one_is_taken(cp: SyncCheckpointer) ->
 
 
 def test_calls_of_a_batch_run_beside_each_other(cp: SyncCheckpointer) -> None:
-    registry, meeting = ToolRegistry(checkpointer=started(cp), session_id="s"), Barrier(4)
+    registry, meeting = ToolRegistry(checkpointer=start_session(cp), session_id="s"), Barrier(4)
     registry.tool(name="pay")(lambda order: f"paid {order} with {meeting.wait(60) >= 0}")
 
     results = together(
@@ -80,7 +80,7 @@ def test_calls_of_a_batch_run_beside_each_other(cp: SyncCheckpointer) -> None:
 
 
 def test_late_results_and_decisions_do_not_lock_each_other_out(open_checkpointer: Open) -> None:
-    stale = started(open_checkpointer())
+    stale = start_session(open_checkpointer())
     ids = [f"call_{number}" for number in range(25)]
     for call_id in ids:
         stale.record_tool_call_issued("s", call_id, "pay", {"id": call_id}, call_id)
@@ -106,7 +106,9 @@ def test_late_results_and_decisions_do_not_lock_each_other_out(open_checkpointer
 
 def test_heartbeats_and_saves_do_not_hinder_each_other(open_checkpointer: Open) -> None:
     cp = open_checkpointer(lease_seconds=0.3)
-    started(cp)
+    start_session(cp)
 
-    versions = together(*[lambda: [cp.save_checkpoint("s", talk("ab"), None, 0) for _ in range(20)] for _ in range(3)])
+    versions = together(
+        *[lambda: [cp.save_checkpoint("s", conversation("ab"), None, 0) for _ in range(20)] for _ in range(3)]
+    )
     assert sorted(chain.from_iterable(versions)) == list(range(1, 61))

@@ -12,7 +12,7 @@ from checkpoints.exceptions import ApprovalRequired, DecisionUsed, NothingToWith
 from checkpoints.models import ToolCall
 from tests.concurrency.test_threads import together
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, started
+from tests.integration.checkpoints.session_setups import interrupt_call, start_session
 from tests.support.processes import append_line
 
 ROUNDS = 12
@@ -30,7 +30,7 @@ def withdrawn(cp: SyncCheckpointer, session_id: str, revision: int) -> bool:
 def test_withdrawal_and_dispatch(open_checkpointer: Open, effects: Path, kind: str) -> None:
     for number in range(ROUNDS):
         session_id = f"s{number}"
-        registry = ToolRegistry(checkpointer=started(open_checkpointer(), session_id), session_id=session_id)
+        registry = ToolRegistry(checkpointer=start_session(open_checkpointer(), session_id), session_id=session_id)
 
         @registry.tool(requires_approval=True)
         def pay(order: int, session_id: str = session_id) -> str:
@@ -58,7 +58,7 @@ def test_withdrawal_and_dispatch(open_checkpointer: Open, effects: Path, kind: s
 def test_withdrawal_and_gate(open_checkpointer: Open) -> None:
     for number in range(ROUNDS):
         session_id = f"s{number}"
-        taker, call = interrupt(started(open_checkpointer(), session_id), open_checkpointer, session_id)
+        taker, call = interrupt_call(start_session(open_checkpointer(), session_id), open_checkpointer, session_id)
         taker.release_session(session_id)
         revision = call["revision"]
         taker.mark_failed(session_id, "call_1", actor="alice", reason="I looked.", revision=revision)
@@ -84,7 +84,7 @@ def test_own_vote_and_last_vote(open_checkpointer: Open) -> None:
 
     for number in range(ROUNDS):
         session_id = f"s{number}"
-        agent = started(open_checkpointer(), session_id)
+        agent = start_session(open_checkpointer(), session_id)
         bound = ToolRegistry(checkpointer=agent, session_id=session_id)
         bound.tool(requires_approval=True, approvals=2)(pay)
         with pytest.raises(ApprovalRequired):

@@ -16,7 +16,7 @@ from django.urls import path
 
 from checkpoints.conf import build_library_settings, database_from_url
 from tests.support.processes import append_line, heed, say
-from tests.support.sleeping import counted_sleeps
+from tests.support.sleep_recorder import counted_sleeps
 
 
 class _Quiet(WSGIRequestHandler):

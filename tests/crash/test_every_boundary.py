@@ -11,7 +11,7 @@ from tests.crash.agent import act_with_approval, act_with_tools
 from tests.crash.batches import act_at_once
 from tests.crash.conftest import Fresh
 from tests.crash.world import decide, observe, observe_replays
-from tests.support.depth import boundaries, examples
+from tests.support.exhaustive_mode import boundaries, examples
 
 #: Every operation that writes while a session runs.
 WRITING = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.conftest import Fresh
 from tests.crash.openings import observe, open_and_use
-from tests.support.depth import boundaries
+from tests.support.exhaustive_mode import boundaries
 
 
 def test_killed_while_the_tables_are_created(fresh_database: Fresh) -> None:

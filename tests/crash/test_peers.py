@@ -3,7 +3,7 @@
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.asking import ask, observe
 from tests.crash.conftest import Fresh
-from tests.support.depth import boundaries
+from tests.support.exhaustive_mode import boundaries
 
 #: Every operation of waiting for other agents that writes.
 WRITING = {

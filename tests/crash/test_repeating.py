@@ -5,7 +5,7 @@ from __future__ import annotations
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.conftest import Fresh
 from tests.crash.repeating import ANSWERS, act_at_the_same_time, act_one_by_one, decide, observe
-from tests.support.depth import boundaries
+from tests.support.exhaustive_mode import boundaries
 
 
 def test_what_happens_without_a_crash(fresh_session: Fresh) -> None:

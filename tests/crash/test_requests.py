@@ -6,7 +6,7 @@ from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.conftest import Fresh
 from tests.crash.requests import answer_requests
 from tests.crash.world import decide, observe
-from tests.support.depth import boundaries
+from tests.support.exhaustive_mode import boundaries
 
 SCRIPT = Script(answer_requests, observe, decide)
 

@@ -1,4 +1,4 @@
-"""A real site, a real agent and a real browser. Run as a process of its own: `pytest tests/e2e`."""
+"""Fixtures for tests with a real site, real agents and a real browser. They run separately: `pytest tests/e2e`."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,123 +10,132 @@ from typing import Any, Protocol
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, expect, sync_playwright
 
-from tests.support.browser import PATIENCE, Watch, chromium, sign_in, watched
-from tests.support.site import PASSWORD, Agent, Site, fresh_database, prepare
+from tests.support.browser import ACTION_TIMEOUT_MS, PageMonitor, chromium, monitored_context, sign_in
+from tests.support.site_process import PASSWORD, Agent, Site, fresh_database, prepare
 
-_orders = count(17)
-#: Seconds: less than after which a sign-in no longer counts as a proof.
-LATELY = 600.0
-expect.set_options(timeout=PATIENCE)
+_order_numbers = count(17)
+#: Shorter than the time after which the site asks for the password again.
+SIGN_IN_MAX_AGE_SECONDS = 600.0
+expect.set_options(timeout=ACTION_TIMEOUT_MS)
 
 
 @pytest.fixture(scope="session")
 def playwright() -> Iterator[Playwright]:
-    with sync_playwright() as running:
-        yield running
+    with sync_playwright() as instance:
+        yield instance
 
 
 @pytest.fixture(scope="session")
 def browser(playwright: Playwright) -> Iterator[Browser]:
-    with chromium(playwright) as running:
-        yield running
+    with chromium(playwright) as instance:
+        yield instance
 
 
 @pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The database that those of all sites are copies of: with tables and the cast."""
+def template_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """URL of a database with tables and accounts, which the databases of all sites are copied from."""
     with fresh_database(tmp_path_factory.mktemp("prepared")) as database:
         prepare(database)
         yield database
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory, prepared: str) -> Iterator[Site]:
-    """The site that all tests share: each brings its own session."""
+def site(tmp_path_factory: pytest.TempPathFactory, template_database: str) -> Iterator[Site]:
+    """Site that all tests share. Each test uses sessions of its own."""
     folder: Path = tmp_path_factory.mktemp("site")
-    with fresh_database(folder, prepared) as database, Site(database, folder) as running:
-        yield running
-        assert [line for line in running.log().splitlines() if "ERROR" in line] == []
+    with fresh_database(folder, template_database) as database, Site(database, folder) as started_site:
+        yield started_site
+        assert [line for line in started_site.log().splitlines() if "ERROR" in line] == []
 
 
 @pytest.fixture
-def own_site(tmp_path: Path, prepared: str) -> Iterator[Site]:
-    """A site that this test may stop."""
-    with fresh_database(tmp_path, prepared) as database, Site(database, tmp_path) as running:
+def private_site(tmp_path: Path, template_database: str) -> Iterator[Site]:
+    """Site that only this test uses, and may stop."""
+    with fresh_database(tmp_path, template_database) as database, Site(database, tmp_path) as running:
         yield running
 
 
 @pytest.fixture
-def order() -> int:
-    """The number of an order that no other test has."""
-    return next(_orders)
+def order_number() -> int:
+    """Order number that no other test uses."""
+    return next(_order_numbers)
 
 
 class StartAgent(Protocol):
-    """Starts the refund desk about an order, with a model that takes `pace` seconds to answer."""
+    """Function that starts the refund desk for an order, with a model that takes `pace` seconds to answer."""
 
-    def __call__(self, site: Site, order: int, *, pace: float = 0.0) -> Agent: ...
+    def __call__(self, site: Site, order_number: int, *, pace: float = 0.0) -> Agent: ...
 
 
 @pytest.fixture
 def start_agent() -> Iterator[StartAgent]:
-    """Agents that are stopped at the end of the test, so that none waits on for ever."""
-    with ExitStack() as leaving:
+    """Start agents, and stop them at the end of the test."""
+    with ExitStack() as stack:
 
-        def started(site: Site, order: int, *, pace: float = 0.0) -> Agent:
-            agent = site.agent(order, pace=pace)
-            leaving.callback(agent.stop)
+        def start(site: Site, order_number: int, *, pace: float = 0.0) -> Agent:
+            agent = site.agent(order_number, pace=pace)
+            stack.callback(agent.stop)
             return agent
 
-        yield started
+        yield start
 
 
-class Visit(Protocol):
-    """Opens a browser of one person's own, signed in (nobody: signed out), and returns its page.
+class OpenPage(Protocol):
+    """Function that opens a new browser context and returns a page of it.
 
-    `options` are those of a Playwright context: `java_script_enabled`, `color_scheme`, `viewport`.
+
+    The browser is signed in as `name`, or signed out if `name` is empty. `options` are those of a Playwright context,
+    such as `java_script_enabled`, `color_scheme` and `viewport`.
     """
 
     def __call__(self, name: str = "", site: Site = ..., **options: Any) -> Page: ...
 
 
-#: The cookies of somebody who has signed in to a site.
-SignedIn = Callable[[Site, str], Any]
+#: Function that returns the storage state of a browser in which a user has signed in to a site.
+SignInState = Callable[[Site, str], Any]
 
 
 @pytest.fixture(scope="session")
-def signed_in(browser: Browser) -> SignedIn:
-    """Signs in seldom for each site and name, because passwords are hashed slowly; but often enough that nobody is
-    asked for theirs again."""
-    known: dict[tuple[str, str], Any] = {}
-    since: dict[tuple[str, str], float] = {}
+def sign_in_state(browser: Browser) -> SignInState:
+    """Sign in once for each site and user, because password hashing is slow.
 
-    def cookies(site: Site, name: str) -> Any:
-        if time.monotonic() - since.get((site.address, name), -LATELY) >= LATELY:
-            since[site.address, name] = time.monotonic()
-            with watched(browser, site.address) as (context, _):
+    A sign-in is repeated before it is so old that the site asks for the password again.
+    """
+    states: dict[tuple[str, str], Any] = {}
+    signed_in_at: dict[tuple[str, str], float] = {}
+
+    def get_state(site: Site, name: str) -> Any:
+        if (
+            time.monotonic() - signed_in_at.get((site.address, name), -SIGN_IN_MAX_AGE_SECONDS)
+            >= SIGN_IN_MAX_AGE_SECONDS
+        ):
+            signed_in_at[site.address, name] = time.monotonic()
+            with monitored_context(browser, site.address) as (context, _):
                 sign_in(context.new_page(), name, PASSWORD)
-                known[site.address, name] = context.storage_state()
-        return known[site.address, name]
+                states[site.address, name] = context.storage_state()
+        return states[site.address, name]
 
-    return cookies
+    return get_state
 
 
 @pytest.fixture
-def watches() -> list[Watch]:
-    """The watch over each browser that `visit` opened, in order."""
+def page_monitors() -> list[PageMonitor]:
+    """Monitors of the browser contexts that `open_page` has opened, in order."""
     return []
 
 
 @pytest.fixture
-def visit(browser: Browser, site: Site, signed_in: SignedIn, watches: list[Watch]) -> Iterator[Visit]:
-    with ExitStack() as leaving:
+def open_page(
+    browser: Browser, site: Site, sign_in_state: SignInState, page_monitors: list[PageMonitor]
+) -> Iterator[OpenPage]:
+    with ExitStack() as stack:
 
-        def opened(name: str = "", site: Site = site, **options: Any) -> Page:
+        def open_in_new_context(name: str = "", site: Site = site, **options: Any) -> Page:
             if name:
-                options["storage_state"] = signed_in(site, name)
-            context, watch = leaving.enter_context(watched(browser, site.address, **options))
-            watches.append(watch)
+                options["storage_state"] = sign_in_state(site, name)
+            context, monitor = stack.enter_context(monitored_context(browser, site.address, **options))
+            page_monitors.append(monitor)
             return context.new_page()
 
-        yield opened
-        assert [complaint for watch in watches for complaint in watch.complaints] == []
+        yield open_in_new_context
+        assert [problem for monitor in page_monitors for problem in monitor.problems] == []

@@ -1,43 +1,43 @@
-"""Everything by keyboard: from the sign-in to the end of the session."""
+"""A decision by keyboard only, from the sign-in to the completion of the session."""
 
 from playwright.sync_api import expect
 
-from tests.e2e import steps
-from tests.e2e.conftest import StartAgent, Visit
-from tests.support.site import PASSWORD, Site
+from tests.e2e import page_actions
+from tests.e2e.conftest import OpenPage, StartAgent
+from tests.support.site_process import PASSWORD, Site
 
 
-def test_the_story_without_a_mouse(own_site: Site, start_agent: StartAgent, visit: Visit) -> None:
-    agent = start_agent(own_site, 17)
-    page = visit(site=own_site)
+def test_decision_by_keyboard_only(private_site: Site, start_agent: StartAgent, open_page: OpenPage) -> None:
+    agent = start_agent(private_site, 17)
+    page = open_page(site=private_site)
     page.goto("/")
-    steps.tab_to(page, "textbox", "Name")
+    page_actions.press_tab_until_focused(page, "textbox", "Name")
     page.keyboard.type("alice")
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)
     page.keyboard.press("Enter")
 
-    expect(steps.refund_of(page, 17)).to_be_visible()
+    expect(page_actions.refund_link(page, 17)).to_be_visible()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
     page.keyboard.press("j")
-    expect(steps.refund_of(page, 17)).to_be_focused()
+    expect(page_actions.refund_link(page, 17)).to_be_focused()
     page.keyboard.press("Enter")
 
     expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
-    # The scripts of a page run after its text is there.
+    # The scripts of a page run after its text is displayed.
     page.wait_for_load_state()
     page.keyboard.press("3")
     expect(page.get_by_role("radio", name="Run it once more")).to_be_checked()
     page.keyboard.press("2")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
-    steps.tab_to(page, "textbox", "Reason")
+    page_actions.press_tab_until_focused(page, "textbox", "Reason")
     page.keyboard.type("The customer says so. 1 2 3 j k ?")
     expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
     page.keyboard.press("Control+Enter")
 
-    expect(steps.finished(page)).to_be_visible()
+    expect(page_actions.completion_notice(page)).to_be_visible()
     agent.wait()
     assert (agent.refunds, agent.mails) == (1, 1)

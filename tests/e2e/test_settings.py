@@ -1,18 +1,18 @@
-"""The account, the settings and the trail, in a real browser."""
+"""Account pages, settings and the audit trail in a real browser."""
 
 import re
 
 from playwright.sync_api import expect
 
-from tests.e2e.conftest import Visit
-from tests.e2e.guests import invite
+from tests.e2e.conftest import OpenPage
+from tests.e2e.invited_user import create_invitation
 from tests.support import axe
-from tests.support.browser import Watch
-from tests.support.site import PASSWORD
-from tests.support.widths import WIDTHS, sticking_out
+from tests.support.browser import PageMonitor
+from tests.support.page_overflow import WIDTHS, overflowing_elements
+from tests.support.site_process import PASSWORD
 
-#: Name → address. The admin sees all of them.
-PAGES = {
+#: Paths by name, of pages that an admin sees.
+ADMIN_PAGES = {
     "account": "/accounts/",
     "password": "/accounts/password/",
     "members": "/settings/members/",
@@ -22,28 +22,28 @@ PAGES = {
     "tokens": "/settings/tokens/",
     "masking": "/settings/masking/",
     "notifications": "/settings/notifications/",
-    "messages": "/settings/notifications/log/",
-    "what one is told": "/accounts/notifications/",
+    "delivery log": "/settings/notifications/log/",
+    "notification preferences": "/accounts/notifications/",
     "audit": "/audit/",
     "audit, nothing found": "/audit/?actor=nobody&first=2026-01-01",
 }
-#: Those of nobody in particular.
-ALONE = {
+#: Paths by name, of pages for signed-out visitors.
+PUBLIC_PAGES = {
     "sign-in": "/accounts/login/",
     "passkey refused": "/accounts/login/?passkey=refused",
     "no invitation": "/accounts/invitations/none/",
     "switched off": "/accounts/inactive/",
 }
-#: Where the tab of the page that is shown ends, when the next frame is drawn: the page may have to move it into sight.
-RIGHT_OF_TAB = """
+#: Right edge of the current tab in pixels, after the next frame, because the page may first scroll it into view.
+RIGHT_EDGE_OF_TAB = """
     new Promise(requestAnimationFrame).then(
         () => document.querySelector(".tabs [aria-current]")?.getBoundingClientRect().right ?? 0
     )
 """
 
 
-def test_a_token_is_shown_once(visit: Visit) -> None:
-    page = visit("dora")
+def test_api_token_is_shown_once(open_page: OpenPage) -> None:
+    page = open_page("dora")
     page.goto("/settings/tokens/")
     page.get_by_label("Name").fill("nightly export")
     page.get_by_role("button", name="Create token").click()
@@ -54,8 +54,8 @@ def test_a_token_is_shown_once(visit: Visit) -> None:
     expect(page.get_by_text("Revoked", exact=True)).to_be_visible()
 
 
-def test_the_trail_is_verified_on_the_page(visit: Visit) -> None:
-    page = visit("carol")
+def test_audit_trail_is_verified_and_exported(open_page: OpenPage) -> None:
+    page = open_page("carol")
     page.goto("/audit/")
     page.get_by_role("button", name="Verify now").click()
     expect(page.get_by_text("entries are as they were recorded")).to_be_visible()
@@ -64,37 +64,37 @@ def test_the_trail_is_verified_on_the_page(visit: Visit) -> None:
     assert download.value.path().read_text().startswith("number,time,what,")
 
 
-def test_everybody_can_read_and_use_the_pages(visit: Visit, watches: list[Watch]) -> None:
-    admin, nobody = (visit(name) for name in ("dora", ""))
-    watches[1].expect("status of 404")
-    wrong = []
-    for page, places in ((admin, PAGES), (nobody, ALONE)):
-        for name, place in places.items():
-            page.goto(place)
-            wrong += [f"{name}: {violation}" for violation in axe.violations(page)]
-    invite(admin, "Auditor")
-    wrong += [f"invitation made: {violation}" for violation in axe.violations(admin)]
-    assert not wrong, "\n".join(wrong)
+def test_pages_have_no_accessibility_violations(open_page: OpenPage, page_monitors: list[PageMonitor]) -> None:
+    admin, visitor = (open_page(name) for name in ("dora", ""))
+    page_monitors[1].ignore("status of 404")
+    problems = []
+    for page, paths in ((admin, ADMIN_PAGES), (visitor, PUBLIC_PAGES)):
+        for name, path in paths.items():
+            page.goto(path)
+            problems += [f"{name}: {violation}" for violation in axe.violations(page)]
+    create_invitation(admin, "Auditor")
+    problems += [f"invitation made: {violation}" for violation in axe.violations(admin)]
+    assert not problems, "\n".join(problems)
 
 
-def test_nothing_sticks_out_of_the_window(visit: Visit, watches: list[Watch]) -> None:
-    admin, nobody = (visit(name) for name in ("dora", ""))
-    watches[1].expect("status of 404")
-    out = []
-    for page, places in ((admin, PAGES), (nobody, ALONE)):
-        for name, place in places.items():
-            page.goto(place)
-            for more in page.locator("details.menu > summary").all():
-                more.click()
-            out += [f"{name}, {found}" for found in sticking_out(page)]
+def test_pages_do_not_overflow_horizontally(open_page: OpenPage, page_monitors: list[PageMonitor]) -> None:
+    admin, visitor = (open_page(name) for name in ("dora", ""))
+    page_monitors[1].ignore("status of 404")
+    overflows = []
+    for page, paths in ((admin, ADMIN_PAGES), (visitor, PUBLIC_PAGES)):
+        for name, path in paths.items():
+            page.goto(path)
+            for menu in page.locator("details.menu > summary").all():
+                menu.click()
+            overflows += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
             for width in WIDTHS:
                 page.set_viewport_size({"width": width, "height": 800})
-                out += [f"{name}, {width}: the tab"] if page.evaluate(RIGHT_OF_TAB) > width + 0.5 else []
-    assert not out, "\n".join(out)
+                overflows += [f"{name}, {width}: the tab"] if page.evaluate(RIGHT_EDGE_OF_TAB) > width + 0.5 else []
+    assert not overflows, "\n".join(overflows)
 
 
-def test_secrets_are_shown_to_who_may_see_them(visit: Visit) -> None:
-    admin, other = visit("dora"), visit("alice")
+def test_admin_shows_secrets_and_approver_cannot(open_page: OpenPage) -> None:
+    admin, other = open_page("dora"), open_page("alice")
     admin.goto("/sessions/?q=lamp")
     admin.get_by_role("button", name="Show secrets").click()
     admin.get_by_label("Password").fill(PASSWORD)

@@ -1,75 +1,74 @@
-"""Reading a long transcript: by keyboard, without JavaScript, with Back and reload; and what cannot see or point."""
+"""A long transcript: keyboard, scrolling, Back and reload, accessibility, and no JavaScript."""
 
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import Visit
+from tests.e2e.conftest import OpenPage
 from tests.support.axe import violations
-from tests.support.browser import Watch
-from tests.support.site import Site
-from tests.support.widths import sticking_out
+from tests.support.browser import PageMonitor
+from tests.support.page_overflow import overflowing_elements
+from tests.support.site_process import Site
 
 
 @pytest.fixture(scope="session")
 def long_session(site: Site) -> str:
-    """The address of a session with 1,200 messages, whose last version is the twelfth."""
+    """Path of a session with 1,200 messages and twelve versions."""
     command = [sys.executable, "-m", "tests.support.long_session", "1200", "long"]
-    made = subprocess.run(command, env=site.environment(), check=True, capture_output=True, text=True)
-    return f"/sessions/{made.stdout.strip()}/"
+    process = subprocess.run(command, env=site.environment(), check=True, capture_output=True, text=True)
+    return f"/sessions/{process.stdout.strip()}/"
 
 
-#: An agent that says something in the database it is told.
-SAYING = """
+#: Program that saves texts as a transcript: the arguments are the database and the texts.
+SAVE_TRANSCRIPT = """
 import sys
 from checkpoints import SyncCheckpointer
-said = [[{"kind": "text", "text": text}] for text in sys.argv[2:]]
-transcript = [{"id": f"m{n}", "role": "assistant", "blocks": blocks} for n, blocks in enumerate(said)]
+contents = [[{"kind": "text", "text": text}] for text in sys.argv[2:]]
+transcript = [{"id": f"m{n}", "role": "assistant", "blocks": blocks} for n, blocks in enumerate(contents)]
 with SyncCheckpointer.open(sys.argv[1]) as checkpointer:
-    checkpointer.start_session("telling", "Tell me more")
-    checkpointer.save_checkpoint("telling", transcript, None, 0)
+    checkpointer.start_session("live-transcript", "Tell me more")
+    checkpointer.save_checkpoint("live-transcript", transcript, None, 0)
 """
 
 
-def say(site: Site, *texts: str) -> None:
-    subprocess.run([sys.executable, "-c", SAYING, site.database, *texts], check=True)
+def save_transcript(site: Site, *texts: str) -> None:
+    subprocess.run([sys.executable, "-c", SAVE_TRANSCRIPT, site.database, *texts], check=True)
 
 
-def positions(page: Page) -> list[int]:
-    found = page.evaluate(
-        "[...document.querySelectorAll('.transcript .msg[id]')].map(each => Number(each.id.slice(2)))"
-    )
-    return [int(position) for position in found]
+def message_positions(page: Page) -> list[int]:
+    ids = page.evaluate("[...document.querySelectorAll('.transcript .msg[id]')].map(each => Number(each.id.slice(2)))")
+    return [int(position) for position in ids]
 
 
-def arrived(page: Page, pattern: str) -> None:
-    """Keys work once the page is complete."""
+def expect_loaded_url(page: Page, pattern: str) -> None:
+    """Wait until the URL matches the pattern and the page has loaded, because keys work only then."""
     expect(page).to_have_url(re.compile(pattern))
     page.wait_for_load_state()
 
 
-def test_the_keyboard_finds_words_errors_and_messages(visit: Visit, long_session: str) -> None:
-    page = visit("carol")
+def test_keyboard_navigates_to_search_results_errors_and_messages(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol")
     page.goto(long_session)
     page.keyboard.press("/")
     page.keyboard.type("order-")
     page.keyboard.press("Enter")
-    arrived(page, r"at=16#m-16$")
+    expect_loaded_url(page, r"at=16#m-16$")
     expect(page.locator(".search-status")).to_contain_text("message 16")
     page.keyboard.press("n")
-    arrived(page, r"at=24#m-24$")
+    expect_loaded_url(page, r"at=24#m-24$")
     expect(page.locator("#m-24 mark").first).to_have_text("order-")
     page.keyboard.press("N")
-    arrived(page, r"at=16#m-16$")
+    expect_loaded_url(page, r"at=16#m-16$")
     page.keyboard.press("e")
-    arrived(page, r"at=498#m-498$")
+    expect_loaded_url(page, r"at=498#m-498$")
     page.keyboard.press("g")
     page.keyboard.type("777")
     page.keyboard.press("Enter")
-    arrived(page, r"at=777#m-777$")
+    expect_loaded_url(page, r"at=777#m-777$")
     expect(page.locator("#m-777")).to_be_in_viewport()
     page.keyboard.press("j")
     expect(page.locator("#m-778")).to_be_focused()
@@ -79,7 +78,7 @@ def test_the_keyboard_finds_words_errors_and_messages(visit: Visit, long_session
     page.get_by_role("button", name="Tools").click()
     expect(page.locator(".transcript .call:visible")).to_have_count(0)
     page.go_back()
-    arrived(page, r"#m-498$")
+    expect_loaded_url(page, r"#m-498$")
     expect(page.locator("#m-498")).to_be_in_viewport()
     page.reload()
     expect(page.get_by_role("button", name="Tools")).to_have_attribute("aria-pressed", "false")
@@ -87,53 +86,52 @@ def test_the_keyboard_finds_words_errors_and_messages(visit: Visit, long_session
     expect(page.locator(".transcript .call").first).to_be_visible()
 
 
-def test_scrolling_brings_the_rest_and_reload_finds_the_place(visit: Visit, long_session: str) -> None:
-    page = visit("carol")
+def test_scrolling_loads_messages_and_reload_keeps_the_position(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol")
     page.goto(f"{long_session}?v=12&after=300")
     page.mouse.move(600, 400)
-    for _ in range(1500):
+    deadline = time.monotonic() + 120
+    while message_positions(page)[-1] < 590 and time.monotonic() < deadline:
         page.mouse.wheel(0, 3000)
         page.wait_for_timeout(20)
-        if positions(page)[-1] >= 590:
-            break
-    shown = positions(page)
-    assert shown == sorted(set(shown))
-    assert shown[-1] >= 590
+    loaded_positions = message_positions(page)
+    assert loaded_positions == sorted(set(loaded_positions))
+    assert loaded_positions[-1] >= 590
     expect(page).to_have_url(re.compile(r"#m-\d+$"))
     page.mouse.wheel(0, 1)
     expect(page).to_have_url(re.compile(r"#m-[4-9]\d\d$"))
     page.reload()
     expect(page).to_have_url(re.compile(r"#m-[4-9]\d\d$"))
-    place = page.url.partition("#")[2]
-    expect(page.locator(f"#{place}")).to_be_in_viewport()
+    message_anchor = page.url.partition("#")[2]
+    expect(page.locator(f"#{message_anchor}")).to_be_in_viewport()
 
 
-def test_what_was_unfolded_stays_so_while_the_agent_goes_on(visit: Visit, site: Site) -> None:
-    long = "many words " * 400 + "and the very end"
-    say(site, long)
-    page = visit("carol")
+def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: OpenPage, site: Site) -> None:
+    long_text = "many words " * 400 + "and the very end"
+    save_transcript(site, long_text)
+    page = open_page("carol")
     page.goto("/sessions/")
     page.get_by_role("link", name="Tell me more").click()
     page.get_by_role("link", name="Show all").click()
-    end = page.locator("#m-0").get_by_text("and the very end")
-    expect(end).to_be_visible()
+    end_of_text = page.locator("#m-0").get_by_text("and the very end")
+    expect(end_of_text).to_be_visible()
     expect(page.locator(".tabs [aria-current]")).to_have_text("Transcript 1")
-    say(site, long, "And one thing more.")
+    save_transcript(site, long_text, "And one thing more.")
     expect(page.locator("#m-1")).to_contain_text("And one thing more.")
-    expect(end).to_be_visible()
+    expect(end_of_text).to_be_visible()
     page.get_by_role("link", name="1 new message").click()
     expect(page.locator("#m-1")).to_be_in_viewport()
     expect(page.get_by_role("link", name="1 new message")).to_be_hidden()
 
     page.get_by_role("link", name="Versions").click()
     page.get_by_role("radio", name="Compare to version 1").check()
-    say(site, long, "And one thing more.", "The last one.")
+    save_transcript(site, long_text, "And one thing more.", "The last one.")
     expect(page.get_by_role("link", name="v3", exact=True)).to_be_visible()
     expect(page.get_by_role("radio", name="Compare to version 1")).to_be_checked()
 
 
-def test_without_javascript_everything_is_links_and_forms(visit: Visit, long_session: str) -> None:
-    page = visit("carol", java_script_enabled=False)
+def test_transcript_works_without_javascript(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol", java_script_enabled=False)
     page.goto(long_session)
     page.get_by_role("link", name="from the start").click()
     expect(page.locator("#m-0")).to_have_count(1)
@@ -155,9 +153,11 @@ def test_without_javascript_everything_is_links_and_forms(visit: Visit, long_ses
     expect(page.locator("#m-0")).to_be_in_viewport()
 
 
-def test_nothing_shuts_anybody_out(visit: Visit, watches: list[Watch], long_session: str) -> None:
-    page = visit("carol")
-    watches[-1].expect("status of 403")  # the session file, for who may not see secrets
+def test_transcript_pages_have_no_accessibility_violations(
+    open_page: OpenPage, page_monitors: list[PageMonitor], long_session: str
+) -> None:
+    page = open_page("carol")
+    page_monitors[-1].ignore("status of 403")  # the session file, for who may not see secrets
     for address in (
         f"{long_session}?v=12&at=500&find=12+passed",
         f"{long_session}?v=12&at=1&none=decision",
@@ -171,13 +171,13 @@ def test_nothing_shuts_anybody_out(visit: Visit, watches: list[Watch], long_sess
         assert violations(page) == [], address
 
 
-def test_a_narrow_screen_needs_no_sideways_scrolling(visit: Visit, long_session: str) -> None:
-    page = visit("carol")
+def test_transcript_pages_do_not_scroll_horizontally(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol")
     for address in (f"{long_session}?v=12&at=500&find=12+passed", f"{long_session}plan/", "/calls/"):
         page.goto(address)
         for menu in page.locator("details.menu > summary").all():
             menu.click()
-        assert sticking_out(page) == []
+        assert overflowing_elements(page) == []
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(long_session)
     head = page.locator("#session-head").bounding_box()

@@ -14,14 +14,14 @@ WORKFLOW_MUTATIONS = [
         "checkpoints/workflows/steps.py",
         "    if live is not None:\n",
         "    if False:\n",
-        f"{STEPS}::test_step_that_may_have_happened_cannot_become_another",
+        f"{STEPS}::test_step_with_an_unknown_outcome_cannot_be_changed",
     ),
     Mutation(
         "a step is asked for once in a pass",
         "checkpoints/workflows/workflow.py",
         "            if step_id in self._begun:\n",
         "            if False:\n",
-        f"{STEPS}::test_step_is_asked_for_once_in_a_pass",
+        f"{STEPS}::test_step_runs_once_in_a_pass",
     ),
     Mutation(
         "a changed result is not replayed",
@@ -42,7 +42,7 @@ WORKFLOW_MUTATIONS = [
         "checkpoints/sessions/retention.py",
         "if snapshot_version is None or number < snapshot_version]",
         "if True]",
-        f"{PHASES}::test_snapshot_stays_while_a_later_version_goes_on_from_it",
+        f"{PHASES}::test_snapshot_is_kept_while_a_later_version_needs_it",
     ),
     Mutation(
         "an intent writes what comes before it",
@@ -56,7 +56,7 @@ WORKFLOW_MUTATIONS = [
         "checkpoints/versions/writer_thread.py",
         "if replaced_entry is not None or self._count_entries() < self.queue:",
         "if True:",
-        "tests/integration/checkpoints/write_behind/test_write_failures.py::test_queue_that_stays_full_refuses_what_it_cannot_take",
+        "tests/integration/checkpoints/write_behind/test_write_failures.py::test_queue_that_stays_full_refuses_versions",
     ),
     Mutation(
         "a file is proved before it is imported",
@@ -70,7 +70,7 @@ WORKFLOW_MUTATIONS = [
         "checkpoints/archive/session_import.py",
         "            _mark_call_undecided(row)\n",
         "            pass\n",
-        "tests/integration/checkpoints/archive/test_export_and_import.py::test_call_that_was_running_is_undecided_here",
+        "tests/integration/checkpoints/archive/test_export_and_import.py::test_running_call_is_undecided_after_import",
     ),
     Mutation(
         "what a dead writer left is removed",

@@ -16,9 +16,9 @@ from checkpoints.exceptions import SealError
 from checkpoints.integrity.verification import VerificationCounts, find_session_problems
 from checkpoints.models import Message, Session, ToolCall, Workspace
 from checkpoints.seals.sealed_model import SealedModel
-from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, undone
+from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, rolled_back
 from tests.property.test_statements import Player, actions
-from tests.support.depth import examples
+from tests.support.exhaustive_mode import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -66,7 +66,7 @@ def test_one_edit_of_any_history_is_found(history: list[tuple[str, Any]], choice
 
 def _count_problems_after(session: Session, edit: Callable[[], None]) -> int:
     """Count what is found after an edit, which is taken back."""
-    with undone():
+    with rolled_back():
         edit()
         try:
             return count_problems(plain(Session).get(pk=session.pk))

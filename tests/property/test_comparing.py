@@ -22,7 +22,7 @@ from harness_site.sessions.compare.message_alignment import (
     MovedAway,
     Removed,
 )
-from tests.support.depth import examples
+from tests.support.exhaustive_mode import examples
 
 THEN = datetime(2026, 11, 21, 10, 42, tzinfo=UTC)
 

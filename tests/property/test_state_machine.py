@@ -30,7 +30,7 @@ from checkpoints.store.store import is_live_in_this_process
 from checkpoints.tools.dispatch import WaitOptions, dispatch_call_flow
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model
 from tests.property.state_processes import Flight, Process, outcome, toolbox, until_it_runs
-from tests.support.depth import examples
+from tests.support.exhaustive_mode import examples
 from tests.support.state_table import moves
 
 Happening = Callable[[st.DataObject], None]

@@ -14,7 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import VersionConflict
 from checkpoints.models import Message, Session
 from tests.conftest import Open
-from tests.support.depth import examples
+from tests.support.exhaustive_mode import examples
 
 Transcript = list[dict[str, Any]]
 Step = tuple[str, int, list[int], bool]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer, ToolRegistry, ToolResult
 from checkpoints.models import ToolCall, Workspace
-from tests.support.depth import examples
+from tests.support.exhaustive_mode import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -1,4 +1,4 @@
-"""Real browser for tests, and a watch for forbidden behaviour of its pages."""
+"""Real browser for tests, and a monitor that collects errors of its pages."""
 
 import re
 import shutil
@@ -9,10 +9,10 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Playwright, Request
 
 #: Timeout of a page action, in milliseconds.
-PATIENCE = 20_000
+ACTION_TIMEOUT_MS = 20_000
 #: The first is Chromium without windows, which takes a quarter less processor time.
-_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-_ARGUMENTS = [
+_EXECUTABLE_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+_CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -26,55 +26,55 @@ _ARGUMENTS = [
 @contextmanager
 def chromium(playwright: Playwright) -> Iterator[Browser]:
     """Start the Chromium of this machine, headless."""
-    executable = next(filter(None, map(shutil.which, _NAMES)), None)
+    executable = next(filter(None, map(shutil.which, _EXECUTABLE_NAMES)), None)
     if executable is None:
-        raise FileNotFoundError(f"There is none of {', '.join(_NAMES)} on the PATH.")
-    browser = playwright.chromium.launch(executable_path=executable, args=_ARGUMENTS)
+        raise FileNotFoundError(f"There is none of {', '.join(_EXECUTABLE_NAMES)} on the PATH.")
+    browser = playwright.chromium.launch(executable_path=executable, args=_CHROMIUM_ARGUMENTS)
     try:
         yield browser
     finally:
         browser.close()
 
 
-class Watch:
-    """Watch over every page of a context.
+class PageMonitor:
+    """Monitor of all pages of a browser context.
 
-    It collects console errors and warnings (also violations of the content security policy), script errors, and
+    Collects console errors and warnings (also violations of the content security policy), script errors, and
     requests to another host than `address`.
     """
 
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.address = address
-        self.complaints: list[str] = []
-        self._expected: list[re.Pattern[str]] = []
-        context.on("console", self._console)
-        context.on("weberror", lambda error: self._complain(f"script error: {error.error}"))
-        context.on("request", self._request)
+        self.problems: list[str] = []
+        self._expected_patterns: list[re.Pattern[str]] = []
+        context.on("console", self._on_console)
+        context.on("weberror", lambda error: self._add_problem(f"script error: {error.error}"))
+        context.on("request", self._on_request)
 
-    def expect(self, pattern: str) -> None:
-        """Ignore complaints that match the pattern, because the test causes them."""
-        self._expected.append(re.compile(pattern))
+    def ignore(self, pattern: str) -> None:
+        """Ignore problems that match the pattern, because the test causes them."""
+        self._expected_patterns.append(re.compile(pattern))
 
-    def _console(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
-            self._complain(f"console {message.type}: {message.text}")
+            self._add_problem(f"console {message.type}: {message.text}")
 
-    def _request(self, request: Request) -> None:
+    def _on_request(self, request: Request) -> None:
         if not request.url.startswith((f"{self.address}/", "data:", "blob:")):
-            self._complain(f"request to another host: {request.url}")
+            self._add_problem(f"request to another host: {request.url}")
 
-    def _complain(self, complaint: str) -> None:
-        if not any(pattern.search(complaint) for pattern in self._expected):
-            self.complaints.append(complaint)
+    def _add_problem(self, problem: str) -> None:
+        if not any(pattern.search(problem) for pattern in self._expected_patterns):
+            self.problems.append(problem)
 
 
 @contextmanager
-def watched(browser: Browser, address: str, **options: Any) -> Iterator[tuple[BrowserContext, Watch]]:
-    """Open a context for pages below `address`, and watch it. `options` are Playwright's."""
+def monitored_context(browser: Browser, address: str, **options: Any) -> Iterator[tuple[BrowserContext, PageMonitor]]:
+    """Open a browser context for pages below `address`, with a monitor. `options` are Playwright's."""
     context = browser.new_context(base_url=address, **options)
-    context.set_default_timeout(PATIENCE)
+    context.set_default_timeout(ACTION_TIMEOUT_MS)
     try:
-        yield context, Watch(context, address)
+        yield context, PageMonitor(context, address)
     finally:
         context.close()
 

@@ -27,8 +27,8 @@ from urllib.parse import quote
 
 from django.db import connections
 
-from tests.support.launched import ROOT as ROOT
-from tests.support.launched import Launched
+from tests.support.launched_process import ROOT as ROOT
+from tests.support.launched_process import Launched
 
 PATIENCE = 90.0  # timeout in seconds; only a failing test takes so long
 _OVER: list[Any] = []

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, StorageState, expect, sync_playwright
 
-from tests.support.browser import chromium, sign_in, watched
-from tests.support.site import free_port
+from tests.support.browser import chromium, monitored_context, sign_in
+from tests.support.site_process import free_port
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -56,7 +56,7 @@ def _read(demo: subprocess.Popen[str], address: str) -> Demo:
 
 def take(browser: Browser, demo: Demo) -> None:
     """Take the pictures: first the queue and the card, then decide, then the session."""
-    with watched(browser, demo.address) as (context, _):
+    with monitored_context(browser, demo.address) as (context, _):
         sign_in(context.new_page(), "approver", demo.password)
         cookies = context.storage_state()
     for theme in THEMES:
@@ -96,7 +96,7 @@ def _to_the_crash(page: Page) -> None:
 @contextmanager
 def _page(browser: Browser, demo: Demo, cookies: StorageState, theme: str) -> Iterator[Page]:
     options = {"color_scheme": theme, "viewport": SIZE, "device_scale_factor": 1.5, "storage_state": cookies}
-    with watched(browser, demo.address, **options) as (context, _):
+    with monitored_context(browser, demo.address, **options) as (context, _):
         yield context.new_page()
 
 

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.support.launched import ROOT
+from tests.support.launched_process import ROOT
 
 CLIENT: Final = ROOT / "clients" / "typescript"
 TYPES: Final = CLIENT / "src" / "api.ts"

@@ -7,6 +7,7 @@ messages becomes a version with a readable transcript, which closes the guarded 
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -25,10 +26,11 @@ from langgraph.checkpoint.base import (
     get_serializable_checkpoint_metadata,
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.types import INTERRUPT
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
+from langgraph.types import Command, Interrupt
 
 from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
-from checkpoints.adapters.langgraph import messages
+from checkpoints.adapters.langgraph import interrupts, messages
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
@@ -39,12 +41,18 @@ from checkpoints.framework_states.state_store import LoadedState, NewState, NewW
 from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.models import FrameworkState
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.call_records import CallIntent
+from checkpoints.tools.guard import ToolPolicies
 from checkpoints.versions.blobs import Encoded, EncodedValue
 
 T = TypeVar("T")
 #: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
 _DELTA_KEY = "counters_since_delta_snapshot"
 _PAGE_SIZE = 20
+#: Task of LangGraph that writes the input of a run.
+NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
+#: Number of checks, and seconds between two, for a state that another thread is about to store.
+_STATE_POLLS, _STATE_POLL_SECONDS = 100, 0.01
 
 
 class HarnessSaver(BaseCheckpointSaver[str]):
@@ -64,6 +72,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         serde: SerializerProtocol | None = None,
         agent: str = "langgraph",
         transcript_channel: str = "messages",
+        policies: ToolPolicies | None = None,
+        review_interrupts: bool = True,
     ) -> None:
         """Create a checkpointer.
 
@@ -72,6 +82,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             serde: LangGraph serializer of states and values. None: LangGraph's own.
             agent: Name of the agent of new sessions, for lists and filters.
             transcript_channel: Channel of the root graph whose messages are the transcript.
+            policies: Sentences, risks and deadlines of the calls that interrupts of the graph ask about, by patterns
+                of tool names.
+            review_interrupts: Whether these calls are in the review queue, where people decide about them.
 
         Raises:
             InvalidInput: The client is one of a server over HTTP.
@@ -82,6 +95,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             raise InvalidInput("A checkpointer of LangGraph needs a database: a path, or a sqlite or postgresql URL.")
         self.agent = agent
         self.transcript_channel = transcript_channel
+        self.policies = policies or ToolPolicies()
+        self.review_interrupts = review_interrupts
 
     @classmethod
     @contextmanager
@@ -237,25 +252,96 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Store what a task wrote. A session that pauses for a person is released, unless one of its calls runs."""
+        """Store what a task wrote, and log the calls that an interrupt asks about in the review queue.
+
+        A session that pauses for a person is released, unless one of its calls runs.
+        """
         thread_id, namespace = _get_place(config)
+        checkpoint_id = str(config["configurable"]["checkpoint_id"])
         encoded = [
             NewWrite(WRITES_IDX_MAP.get(channel, position), channel, self._encode(value))
             for position, (channel, value) in enumerate(writes)
         ]
+        channels = {channel for channel, _ in writes}
+        requests = self._build_requests(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
         with self._claims.exclude_changes(thread_id):
-            state_store.save_writes(
+            is_waiting = state_store.save_writes(
                 self.sync_checkpointer.store,
                 thread_id,
                 namespace,
-                str(config["configurable"]["checkpoint_id"]),
+                checkpoint_id,
                 task_id,
                 task_path,
                 encoded,
                 description=self._describe_session(dict(writes)),
+                requests=requests,
             )
-        if any(channel == INTERRUPT for channel, _ in writes):
+        if INTERRUPT in channels:
             self._claims.release(thread_id)
+        elif is_waiting and ERROR not in channels:
+            self._withdraw_answered(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
+
+    def _build_requests(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
+        found = interrupts.list_interrupts(value) if self.review_interrupts else []
+        asked = self._wait_for_messages(config) if any(map(interrupts.is_batched, found)) else None
+        return [
+            interrupts.build_intent(request, self.policies)
+            for each in found
+            for request in interrupts.list_requests(each, asked)
+        ]
+
+    def _wait_for_messages(self, config: RunnableConfig) -> object:
+        """Return the messages of the state that a task worked on. Another thread may be about to store it."""
+        for _ in range(_STATE_POLLS):
+            state = self.get_tuple(config)
+            if state is not None:
+                return state.checkpoint["channel_values"].get(self.transcript_channel)
+            time.sleep(_STATE_POLL_SECONDS)
+        return None
+
+    def _withdraw_answered(
+        self, thread_id: str, namespace: str, checkpoint_id: str, task_id: str, *, is_input: bool
+    ) -> None:
+        """Withdraw the calls of interrupts that the program has answered: those of this task, or all by a new input."""
+        store, keys = self.sync_checkpointer.store, None
+        if not (is_input and task_id == NULL_TASK_ID):
+            place = (thread_id, namespace, checkpoint_id, task_id)
+            value = state_store.load_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
+            decoded = () if value is None else self._decode(value)
+            keys = [interrupts.get_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
+        if keys is None or keys:
+            with self._claims.exclude_changes(thread_id):
+                state_store.withdraw_requests(store, thread_id, keys=keys)
+
+    def build_resume(self, config: RunnableConfig) -> Command[Any] | None:
+        """Build the command that resumes a thread as people have decided, for the process that runs the graph.
+
+            command = saver.build_resume(config)
+            if command is not None:
+                agent.invoke(command, config)
+
+        Args:
+            config: Config with the `thread_id`.
+
+        Returns:
+            The command; None while a person has to decide, or if the thread is not interrupted.
+
+        Raises:
+            InvalidInput: The graph does not accept the decision about a call.
+            IntegrityError: A call or a decision is not one that this library wrote.
+        """
+        state = self.get_tuple(config)
+        pending = [] if state is None else [value for _, name, value in state.pending_writes or () if name == INTERRUPT]
+        found = [each for value in pending for each in value if isinstance(each, Interrupt)]
+        asked = {each.id: interrupts.list_requests(each) for each in found if not interrupts.is_gate(each)}
+        keys = [request.key for requests in asked.values() for request in requests]
+        decided = (
+            state_store.find_decisions(self.sync_checkpointer.store, _get_place(config)[0], keys) if found else None
+        )
+        if decided is None or not all(key in decided for key in keys):
+            return None
+        answers = {each.id: interrupts.build_answer(each, decided) if each.id in asked else True for each in found}
+        return Command(resume=answers)
 
     def get_next_version(self, current: str | int | float | None, channel: None) -> str:
         """Return a version above `current`: a number, and a random part that keeps branches of a thread apart."""
@@ -265,8 +351,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     # ---- removing and copying
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a call."""
+        """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a guarded call."""
         with self._claims.exclude_changes(str(thread_id)):
+            state_store.withdraw_requests(self.sync_checkpointer.store, str(thread_id))
             state_store.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -311,6 +398,10 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 delete(self.sync_checkpointer.store, thread_id)
 
     # ---- async twins
+
+    async def abuild_resume(self, config: RunnableConfig) -> Command[Any] | None:
+        """Build the command that resumes a thread, async. Argument, result and errors are those of `build_resume`."""
+        return await self._hop(partial(self.build_resume, config))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         return await self._hop(partial(self.get_tuple, config))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from langchain.agents.middleware import AgentMiddleware
@@ -22,6 +23,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
+from checkpoints.framework_states import state_store
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.tools.guard import ToolPolicies, aguard, guard
 
@@ -104,9 +106,10 @@ class ToolGuard:
                     )
                 return _to_result(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
-                waiting = _describe_gate(gate)
-            self._claims.release(thread_id)
-            interrupt(waiting)
+                waiting, calls = _describe_gate(gate), gate.calls
+            if not self._withdraw_answered(thread_id, calls):
+                self._claims.release(thread_id)
+                interrupt(waiting)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Result]]
@@ -134,9 +137,16 @@ class ToolGuard:
                     )
                 return _to_result(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
-                waiting = _describe_gate(gate)
-            await self.arelease(thread_id)
-            interrupt(waiting)
+                waiting, calls = _describe_gate(gate), gate.calls
+            if not await self._async_claims.hop(partial(self._withdraw_answered, thread_id, calls)):
+                await self.arelease(thread_id)
+                interrupt(waiting)
+
+    def _withdraw_answered(self, thread_id: str, calls: Sequence[Mapping[str, Any]]) -> bool:
+        """Withdraw the question of an interrupt about a call that the graph makes now: the program has answered it."""
+        call_ids = [str(call["call_id"]) for call in calls]
+        with self._claims.exclude_changes(thread_id):
+            return state_store.withdraw_requests(self._sync.store, thread_id, call_ids=call_ids)
 
     @contextmanager
     def _hold(self, thread_id: str) -> Iterator[None]:

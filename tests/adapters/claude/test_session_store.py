@@ -21,9 +21,9 @@ from checkpoints.models import Message, Session
 from tests.adapters.claude.agents import write_lines
 from tests.adapters.claude.transcripts import KEY, MIRRORED, describe, load, mirror, read_file, write_conversation
 from tests.conftest import Open, StartChild
-from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 from tests.support.factories import make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 from tests.support.processes import database_url
 
 
@@ -76,13 +76,13 @@ def test_processes_write_the_same_session_at_the_same_time(store: HarnessSession
 def test_hosts_that_take_turns_write_one_transcript(
     cp: SyncCheckpointer, open_checkpointer: Open, tmp_path: Path
 ) -> None:
-    scribe = write_conversation(tmp_path / f"{SESSION}.jsonl")
+    transcript_writer = write_conversation(tmp_path / f"{SESSION}.jsonl")
     hosts = [HarnessSessionStore(cp), HarnessSessionStore(open_checkpointer())]
-    lines = read_file(scribe.path)
+    lines = read_file(transcript_writer.path)
     for number, line in enumerate(lines):
         mirror(hosts[number % 2], [line])
     assert load(hosts[0]) == load(hosts[1]) == lines
-    import_transcripts(cp, scribe.path)
+    import_transcripts(cp, transcript_writer.path)
     assert describe(cp, MIRRORED)["transcript"] == describe(cp, SESSION)["transcript"]
 
 
@@ -93,41 +93,46 @@ def test_hosts_that_take_turns_write_one_transcript(
 def test_a_mirrored_session_is_what_an_import_of_its_file_is(
     cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path, seed: int
 ) -> None:
-    scribe = write_conversation(tmp_path / f"{SESSION}.jsonl")
-    lines, chance = read_file(scribe.path), random.Random(seed)
+    transcript_writer = write_conversation(tmp_path / f"{SESSION}.jsonl")
+    lines, chance = read_file(transcript_writer.path), random.Random(seed)
     while lines:
         size = chance.randint(1, 1 + 2 * seed)
         mirror(store, lines[:size], batch=size)
         del lines[:size]
         if chance.random() < 0.3:
             store = HarnessSessionStore(cp)  # as if the process had been started again
-    import_transcripts(cp, scribe.path)
+    import_transcripts(cp, transcript_writer.path)
     assert describe(cp, MIRRORED) == describe(cp, SESSION)
 
 
 def test_its_page_is_that_of_the_imported_file(
     cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path, client: Client
 ) -> None:
-    scribe = write_conversation(tmp_path / f"{SESSION}.jsonl")
-    scribe.result("call_3", "light")
-    scribe.says("There is light.", message="msg_6")
-    mirror(store, read_file(scribe.path), batch=3)
-    import_transcripts(cp, scribe.path)
+    transcript_writer = write_conversation(tmp_path / f"{SESSION}.jsonl")
+    transcript_writer.result("call_3", "light")
+    transcript_writer.says("There is light.", message="msg_6")
+    mirror(store, read_file(transcript_writer.path), batch=3)
+    import_transcripts(cp, transcript_writer.path)
     client.force_login(make_user(role=Role.AUDITOR))
     pages = []
     for session_id in (MIRRORED, SESSION):
         row = Session.objects.get(session_id=session_id)
-        text = said(client.get(f"/sessions/{row.pk}/"))
+        text = visible_text(client.get(f"/sessions/{row.pk}/"))
         conversation = text[text.index("Conversation compacted") : text.index("There is light.") + 15]
         pages.append(re.sub(r"version \d+|v\d+", "version", conversation))
     assert pages[0] == pages[1]
 
 
 def test_a_subagent_is_a_session_of_its_own(cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path) -> None:
-    main, about = Scribe(tmp_path / f"{SESSION}.jsonl"), {"agentType": "Explore", "description": "Look for lamps"}
+    main, about = (
+        TranscriptWriter(tmp_path / f"{SESSION}.jsonl"),
+        {"agentType": "Explore", "description": "Look for lamps"},
+    )
     main.user("Where are lamps?")
     main.calls("call_1", "Task", {"prompt": "Look"}, message="msg_1")
-    side = Scribe(tmp_path / SESSION / "subagents" / "agent-a1.jsonl", prefix="s", isSidechain=True, agentId="a1")
+    side = TranscriptWriter(
+        tmp_path / SESSION / "subagents" / "agent-a1.jsonl", prefix="s", isSidechain=True, agentId="a1"
+    )
     side.path.with_suffix(".meta.json").write_text(json.dumps(about))
     side.user("Look")
     side.says("In the hall.", message="msg_s1")
@@ -150,17 +155,17 @@ def test_a_subagent_is_a_session_of_its_own(cp: SyncCheckpointer, store: Harness
 def test_old_messages_that_were_pruned_do_not_come_back(
     cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path
 ) -> None:
-    scribe = write_conversation(tmp_path / f"{SESSION}.jsonl")
-    mirror(store, read_file(scribe.path))
+    transcript_writer = write_conversation(tmp_path / f"{SESSION}.jsonl")
+    mirror(store, read_file(transcript_writer.path))
     before = describe(cp, MIRRORED)["transcript"]
     count = Message.objects.count()
     cp.prune(MIRRORED, keep_last=1)
     kept = Message.objects.count()
     assert kept < count
-    mirror(HarnessSessionStore(cp), [scribe.user("Still there?")])
+    mirror(HarnessSessionStore(cp), [transcript_writer.user("Still there?")])
     assert Message.objects.count() == kept + 1
     assert describe(cp, MIRRORED)["transcript"][:-1] == before
-    assert load(store) == read_file(scribe.path)
+    assert load(store) == read_file(transcript_writer.path)
 
 
 def test_a_line_without_a_form_in_the_transcript_is_kept_all_the_same(

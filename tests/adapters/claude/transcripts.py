@@ -11,7 +11,7 @@ from typing import Any
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.claude import HarnessSessionStore
 from checkpoints.models import Session, ToolCall
-from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 
 KEY: Any = {"project_key": "-srv-shop", "session_id": SESSION}
 MIRRORED = f"-srv-shop/{SESSION}"
@@ -37,28 +37,28 @@ def load(store: HarnessSessionStore, key: Any = KEY) -> list[Any] | None:
     return asyncio.run(store.load(key))  # type: ignore[arg-type]
 
 
-def write_conversation(path: Path) -> Scribe:
+def write_conversation(path: Path) -> TranscriptWriter:
     """Write a conversation with all that a reader has to join: parts of messages, notes, an edit, a compaction."""
-    scribe = Scribe(path)
-    scribe.note("queue-operation", operation="enqueue")
-    scribe.user("Why is the lamp dark?")
-    scribe.agent({"type": "thinking", "thinking": "Look."}, message="msg_1", usage=USAGE)
-    scribe.note("progress", data="50 %")
-    scribe.says("I look.", message="msg_1", usage=USAGE)
-    scribe.calls("call_1", "Read", {"file": "lamp.py", "after": 3}, message="msg_1", usage=USAGE)
-    scribe.calls("call_2", "Bash", {"command": "make"}, message="msg_1", usage=USAGE)
-    scribe.result("call_1", "lamp = off")
-    scribe.result("call_2", "no make here", is_error=True)
-    answer = scribe.says("It is **off**. Grüße 🪔", message="msg_2", usage=USAGE)
-    scribe.user("Then what?")
-    scribe.says("I do not know.", message="msg_3", usage=USAGE)
-    scribe.user("And now?", parentUuid=answer["uuid"])
-    scribe.says("Now it is on.", message="msg_4", usage=USAGE)
-    scribe.compaction("The lamp is on.")
-    scribe.user("Thanks")
-    scribe.note("custom-title", customTitle="The lamp")
-    scribe.calls("call_3", "Bash", {"command": "make light"}, message="msg_5", usage=USAGE)
-    return scribe
+    transcript_writer = TranscriptWriter(path)
+    transcript_writer.note("queue-operation", operation="enqueue")
+    transcript_writer.user("Why is the lamp dark?")
+    transcript_writer.agent({"type": "thinking", "thinking": "Look."}, message="msg_1", usage=USAGE)
+    transcript_writer.note("progress", data="50 %")
+    transcript_writer.says("I look.", message="msg_1", usage=USAGE)
+    transcript_writer.calls("call_1", "Read", {"file": "lamp.py", "after": 3}, message="msg_1", usage=USAGE)
+    transcript_writer.calls("call_2", "Bash", {"command": "make"}, message="msg_1", usage=USAGE)
+    transcript_writer.result("call_1", "lamp = off")
+    transcript_writer.result("call_2", "no make here", is_error=True)
+    answer = transcript_writer.says("It is **off**. Grüße 🪔", message="msg_2", usage=USAGE)
+    transcript_writer.user("Then what?")
+    transcript_writer.says("I do not know.", message="msg_3", usage=USAGE)
+    transcript_writer.user("And now?", parentUuid=answer["uuid"])
+    transcript_writer.says("Now it is on.", message="msg_4", usage=USAGE)
+    transcript_writer.compaction("The lamp is on.")
+    transcript_writer.user("Thanks")
+    transcript_writer.note("custom-title", customTitle="The lamp")
+    transcript_writer.calls("call_3", "Bash", {"command": "make light"}, message="msg_5", usage=USAGE)
+    return transcript_writer
 
 
 def describe(cp: SyncCheckpointer, session_id: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from checkpoints.adapters.pydantic_ai import HarnessConversationStore
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, NotRepresentable, SessionBusy
 from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import FrameworkState, Message, Segment, Session
-from tests.support.emptying import empty
+from tests.support.database_cleanup import empty
 
 Open = Callable[..., SyncCheckpointer]
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)

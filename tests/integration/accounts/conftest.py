@@ -6,8 +6,8 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role
+from tests.support.client_login import sign_in
 from tests.support.factories import PASSWORD, make_user
-from tests.support.signing import sign_in
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from checkpoints.enums import ActorKind, Role
 from checkpoints.models import Workspace
 from harness_site.accounts import api_tokens, member_services
 from harness_site.accounts.models import ApiToken, Invitation, Membership, TokenRole
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import make_user
 
 REQUEST = RequestFactory().get("/")

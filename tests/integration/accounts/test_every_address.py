@@ -1,4 +1,4 @@
-"""Every address there is, asked for by everybody who could ask: `tests.support.addresses` has the outcome of each.
+"""Every address there is, asked for by everybody who could ask: `tests.support.url_table` has the outcome of each.
 
 An address without a line fails. So does a line without an address.
 """
@@ -23,8 +23,7 @@ from harness_site.notifications.models import Delivery, Event, Notice, Webhook
 from harness_site.review import evidence_files
 from harness_site.saved_views.models import SavedView
 from tests.integration.notifications.conftest import make_webhook
-from tests.support.addresses import FOREIGN, TABLE
-from tests.support.addresses.line import WHO
+from tests.support.client_login import sign_in
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -35,7 +34,8 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
-from tests.support.signing import sign_in
+from tests.support.url_table import FOREIGN, TABLE
+from tests.support.url_table.line import WHO
 
 pytestmark = pytest.mark.django_db
 

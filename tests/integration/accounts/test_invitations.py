@@ -12,9 +12,9 @@ from checkpoints.db import clock
 from checkpoints.enums import Role
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.mail_settings import MailServer, Security
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -31,13 +31,14 @@ def test_the_link_is_shown_once_and_not_stored(admin: Client) -> None:
     secret = invited(admin).split("/")[3]
     assert secret not in admin.get("/settings/members/").content.decode()
     assert secret not in str(list(Invitation.objects.values_list()))
-    assert "the night shift" in said(admin.get("/settings/members/"))
+    assert "the night shift" in visible_text(admin.get("/settings/members/"))
 
 
 def test_somebody_new_makes_an_account_and_is_in(admin: Client, client: Client) -> None:
     path = invited(admin)
-    assert "bob invites you as approver. You can read everything and decide the calls that agents wait for." in said(
-        client.get(path)
+    assert (
+        "bob invites you as approver. You can read everything and decide the calls that agents wait for."
+        in visible_text(client.get(path))
     )
     response = client.post(path, {"username": "dave", "password": "a phrase of my own"})
     assert (response.status_code, response.headers["Location"]) == (302, "/")
@@ -55,9 +56,9 @@ def test_who_is_signed_in_joins_as_who_they_are(admin: Client, client: Client) -
     elsewhere = make_workspace(slug="elsewhere")
     client.force_login(make_user(name="eve", role=Role.ADMIN, workspace=elsewhere))
     path = invited(admin, "auditor")
-    assert "You join as eve." in said(client.get(path))
+    assert "You join as eve." in visible_text(client.get(path))
     assert client.post(path).status_code == 302
-    assert "Auditor in Default" in said(client.get("/accounts/"))
+    assert "Auditor in Default" in visible_text(client.get("/accounts/"))
 
 
 def test_a_smaller_role_takes_nothing_away(admin: Client, client: Client, alice: User) -> None:
@@ -72,7 +73,7 @@ def test_a_link_works_once(admin: Client, client: Client) -> None:
     other = Client()
     response = other.get(path)
     assert response.status_code == 404
-    assert "This invitation has been used." in said(response)
+    assert "This invitation has been used." in visible_text(response)
     assert other.post(path, {"username": "eve", "password": "a phrase of my own"}).status_code == 404
     assert not User.objects.filter(username="eve").exists()
 
@@ -83,15 +84,15 @@ def test_a_revoked_link_does_not_work(admin: Client, client: Client) -> None:
     assert admin.post(f"/settings/invitations/{pk}/revoke/").headers["Location"] == "/settings/members/"
     response = client.post(path, {"username": "dave", "password": "a phrase of my own"})
     assert response.status_code == 404
-    assert "This invitation was revoked." in said(response)
+    assert "This invitation was revoked." in visible_text(response)
     assert not User.objects.filter(username="dave").exists()
 
 
 def test_an_expired_link_does_not_work(admin: Client, client: Client) -> None:
     path = invited(admin)
     Invitation.objects.update(expires_at=clock.now() - timedelta(seconds=1))
-    assert "This invitation has expired." in said(client.get(path))
-    assert "the night shift" not in said(admin.get("/settings/members/"))
+    assert "This invitation has expired." in visible_text(client.get(path))
+    assert "the night shift" not in visible_text(admin.get("/settings/members/"))
 
 
 def test_an_invitation_that_closes_while_the_form_is_open_makes_no_account(admin: Client, client: Client) -> None:
@@ -111,7 +112,7 @@ def test_an_invitation_that_closes_while_the_form_is_open_makes_no_account(admin
 def test_a_made_up_link_says_nothing(client: Client) -> None:
     response = client.get("/accounts/invitations/invite_made-up/")
     assert response.status_code == 404
-    assert "There is no invitation at this address." in said(response)
+    assert "There is no invitation at this address." in visible_text(response)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_a_form_that_cannot_be_taken_says_why(
 ) -> None:
     response = client.post(invited(admin), form)
     assert response.status_code == 422
-    assert complaint in said(response)
+    assert complaint in visible_text(response)
     assert Invitation.objects.get().open
 
 
@@ -169,21 +170,24 @@ class TestByMail:
     ) -> None:
         form = {"email": "dave@example.com", "role": "approver"}
         page = admin.post("/settings/invitations/", form, follow=True)
-        assert "The invitation was sent to dave@example.com." in said(page)
+        assert "The invitation was sent to dave@example.com." in visible_text(page)
         printed = capsys.readouterr().err
         assert "E-mail to dave@example.com" in printed
         path = printed.split("https://harness.example")[1].strip()
         assert path not in page.content.decode()
         client.post(path, {"username": "dave", "password": "a phrase of my own"})
         assert User.objects.get(username="dave").email == "dave@example.com"
-        assert "dave@example.com" in said(admin.get("/settings/members/"))
+        assert "dave@example.com" in visible_text(admin.get("/settings/members/"))
 
     def test_a_server_that_refuses_leaves_a_link_to_pass_on(
         self, admin: Client, client: Client, settings: Settings
     ) -> None:
         settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", 9)
         page = admin.post("/settings/invitations/", {"email": "dave@example.com", "role": "approver"})
-        assert "The invitation could not be sent to dave@example.com. The server refused the connection." in said(page)
+        assert (
+            "The invitation could not be sent to dave@example.com. The server refused the connection."
+            in visible_text(page)
+        )
         found = re.search(r"<code>https://harness.example(/accounts/invitations/[^<]+)</code>", page.content.decode())
         assert found
         client.post(found[1], {"username": "dave", "password": "a phrase of my own"})
@@ -192,5 +196,5 @@ class TestByMail:
     def test_an_address_that_is_none_says_what_is_missing(self, admin: Client) -> None:
         page = admin.post("/settings/invitations/", {"email": "dave", "role": "approver"})
         assert page.status_code == 422
-        assert "Enter a complete e-mail address, such as name@example.org." in said(page)
+        assert "Enter a complete e-mail address, such as name@example.org." in visible_text(page)
         assert not Invitation.objects.exists()

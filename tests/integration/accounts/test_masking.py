@@ -15,7 +15,8 @@ from harness_site.accounts import unmasking
 from harness_site.accounts.models import MaskingSettings
 from harness_site.core.masking import masker
 from harness_site.review import argument_changes
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
+from tests.support.client_login import prove, sign_in
 from tests.support.factories import (
     PASSWORD,
     make_call,
@@ -27,8 +28,7 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
-from tests.support.pages import said
-from tests.support.signing import prove, sign_in
+from tests.support.page_text import visible_text
 
 KEY = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 WORD = "hunter2-of-the-shop"
@@ -158,11 +158,11 @@ def test_the_store_keeps_what_the_agent_needs(client: Client, call: ToolCall, al
 
 def test_an_admin_may_have_secrets_shown_for_a_while(admin: Client, call: ToolCall) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
-    assert "Show secrets" in said(admin.get(page))
+    assert "Show secrets" in visible_text(admin.get(page))
     assert prove(admin).post("/accounts/secrets/", {"next": page}).headers["Location"] == page
     shown = admin.get(page)
     assert KEY in shown.content.decode()
-    assert "Hide secrets" in said(shown)
+    assert "Hide secrets" in visible_text(shown)
     assert entries("unmasked") == [("unmasked", "bob", {"minutes": 10, "page": page})]
 
 
@@ -203,7 +203,7 @@ def test_the_while_ends(admin: Client, call: ToolCall, monkeypatch: pytest.Monke
 def test_others_may_not(client: Client, call: ToolCall, role: Role) -> None:
     client.force_login(make_user(role=role))
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
-    assert "Show secrets" not in said(client.get(page))
+    assert "Show secrets" not in visible_text(client.get(page))
     assert client.post("/accounts/secrets/", {"next": page}).status_code == 403
     assert KEY not in client.get(page).content.decode()
     assert entries("unmasked") == []
@@ -255,7 +255,7 @@ class TestSettings:
         assert admin.post("/settings/masking/", self.FORM).headers["Location"] == "/settings/masking/"
         session = make_session(title="For acme_4711")
         client.force_login(carol)
-        assert "For ‹masked›" in said(client.get(f"/sessions/{session.pk}/"))
+        assert "For ‹masked›" in visible_text(client.get(f"/sessions/{session.pk}/"))
         found = MaskingSettings.objects.get()
         assert (found.names, found.words, found.reveal_role) == ("customer_no\nCustomer No", "acme_*", "approver")
 
@@ -281,4 +281,4 @@ class TestSettings:
         elsewhere = make_workspace(slug="elsewhere")
         session = make_session(title="For acme_4711", workspace=elsewhere)
         client.force_login(make_user(name="eve", workspace=elsewhere))
-        assert "For acme_4711" in said(client.get(f"/sessions/{session.pk}/"))
+        assert "For acme_4711" in visible_text(client.get(f"/sessions/{session.pk}/"))

@@ -23,6 +23,7 @@ from harness_site.notifications.notice_text import build_notice_message
 from harness_site.search.models import Passage
 from tests.integration.review.payment_agents import awaiting
 from tests.integration.search.conftest import complete
+from tests.support.client_login import prove
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -33,7 +34,6 @@ from tests.support.factories import (
     make_session,
     make_user,
 )
-from tests.support.signing import prove
 
 pytestmark = pytest.mark.django_db
 

@@ -8,10 +8,10 @@ from django.test import Client
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
 from harness_site.accounts.models import Membership
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
-from tests.support.factors import factors, make_totp
-from tests.support.pages import said
+from tests.support.page_text import visible_text
+from tests.support.second_factors import factors, make_totp
 
 pytestmark = pytest.mark.django_db
 
@@ -25,7 +25,7 @@ def role_of(user: User) -> str:
 
 
 def test_the_page_lists_them(admin: Client, alice: User) -> None:
-    page = said(admin.get("/settings/members/"))
+    page = visible_text(admin.get("/settings/members/"))
     assert "2 members" in page
     assert "bob (you)" in page
 
@@ -53,7 +53,7 @@ def test_the_only_admin_stays(admin: Client, bob: User, alice: User) -> None:
     for action, form in (("role", {"role": "auditor"}), ("remove", {})):
         response = admin.post(f"/settings/members/{of(bob)}/{action}/", form)
         assert response.status_code == 409
-        assert "This is the only admin of the workspace. Make another member an admin first." in said(response)
+        assert "This is the only admin of the workspace. Make another member an admin first." in visible_text(response)
     assert role_of(bob) == Role.ADMIN
     assert entries() == []
 
@@ -108,7 +108,7 @@ def test_the_factors_of_who_is_elsewhere_too_stay(admin: Client, alice: User) ->
     pk = Membership.objects.get(user=alice, workspace__slug="default").pk
     response = admin.post(f"/settings/members/{pk}/reset-factors/")
     assert response.status_code == 409
-    assert "alice is also a member of other workspaces" in said(response)
+    assert "alice is also a member of other workspaces" in visible_text(response)
     assert factors(alice) == ["totp"]
 
 
@@ -135,16 +135,16 @@ def test_a_deactivated_member_is_signed_out_and_may_come_back(
     client.force_login(alice)
     client.get("/accounts/")
     page = admin.post(f"/settings/members/{of(alice)}/deactivate/", follow=True)
-    assert "alice is deactivated and signed out." in said(page)
+    assert "alice is deactivated and signed out." in visible_text(page)
     assert client.get("/review/").status_code == 302
     assert Membership.objects.filter(user=alice).exists()
     page = admin.post(f"/settings/members/{of(alice)}/reactivate/", follow=True)
-    assert "alice can sign in again." in said(page)
+    assert "alice can sign in again." in visible_text(page)
     alice.refresh_from_db()
     assert alice.is_active
     assert [kind for kind, _, _ in entries()] == ["member_deactivated", "member_reactivated"]
     refused = admin.post(f"/settings/members/{of(bob)}/deactivate/")
-    assert (refused.status_code, "You cannot deactivate your own account." in said(refused)) == (409, True)
+    assert (refused.status_code, "You cannot deactivate your own account." in visible_text(refused)) == (409, True)
 
 
 def test_a_member_of_other_workspaces_is_not_deactivated_from_here(admin: Client, alice: User) -> None:
@@ -158,6 +158,6 @@ def test_a_member_of_other_workspaces_is_not_deactivated_from_here(admin: Client
 def test_the_list_shows_address_last_visit_and_second_factor(admin: Client, alice: User, bob: User) -> None:
     User.objects.filter(pk=alice.pk).update(email="alice@example.com")
     make_totp(bob)
-    text = said(admin.get("/settings/members/"))
+    text = visible_text(admin.get("/settings/members/"))
     assert "alice No second factor alice@example.com · never signed in" in text
     assert "bob (you) Second factor No e-mail address · last seen just now" in text

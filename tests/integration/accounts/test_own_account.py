@@ -6,9 +6,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from checkpoints.enums import Role
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0"
 CHROME = "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0 Safari/537.36"
@@ -22,7 +22,7 @@ def signed_in(name: str, program: str = FIREFOX) -> Client:
 
 def test_the_page_tells_how_one_signs_in_and_where(alice: User) -> None:
     client = signed_in("alice")
-    page = said(client.get("/accounts/"))
+    page = visible_text(client.get("/accounts/"))
     assert "Approver in Default" in page
     assert "Firefox on Linux 127.0.0.1" in page
     assert "This device" in page
@@ -30,12 +30,12 @@ def test_the_page_tells_how_one_signs_in_and_where(alice: User) -> None:
 
 def test_user_without_membership_has_an_account_page(client: Client, db: None) -> None:
     client.force_login(make_user(name="mallory", role=None))
-    assert "You are not a member of any workspace yet" in said(client.get("/accounts/"))
+    assert "You are not a member of any workspace yet" in visible_text(client.get("/accounts/"))
 
 
 def test_every_other_sign_in_can_be_ended(alice: User) -> None:
     here, there, elsewhere = signed_in("alice"), signed_in("alice", CHROME), signed_in("alice")
-    assert "Chrome on Windows" in said(here.get("/accounts/"))
+    assert "Chrome on Windows" in visible_text(here.get("/accounts/"))
     assert here.post("/accounts/sign-ins/end/").headers["Location"] == "/accounts/"
     assert [client.get("/sessions/").status_code for client in (here, there, elsewhere)] == [200, 302, 302]
     assert entries("sign_ins_ended") == [("sign_ins_ended", "alice", {"ended": 2})]
@@ -82,7 +82,7 @@ def test_who_is_removed_from_the_chosen_workspace_is_back_in_the_other(client: C
     client.force_login(alice)
     client.post("/accounts/workspace/", {"workspace": "second"})
     membership.delete()
-    assert "Approver in Default" in said(client.get("/accounts/"))
+    assert "Approver in Default" in visible_text(client.get("/accounts/"))
 
 
 class TestLinksIntoWorkspaces:
@@ -99,8 +99,9 @@ class TestLinksIntoWorkspaces:
         session = make_session(workspace=second)
         client.force_login(alice)
         page = client.get(f"/accounts/workspace/second/sessions/{session.pk}/?q=lamp")
-        assert "Switch to “Second”? This link leads to the workspace “Second”. You are working in “Default”." in said(
-            page
+        assert (
+            "Switch to “Second”? This link leads to the workspace “Second”. You are working in “Default”."
+            in visible_text(page)
         )
         assert client.get(f"/sessions/{session.pk}/").status_code == 404
         there = {"workspace": "second", "next": f"/sessions/{session.pk}/?q=lamp"}

@@ -10,9 +10,9 @@ from django.test import Client
 from harness_site.accounts.models import ApiToken, Invitation, MaskingSettings, Membership
 from harness_site.notifications.models import Webhook
 from tests.integration.notifications.conftest import make_webhook
+from tests.support.client_login import sign_in
 from tests.support.factories import PASSWORD
-from tests.support.pages import said
-from tests.support.signing import sign_in
+from tests.support.page_text import visible_text
 
 LONG: timedelta = timedelta(minutes=16)
 
@@ -59,7 +59,7 @@ def test_nothing_is_changed_before(tired: Client, alice: User, path: str, sent: 
 def test_what_was_sent_goes_on_after_the_password(tired: Client, alice: User) -> None:
     member = alice.memberships.get()
     asked = tired.post(f"/settings/members/{member.pk}/role/", {"role": "admin"}).headers["Location"]
-    assert "changes how an account or this workspace is protected" in said(tired.get(asked))
+    assert "changes how an account or this workspace is protected" in visible_text(tired.get(asked))
     assert tired.post(asked, {"password": PASSWORD, "next": f"/settings/members/{member.pk}/role/"}).status_code == 302
     assert alice.memberships.get().role == "admin"
     tired.post(f"/settings/members/{member.pk}/role/", {"role": "auditor"})
@@ -69,7 +69,7 @@ def test_what_was_sent_goes_on_after_the_password(tired: Client, alice: User) ->
 def test_a_new_token_is_shown_after_the_password(tired: Client) -> None:
     asked = tired.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""}).headers["Location"]
     response = tired.post(asked, {"password": PASSWORD, "next": "/settings/tokens/create/"})
-    assert "This token is shown only now." in said(response)
+    assert "This token is shown only now." in visible_text(response)
 
 
 def test_what_was_sent_waits_sealed(tired: Client) -> None:
@@ -78,7 +78,7 @@ def test_what_was_sent_waits_sealed(tired: Client) -> None:
     asked = tired.post("/settings/notifications/create/", sent).headers["Location"]
     assert "very-private" not in str(dict(tired.session))
     response = tired.post(asked, {"password": PASSWORD, "next": "/settings/notifications/create/"})
-    assert "This secret is shown only now." in said(response)
+    assert "This secret is shown only now." in visible_text(response)
     assert Webhook.objects.get().host == "hooks.example"
 
 
@@ -93,7 +93,7 @@ def test_who_has_just_signed_in_is_not_asked(bob: User) -> None:
     client = Client()
     client.post("/accounts/login/", {"username": "bob", "password": PASSWORD})
     response = client.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""})
-    assert "This token is shown only now." in said(response)
+    assert "This token is shown only now." in visible_text(response)
 
 
 def test_nobody_is_asked_for_reading_or_for_taking_rights_away(tired: Client) -> None:

@@ -12,10 +12,10 @@ from pytest_django import DjangoCaptureOnCommitCallbacks as CaptureCallbacks
 from pytest_django.fixtures import Settings
 
 from harness_site.accounts import field_encryption
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD
-from tests.support.factors import code_of, factors, make_codes, make_totp
-from tests.support.pages import said
+from tests.support.page_text import visible_text
+from tests.support.second_factors import code_of, factors, make_codes, make_totp
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_the_drawing_needs_no_style_of_its_own(fresh: Client) -> None:
 
 def test_a_wrong_first_code_switches_nothing_on(fresh: Client, alice: User) -> None:
     fresh.get("/accounts/app/")
-    page = said(fresh.post("/accounts/app/", {"code": "000000"}))
+    page = visible_text(fresh.post("/accounts/app/", {"code": "000000"}))
     assert "Wrong or expired code." in page
     assert factors(alice) == []
 
@@ -89,8 +89,10 @@ def test_recovery_codes_are_shown_once(fresh: Client, alice: User) -> None:
     first = fresh.get("/accounts/codes/")
     assert len(re.findall(r"<li>\d{8}</li>", first.content.decode())) == 10
     again = fresh.get("/accounts/codes/")
-    assert re.findall(r"\d{8}", said(again)) == []
-    assert "10 of 10 codes are left. They were shown when they were created and cannot be shown again." in said(again)
+    assert re.findall(r"\d{8}", visible_text(again)) == []
+    assert "10 of 10 codes are left. They were shown when they were created and cannot be shown again." in visible_text(
+        again
+    )
 
 
 def test_new_recovery_codes_replace_the_old_ones(fresh: Client, alice: User) -> None:
@@ -103,7 +105,7 @@ def test_new_recovery_codes_replace_the_old_ones(fresh: Client, alice: User) -> 
 
 def test_an_app_can_be_switched_off(fresh: Client, alice: User) -> None:
     activated(fresh)
-    assert "Then your password alone is enough" in said(fresh.get("/accounts/app/remove/"))
+    assert "Then your password alone is enough" in visible_text(fresh.get("/accounts/app/remove/"))
     assert fresh.post("/accounts/app/remove/").headers["Location"] == "/accounts/"
     assert factors(alice) == []
     assert ("factor_removed", "alice", {"factor": "totp"}) in entries()
@@ -125,8 +127,8 @@ def test_an_old_sign_in_has_to_show_again_who_it_is(client: Client, alice: User,
 def test_the_password_shows_again_who_it_is(client: Client, alice: User) -> None:
     client.force_login(alice)
     asked = client.get("/accounts/app/").headers["Location"]
-    assert "Confirm it is you, alice" in said(client.get(asked))
-    assert "Wrong password. It is case-sensitive." in said(client.post(asked, {"password": "guess"}))
+    assert "Confirm it is you, alice" in visible_text(client.get(asked))
+    assert "Wrong password. It is case-sensitive." in visible_text(client.post(asked, {"password": "guess"}))
     assert client.post(asked, {"password": PASSWORD}).headers["Location"] == "/accounts/app/"
     assert client.get("/accounts/app/").status_code == 200
 
@@ -167,13 +169,13 @@ class TestPassword:
 
     def test_the_present_one_is_asked_for(self, fresh: Client, alice: User) -> None:
         form = {"oldpassword": "guess", "password1": "another long phrase", "password2": "another long phrase"}
-        assert "Wrong password. It is case-sensitive." in said(fresh.post("/accounts/password/", form))
+        assert "Wrong password. It is case-sensitive." in visible_text(fresh.post("/accounts/password/", form))
         alice.refresh_from_db()
         assert alice.check_password(PASSWORD)
 
     def test_a_common_one_is_refused(self, fresh: Client, alice: User) -> None:
         form = {"oldpassword": PASSWORD, "password1": "password", "password2": "password"}
-        assert "This password is too common." in said(fresh.post("/accounts/password/", form))
+        assert "This password is too common." in visible_text(fresh.post("/accounts/password/", form))
 
 
 class TestReset:

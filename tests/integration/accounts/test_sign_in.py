@@ -7,10 +7,10 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.models import AuditEvent
 from harness_site.accounts.models import ThrottleEntry
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
-from tests.support.factors import code_of, make_codes, make_totp
-from tests.support.pages import said
+from tests.support.page_text import visible_text
+from tests.support.second_factors import code_of, make_codes, make_totp
 
 LOGIN = "/accounts/login/"
 PATIENCE = "Too many attempts. Wait a few minutes and try again."
@@ -40,13 +40,13 @@ def test_the_address_it_came_from_is_recorded(client: Client, alice: User) -> No
 
 def test_a_wrong_password_is_recorded(client: Client, alice: User) -> None:
     response = client.post(LOGIN, {"username": "Alice", "password": "guess"})
-    assert MISMATCH in said(response)
+    assert MISMATCH in visible_text(response)
     assert entries() == [("sign_in_failed", "alice", {"why": "password"})]
 
 
 def test_a_name_that_nobody_has_is_not_kept(client: Client, alice: User) -> None:
     response = client.post(LOGIN, {"username": "hunter2-my-password", "password": "guess"})
-    assert MISMATCH in said(response)
+    assert MISMATCH in visible_text(response)
     assert entries() == [("sign_in_failed", "unknown", {"why": "password"})]
     assert AuditEvent.objects.filter(details__contains="hunter2").count() == 0
 
@@ -55,7 +55,7 @@ def test_five_wrong_passwords_are_enough_for_one_name(client: Client, alice: Use
     for _ in range(5):
         assert not signs_in(client, "alice", "guess")
     response = client.post(LOGIN, {"username": "alice", "password": PASSWORD})
-    assert PATIENCE in said(response)
+    assert PATIENCE in visible_text(response)
     assert client.get("/").status_code == 302
     assert client.get("/").headers["Location"].startswith(LOGIN)
 
@@ -88,7 +88,7 @@ class TestGuessesFromManyPlaces:
     @pytest.mark.parametrize("name", ["alice", "nobody"])
     def test_a_password_alone_opens_nothing_for_a_while(self, client: Client, alice: User, name: str) -> None:
         guess_from_elsewhere(name, 6)
-        assert PATIENCE in said(client.post(LOGIN, {"username": name, "password": PASSWORD}))
+        assert PATIENCE in visible_text(client.post(LOGIN, {"username": name, "password": PASSWORD}))
 
     def test_who_has_a_second_factor_is_never_locked_out(self, client: Client, alice: User) -> None:
         make_totp(alice)
@@ -120,7 +120,7 @@ def test_others_may_still_come_in(client: Client, alice: User, carol: User) -> N
 def test_twenty_wrong_passwords_are_enough_from_one_address(client: Client, alice: User) -> None:
     for number in range(20):
         assert not signs_in(client, f"nobody-{number}", "guess")
-    assert PATIENCE in said(client.post(LOGIN, {"username": "alice", "password": PASSWORD}))
+    assert PATIENCE in visible_text(client.post(LOGIN, {"username": "alice", "password": PASSWORD}))
 
 
 def test_right_passwords_do_not_count(client: Client, alice: User) -> None:
@@ -138,13 +138,13 @@ def test_many_forms_in_a_minute_are_refused(client: Client, alice: User) -> None
         client.post(LOGIN, {})
     response = client.post(LOGIN, {"username": "alice", "password": PASSWORD})
     assert response.status_code == 429
-    assert "Too many attempts in a short time" in said(response)
+    assert "Too many attempts in a short time" in visible_text(response)
 
 
 def test_a_switched_off_account_is_told_so(client: Client, alice: User) -> None:
     User.objects.update(is_active=False)
     response = client.post(LOGIN, {"username": "alice", "password": PASSWORD}, follow=True)
-    assert "This account is deactivated" in said(response)
+    assert "This account is deactivated" in visible_text(response)
     assert client.get("/sessions/").status_code == 302
 
 
@@ -183,7 +183,7 @@ class TestSecondFactor:
         secret = make_totp(alice)
         response = client.post(LOGIN, {"username": "alice", "password": PASSWORD, "next": "/review/"})
         page = client.get(response.headers["Location"])
-        assert "Second factor Enter the code" in said(page)
+        assert "Second factor Enter the code" in visible_text(page)
         response = client.post("/accounts/login/code/", {"code": code_of(secret)})
         assert (response.status_code, response.headers["Location"]) == (302, "/review/")
         assert client.get("/sessions/").status_code == 200
@@ -210,7 +210,7 @@ class TestSecondFactor:
     def test_a_wrong_code_is_recorded(self, client: Client, alice: User) -> None:
         make_totp(alice)
         assert signs_in(client, "alice")
-        page = said(client.post("/accounts/login/code/", {"code": "000000"}))
+        page = visible_text(client.post("/accounts/login/code/", {"code": "000000"}))
         assert "Wrong or expired code. Enter the code that the app shows now." in page
         assert entries() == [("sign_in_failed", "alice", {"why": "totp"})]
 
@@ -220,7 +220,7 @@ class TestSecondFactor:
         for _ in range(5):
             client.post("/accounts/login/code/", {"code": "000000"})
         response = client.post("/accounts/login/code/", {"code": code_of(secret)})
-        assert PATIENCE in said(response)
+        assert PATIENCE in visible_text(response)
 
     def test_somebody_else_can_sign_in_instead(self, client: Client, alice: User, carol: User) -> None:
         make_totp(alice)
@@ -236,7 +236,7 @@ class TestSecondFactor:
 def test_a_made_up_passkey_is_refused(client: Client, alice: User, credential: str) -> None:
     response = client.post("/accounts/login/passkey/", {"credential": credential})
     assert (response.status_code, response.headers["Location"]) == (302, "/accounts/login/?passkey=refused")
-    assert "This passkey is unknown here" in said(client.get(response.headers["Location"]))
+    assert "This passkey is unknown here" in visible_text(client.get(response.headers["Location"]))
     assert entries() == [("sign_in_failed", "unknown", {"why": "passkey"})]
 
 

@@ -13,11 +13,11 @@ from pytest_django.fixtures import Settings
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
 from tests.integration.site.test_settings import refused, shown
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import make_workspace
-from tests.support.factors import make_totp
-from tests.support.pages import said
-from tests.support.provider import CLIENT, SECRET, Provider, provider
+from tests.support.openid_provider import CLIENT, SECRET, Provider, provider
+from tests.support.page_text import visible_text
+from tests.support.second_factors import make_totp
 
 LOGIN = "/accounts/oidc/sso/login/"
 CALLBACK = "/accounts/oidc/sso/login/callback/"
@@ -55,16 +55,16 @@ def let_in(elsewhere: Provider, asked: dict[str, list[str]]) -> dict[str, list[s
 
 def comes_back(client: Client, asked: dict[str, list[str]], elsewhere: Provider) -> str:
     response = client.get(CALLBACK, let_in(elsewhere, asked))
-    assert response.status_code == 302, said(response)
+    assert response.status_code == 302, visible_text(response)
     return response.headers["Location"]
 
 
 def test_the_sign_in_page_offers_it(client: Client, elsewhere: Provider) -> None:
-    assert "Continue with Shop account" in said(client.get("/accounts/login/"))
+    assert "Continue with Shop account" in visible_text(client.get("/accounts/login/"))
 
 
 def test_without_a_provider_there_is_nothing(client: Client, db: None) -> None:
-    assert "Go on with" not in said(client.get("/accounts/login/"))
+    assert "Go on with" not in visible_text(client.get("/accounts/login/"))
     assert client.post(LOGIN).status_code == 404
 
 
@@ -99,7 +99,7 @@ def test_somebody_new_has_an_account_and_no_rights(client: Client, elsewhere: Pr
     assert (user.username, user.email, user.has_usable_password()) == ("erin", "erin@example.com", False)
     response = client.get("/", follow=True)
     assert response.status_code == 403
-    assert "Ask an admin for an invitation, and open its link as erin" in said(response)
+    assert "Ask an admin for an invitation, and open its link as erin" in visible_text(response)
 
 
 def test_somebody_known_is_let_in_and_recorded(client: Client, elsewhere: Provider) -> None:
@@ -138,26 +138,26 @@ def test_an_answer_nobody_asked_for_is_refused(client: Client, elsewhere: Provid
     asked = sent_away(Client())
     response = client.get(CALLBACK, {"code": "c", "state": asked["state"][0]})
     assert response.status_code == 401
-    assert "You are not signed in" in said(response)
+    assert "You are not signed in" in visible_text(response)
     assert not User.objects.exists()
 
 
 def test_a_cancelled_sign_in_is_said(client: Client, elsewhere: Provider) -> None:
     asked = sent_away(client)
     response = client.get(CALLBACK, {"error": "access_denied", "state": asked["state"][0]}, follow=True)
-    assert "The sign-in was cancelled" in said(response)
+    assert "The sign-in was cancelled" in visible_text(response)
 
 
 def test_link_without_confirmation_signs_nobody_out(client: Client, elsewhere: Provider) -> None:
     """Another site could otherwise sign people in under an account of its own."""
-    assert "Sign in with Shop account" in said(client.get(LOGIN))
+    assert "Sign in with Shop account" in visible_text(client.get(LOGIN))
     strict = Client(enforce_csrf_checks=True)
     assert strict.post(LOGIN).status_code == 403
 
 
 def test_who_came_by_single_sign_on_may_set_a_password(client: Client, elsewhere: Provider) -> None:
     comes_back(client, sent_away(client), elsewhere)
-    assert "No password. You sign in with single sign-on." in said(client.get("/accounts/"))
+    assert "No password. You sign in with single sign-on." in visible_text(client.get("/accounts/"))
     form = {"password1": "a phrase of my own", "password2": "a phrase of my own"}
     assert client.post("/accounts/password/set/", form).status_code == 302
     assert User.objects.get().check_password("a phrase of my own")

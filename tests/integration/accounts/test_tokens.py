@@ -19,9 +19,9 @@ from harness_site import urls as site_urls
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import TokenRequest, require_token
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -62,7 +62,7 @@ class TestPage:
         response = admin.post("/settings/tokens/create/", {"name": "ci", "role": "auditor", "days": "30"})
         found = re.search(r"<code>(harness_[\w-]{43})</code>", response.content.decode())
         assert found
-        assert "This token is shown only now." in said(response)
+        assert "This token is shown only now." in visible_text(response)
         assert found[1] not in admin.get("/settings/tokens/").content.decode()
         assert found[1] not in str(list(ApiToken.objects.values_list()))
         token = ApiToken.objects.get()
@@ -85,7 +85,7 @@ class TestPage:
         make_token(name="one")
         make_token(name="two", lifetime=timedelta(seconds=-1))
         api_tokens.revoke_token(make_token(name="three")[0], by=BY)
-        page = said(admin.get("/settings/tokens/"))
+        page = visible_text(admin.get("/settings/tokens/"))
         assert [page.count(word) for word in ("Valid Revoke", "Expired", "Revoked", "never used")] == [1, 1, 1, 3]
 
     def test_a_name_is_taken_until_its_token_is_revoked(self, admin: Client) -> None:
@@ -93,7 +93,7 @@ class TestPage:
         admin.post("/settings/tokens/create/", form)
         response = admin.post("/settings/tokens/create/", form)
         assert response.status_code == 422
-        assert "A token named “ci” already exists." in said(response)
+        assert "A token named “ci” already exists." in visible_text(response)
         admin.post(f"/settings/tokens/{ApiToken.objects.get().pk}/revoke/")
         assert admin.post("/settings/tokens/create/", form).status_code == 200
 
@@ -109,7 +109,7 @@ class TestPage:
         token, secret = api_tokens.create_token(
             make_workspace(slug="elsewhere"), name="theirs", role=TokenRole.AGENT, lifetime=None, by=BY
         )
-        assert "theirs" not in said(admin.get("/settings/tokens/"))
+        assert "theirs" not in visible_text(admin.get("/settings/tokens/"))
         for pk in (token.pk, 2**63):
             assert admin.post(f"/settings/tokens/{pk}/revoke/").status_code == 404
         assert api_tokens.authenticate_bearer_header(f"Bearer {secret}") == token

@@ -16,7 +16,7 @@ from harness_site.accounts.models import TokenRole
 from harness_site.api import answers, client_stores, rate_limit, schemas
 from harness_site.api.api import build_openapi_document
 from harness_site.api.models import ApiWrite
-from tests.support.api import API, BY, ApiClient, make_token
+from tests.support.api_client import API, BY, ApiClient, make_token
 from tests.support.api_table import FENCE, INPUTS, STATUSES, TABLE, Route
 from tests.support.factories import make_workspace
 

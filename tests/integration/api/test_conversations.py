@@ -14,7 +14,7 @@ from checkpoints.formats import content_blocks
 from checkpoints.models import Checkpoint, Session, Workspace
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_stores, conversations, rate_limit
-from tests.support.api import make_token
+from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"

@@ -19,7 +19,7 @@ from harness_site.accounts.models import TokenRole
 from harness_site.api import client_stores, rate_limit
 from harness_site.api.models import ObservedSpan
 from harness_site.api.otlp_protobuf import read_traces, write_partial_success
-from tests.support.api import make_token
+from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 
 #: Export that opentelemetry-proto 1.45.2 wrote, with each kind of value, and fields that are not read.

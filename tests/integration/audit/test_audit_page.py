@@ -20,9 +20,9 @@ from checkpoints.models import AuditEvent, IntegrityCheck, Session, Workspace
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.audit import audit_entries, event_sentences
 from harness_site.audit.audit_entries import AuditSubject
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -63,7 +63,7 @@ def lines(response: Any) -> list[list[str]]:
 def test_an_entry_says_who_did_what_where(reader: Client) -> None:
     session = make_session(session_id="order-17")
     happened(session=session, decision="approve_rerun", call_id="call_9")
-    page = said(reader.get("/audit/"))
+    page = visible_text(reader.get("/audit/"))
     assert "alice decided a call in order-17" in page
     assert "Re-run approved" in page
     assert "call id call_9" in page
@@ -73,7 +73,7 @@ def test_an_entry_says_who_did_what_where(reader: Client) -> None:
 def test_a_sealed_entry_shows_its_number(reader: Client) -> None:
     happened()
     audit.seal_events(make_workspace().pk)
-    assert "Sealed, number 1" in said(reader.get("/audit/"))
+    assert "Sealed, number 1" in visible_text(reader.get("/audit/"))
 
 
 def test_an_entry_that_was_changed_is_marked(reader: Client) -> None:
@@ -82,7 +82,7 @@ def test_an_entry_that_was_changed_is_marked(reader: Client) -> None:
     audit.seal_events(make_workspace().pk)
     AuditEvent.objects.filter(number=2).update(actor="mallory")
     page = reader.get("/audit/")
-    assert said(page).count("This entry was changed or moved after it was recorded.") == 1
+    assert visible_text(page).count("This entry was changed or moved after it was recorded.") == 1
     assert page.content.decode().count('class="broken"') == 1
 
 
@@ -145,9 +145,9 @@ def test_both_days_count(reader: Client) -> None:
     noon = clock.now().replace(hour=12, minute=0) - timedelta(days=10)
     AuditEvent.objects.filter(pk=event.pk).update(created_at=noon)
     day = f"{noon:%Y-%m-%d}"
-    assert "alice decided a call" in said(reader.get(f"/audit/?first={day}&last={day}"))
+    assert "alice decided a call" in visible_text(reader.get(f"/audit/?first={day}&last={day}"))
     before = f"{noon - timedelta(days=1):%Y-%m-%d}"
-    assert "alice decided a call" not in said(reader.get(f"/audit/?last={before}"))
+    assert "alice decided a call" not in visible_text(reader.get(f"/audit/?last={before}"))
 
 
 def test_every_kind_is_about_one_subject() -> None:
@@ -169,7 +169,7 @@ def test_pages_follow_each_other(reader: Client, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("before", ["x", "-1", "9" * 40, "", "1e3"])
 def test_a_place_that_is_none_is_the_beginning(reader: Client, before: str) -> None:
     happened()
-    assert "alice decided a call" in said(reader.get("/audit/", {"before": before}))
+    assert "alice decided a call" in visible_text(reader.get("/audit/", {"before": before}))
 
 
 @pytest.mark.parametrize("count", [1, 30])
@@ -193,7 +193,7 @@ def test_text_of_others_is_no_markup(reader: Client) -> None:
 
 def test_a_secret_in_the_details_is_masked(reader: Client) -> None:
     happened(call_id="sk_live_4eC39HqLyjWDarjtT1zdp7dc", token_name="ci")
-    assert "sk_live" not in said(reader.get("/audit/"))
+    assert "sk_live" not in visible_text(reader.get("/audit/"))
     assert "sk_live" not in str(lines(reader.get("/audit/export/")))
 
 
@@ -202,8 +202,8 @@ def test_equal_entries_are_one_line_that_opens(reader: Client) -> None:
         happened(AuditKind.EXCERPTED, session=make_session(session_id=f"order-{number}"), page="review")
     happened(AuditKind.EXCERPTED, session=make_session(session_id="other"), page="search")
     page = reader.get("/audit/")
-    assert "alice saw excerpts of 30 sessions" in said(page)
-    assert "alice saw excerpts of other on the page “Search”" in said(page)
+    assert "alice saw excerpts of 30 sessions" in visible_text(page)
+    assert "alice saw excerpts of other on the page “Search”" in visible_text(page)
     assert page.content.decode().count('class="person group"') == 1
     assert page.content.decode().count('id="entry-') == 31
 
@@ -215,8 +215,8 @@ def test_every_kind_has_a_sentence(reader: Client) -> None:
     newest = reader.get("/audit/")
     found = re.search(r'rel="next" href="([^"]+)"', newest.content.decode())
     assert found
-    assert "alice deleted gone-17" in said(newest)
-    assert "alice started session_started" in said(reader.get(f"/audit/{found[1]}"))
+    assert "alice deleted gone-17" in visible_text(newest)
+    assert "alice started session_started" in visible_text(reader.get(f"/audit/{found[1]}"))
     assert all(str(kind) in event_sentences._SENTENCES for kind in AuditKind)
 
 
@@ -224,9 +224,9 @@ class TestVerifying:
     def test_the_outcome_is_shown_and_recorded(self, reader: Client) -> None:
         for _ in range(3):
             happened()
-        assert "Not verified yet" in said(reader.get("/audit/"))
+        assert "Not verified yet" in visible_text(reader.get("/audit/"))
         assert reader.post("/audit/verify/").headers["Location"] == "/audit/"
-        page = said(reader.get("/audit/"))
+        page = visible_text(reader.get("/audit/"))
         assert "Verified All 3 entries are as they were recorded. Checked just now." in page
         assert f"3:{AuditEvent.objects.get(number=3).seal}" in page
         assert entries("audit_verified") == [("audit_verified", "carol", {"checked": 3, "flaws": 0})]
@@ -237,7 +237,7 @@ class TestVerifying:
         audit.seal_events(make_workspace().pk)
         AuditEvent.objects.filter(number=2).delete()
         reader.post("/audit/verify/")
-        assert "Not intact Entry 2 is missing." in said(reader.get("/audit/"))
+        assert "Not intact Entry 2 is missing." in visible_text(reader.get("/audit/"))
 
 
 class TestExport:
@@ -287,26 +287,26 @@ class TestExport:
 
 
 def test_the_page_says_whether_decisions_are_signed(reader: Client, settings: Settings) -> None:
-    assert "Decisions of people are not signed" in said(reader.get("/audit/"))
+    assert "Decisions of people are not signed" in visible_text(reader.get("/audit/"))
     keys = create_key_pair()
     settings.HARNESS_DECISION_SIGNING_KEY = keys.signing
-    assert f"Decisions of people are signed with the key {keys.key_id}." in said(reader.get("/audit/"))
+    assert f"Decisions of people are signed with the key {keys.key_id}." in visible_text(reader.get("/audit/"))
 
 
 def test_the_page_shows_the_last_verification_of_the_rows(reader: Client) -> None:
-    assert "harness verify_integrity --all" in said(reader.get("/audit/"))
+    assert "harness verify_integrity --all" in visible_text(reader.get("/audit/"))
     check = IntegrityCheck.objects.create(workspace=make_workspace(), sessions=2, rows=1500)
-    page = said(reader.get("/audit/"))
+    page = visible_text(reader.get("/audit/"))
     assert "verification not finished" in page
     assert "1,500 rows of 2 sessions" in page
     check.finished = True
     check.save()
-    assert "Stored rows: verified" in said(reader.get("/audit/"))
+    assert "Stored rows: verified" in visible_text(reader.get("/audit/"))
     check.problems, check.named = 1, '[{"session": "order-17", "table": "checkpoints_toolcall", "row": "5 (pay)"}]'
     check.save()
-    page = said(reader.get("/audit/"))
+    page = visible_text(reader.get("/audit/"))
     assert "1 row is not as it was written." in page
     assert "order-17" in page
     check.named = "[1, damaged"
     check.save()
-    assert "1 row is not as it was written." in said(reader.get("/audit/"))
+    assert "1 row is not as it was written." in visible_text(reader.get("/audit/"))

@@ -1,4 +1,4 @@
-"""Plain scripts, as users write them, run as child processes."""
+"""Scripts without Django settings that run as child processes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.support.processes import heed, say
 
 
 def save_once(place: str, how: str, folder: str | None = None) -> dict[str, Any]:
-    """Open a database in one of the documented ways, save a version, and say what is there."""
+    """Open a database in one of the documented ways, save a version, and return what is stored."""
     if folder is not None:
         os.chdir(folder)
     with SyncCheckpointer.open(place) if how == "open" else SyncCheckpointer(place) as cp:
         cp.start_session("s", "hello")
         cp.save_checkpoint("s", [{"a": 1}], {}, 0.5)
-    return listing(place)
+    return list_session_ids(place)
 
 
 def save_once_async(place: str, how: str, folder: str | None = None) -> dict[str, Any]:
@@ -31,17 +31,17 @@ def save_once_async(place: str, how: str, folder: str | None = None) -> dict[str
             assert await check_pending_tool_calls(cp, "s") == []
 
     asyncio.run(main())
-    return listing(place)
+    return list_session_ids(place)
 
 
-def listing(place: str) -> dict[str, Any]:
+def list_session_ids(place: str) -> dict[str, Any]:
     cp = SyncCheckpointer(place)
     loaded = cp.load_latest("s") or {}
     return {key: loaded[key] for key in ("version", "transcript", "plan", "budget_spent_usd")}
 
 
-def first_use(url: str, migrate: bool | None) -> str:
-    """Open a fresh database and use it; the name of the error, if there is one."""
+def open_fresh_database(url: str, migrate: bool | None) -> str:
+    """Open a fresh database and use it; return the name of the error, if any."""
     try:
         with SyncCheckpointer.open(url, migrate=migrate) as cp:
             cp.start_session("s")
@@ -50,8 +50,8 @@ def first_use(url: str, migrate: bool | None) -> str:
     return "works"
 
 
-def open_at_once(url: str, session_id: str) -> int:
-    """One of many processes that create and use the same new database at the same moment."""
+def open_and_save_when_told(url: str, session_id: str) -> int:
+    """Create and use a new database when the parent says so, together with other processes."""
     say("ready")
     heed()
     with SyncCheckpointer.open(url, migrate=True) as cp:
@@ -59,8 +59,8 @@ def open_at_once(url: str, session_id: str) -> int:
         return cp.save_checkpoint(session_id, [{"a": 1}], None, 0)
 
 
-def two_databases(first: str, second: str) -> list[Any]:
-    """One script with two databases: each has its own sessions."""
+def use_two_databases(first: str, second: str) -> list[Any]:
+    """Use two databases in one script; each has its own sessions."""
     for place, text in ((first, "one"), (second, "two")):
         with SyncCheckpointer(place) as cp:
             cp.start_session("s")
@@ -68,8 +68,8 @@ def two_databases(first: str, second: str) -> list[Any]:
     return [(SyncCheckpointer(place).load_latest("s") or {})["transcript"] for place in (first, second, first)]
 
 
-def use_after_fork(place: str) -> str:
-    """A child made by fork must not write as its parent."""
+def write_after_fork(place: str) -> str:
+    """Write in a forked child, which must not use the ownership of its parent."""
     cp = SyncCheckpointer(place)
     cp.start_session("s")
     child = os.fork()

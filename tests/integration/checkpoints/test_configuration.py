@@ -1,4 +1,4 @@
-"""Errors of who sets the library up: each is typed, says what happened, and names the way out."""
+"""Configuration errors: each has its own type, a message and a hint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db import connection, connections
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import BlockingCallInAsyncCode, DatabaseNotConfigured
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.session_setups import start_session
 from tests.integration.checkpoints.test_database_setup import in_a_process
 
 BLOCKING: dict[str, Callable[[SyncCheckpointer], Any]] = {
@@ -35,7 +35,7 @@ def pay(cp: SyncCheckpointer) -> Any:
 
 @pytest.mark.parametrize("opened", [True, False], ids=["open connection", "no connection"])
 def test_blocking_checkpointer_in_async_code_names_the_async_one(cp: SyncCheckpointer, opened: bool) -> None:
-    started(cp)
+    start_session(cp)
 
     async def call(method: Callable[[SyncCheckpointer], Any]) -> None:
         with pytest.raises(BlockingCallInAsyncCode, match=r"checkpoints\.Checkpointer.*asyncio\.to_thread"):
@@ -48,7 +48,7 @@ def test_blocking_checkpointer_in_async_code_names_the_async_one(cp: SyncCheckpo
     assert cp.pending_tool_calls("s") == []
 
 
-def test_opening_in_async_code_by_the_blocking_class_names_the_async_one(tmp_path: Any) -> None:
+def test_blocking_open_in_async_code_names_the_async_class(tmp_path: Any) -> None:
     async def open_() -> None:
         SyncCheckpointer(tmp_path / "agent.db")
 
@@ -71,28 +71,28 @@ def test_database_of_another_kind_is_named(kind: Any, monkeypatch: Any) -> None:
 
 
 def raised(code: str, *, without: str = "") -> tuple[str, str]:
-    """The name and the text of what a plain script raises, on a machine that lacks the package `without`."""
-    name, said = in_a_process(
+    """Return name and text of the error of a script, without the package `without`."""
+    name, output = in_a_process(
         f"import json, sys; sys.modules.update({{{without!r}: None}})\n"
         "from checkpoints import Checkpointer, SyncCheckpointer\n"
         f"try: {code}\n"
         "except Exception as error: print(json.dumps([type(error).__name__, str(error)]))"
     )
-    return name, said
+    return name, output
 
 
 @pytest.mark.parametrize("kind", ["Checkpointer", "SyncCheckpointer"])
-def test_script_without_a_database_is_told_how_to_open_one(kind: str) -> None:
-    name, said = raised(f"{kind}()")
+def test_error_of_a_script_without_a_database_shows_how_to_open_one(kind: str) -> None:
+    name, text = raised(f"{kind}()")
 
     assert name == "DatabaseNotConfigured"
-    assert 'Checkpointer("agent.db")' in said
+    assert 'Checkpointer("agent.db")' in text
 
 
 @pytest.mark.parametrize("missing", ["psycopg", "psycopg_pool"])
 @pytest.mark.parametrize("kind", ["Checkpointer", "SyncCheckpointer"])
-def test_missing_driver_is_named_with_what_installs_it(kind: str, missing: str) -> None:
-    name, said = raised(f"{kind}('postgresql://someone@127.0.0.1:1/name')", without=missing)
+def test_missing_driver_error_names_the_package_to_install(kind: str, missing: str) -> None:
+    name, text = raised(f"{kind}('postgresql://someone@127.0.0.1:1/name')", without=missing)
 
     assert name == "DriverMissing"
-    assert "pip install 'psycopg[binary,pool]'" in said
+    assert "pip install 'psycopg[binary,pool]'" in text

@@ -48,15 +48,18 @@ def test_plain_script_opens_the_test_database(start_child: StartChild) -> None:
 
 
 @pytest.mark.parametrize("migrate", [None, False, True])
-def test_tables_are_made_where_that_is_wanted(start_child: StartChild, fresh_url: str, migrate: bool | None) -> None:
+def test_tables_are_created_on_request(start_child: StartChild, fresh_url: str, migrate: bool | None) -> None:
     wanted = connection.vendor == "sqlite" if migrate is None else migrate
 
-    said = start_child(child_scripts.first_use, url=fresh_url, migrate=migrate).result()
+    said = start_child(child_scripts.open_fresh_database, url=fresh_url, migrate=migrate).result()
     assert said == ("works" if wanted else "MigrationsMissing")
 
 
-def test_eight_processes_create_one_database(start_child: StartChild, fresh_url: str) -> None:
-    children = [start_child(child_scripts.open_at_once, url=fresh_url, session_id=f"s{number}") for number in range(8)]
+def test_concurrent_processes_create_one_database(start_child: StartChild, fresh_url: str) -> None:
+    children = [
+        start_child(child_scripts.open_and_save_when_told, url=fresh_url, session_id=f"s{number}")
+        for number in range(8)
+    ]
     for child in children:
         child.expect("ready")
     for child in children:
@@ -65,17 +68,19 @@ def test_eight_processes_create_one_database(start_child: StartChild, fresh_url:
     assert [child.result() for child in children] == [1] * 8
 
 
-def test_script_may_use_two_databases(start_child: StartChild, tmp_path: Path) -> None:
-    child = start_child(child_scripts.two_databases, first=f"{tmp_path}/one.db", second=f"sqlite:///{tmp_path}/two.db")
+def test_script_uses_two_databases(start_child: StartChild, tmp_path: Path) -> None:
+    child = start_child(
+        child_scripts.use_two_databases, first=f"{tmp_path}/one.db", second=f"sqlite:///{tmp_path}/two.db"
+    )
 
     assert child.result() == [[{"text": "one"}], [{"text": "two"}], [{"text": "one"}]]
 
 
-def test_child_made_by_fork_owns_nothing(start_child: StartChild, tmp_path: Path) -> None:
-    assert start_child(child_scripts.use_after_fork, place=f"{tmp_path}/a.db").result() == "7"
+def test_forked_child_owns_no_session(start_child: StartChild, tmp_path: Path) -> None:
+    assert start_child(child_scripts.write_after_fork, place=f"{tmp_path}/a.db").result() == "7"
 
 
-def test_sqlite_file_survives_power_cuts(tmp_path: Path) -> None:
+def test_sqlite_connection_is_durable(tmp_path: Path) -> None:
     code = (
         "import json; from checkpoints import SyncCheckpointer; from django.db import connections\n"
         f"using = SyncCheckpointer({str(tmp_path / 'a.db')!r}).store.using\n"
@@ -86,7 +91,7 @@ def test_sqlite_file_survives_power_cuts(tmp_path: Path) -> None:
     assert in_a_process(code) == ["wal", 2, 1]
 
 
-def test_project_opens_its_own_database_by_the_same_connection(tmp_path: Path) -> None:
+def test_django_project_shares_its_connection(tmp_path: Path) -> None:
     code = (
         "import json; from checkpoints import SyncCheckpointer\n"
         f"folder = {str(tmp_path)!r}\n"
@@ -118,22 +123,22 @@ def in_a_process(code: str, **environment: str) -> Any:
 
 
 @pytest.mark.parametrize("url", ["", "mysql://h/n", "sqlite://agent.db", "ftp://harness.example", "postgresql://h"])
-def test_unusable_url_is_refused(url: str) -> None:
+def test_invalid_url_is_refused(url: str) -> None:
     for kind in (SyncCheckpointer.open, SyncCheckpointer):
         with pytest.raises(InvalidDatabaseUrl):
             kind(url)
 
 
-def test_place_that_cannot_hold_a_file_is_refused(start_child: StartChild, tmp_path: Path) -> None:
+def test_unwritable_path_is_refused(start_child: StartChild, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     for place in (f"{tmp_path}/file/a.db", f"{tmp_path}/file/deeper/a.db", str(tmp_path), "/"):
-        assert start_child(child_scripts.first_use, url=place, migrate=None).result() == "InvalidDatabaseUrl"
+        assert start_child(child_scripts.open_fresh_database, url=place, migrate=None).result() == "InvalidDatabaseUrl"
 
 
-def test_file_that_is_no_database_is_refused(start_child: StartChild, tmp_path: Path) -> None:
+def test_file_that_is_not_a_database_is_refused(start_child: StartChild, tmp_path: Path) -> None:
     (tmp_path / "letter.db").write_text("Dear reader, this is a letter and not a database." * 50)
 
-    said = start_child(child_scripts.first_use, url=f"{tmp_path}/letter.db", migrate=None).result()
+    said = start_child(child_scripts.open_fresh_database, url=f"{tmp_path}/letter.db", migrate=None).result()
     assert issubclass(getattr(exceptions, said), StorageError)
     assert (tmp_path / "letter.db").read_text().startswith("Dear reader")

@@ -1,4 +1,4 @@
-"""Spans of the library, in a program that has imported OpenTelemetry."""
+"""OpenTelemetry spans of the library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.processes import ROOT
 
 
 class RecordedSpan:
-    """Span that remembers what was said about it."""
+    """Span that records its attributes and status."""
 
     def __init__(self, name: str, attributes: dict[str, Any]) -> None:
         self.name, self.attributes, self.status, self.ended = name, attributes, "", 0

@@ -14,7 +14,7 @@ import pytest
 
 from checkpoints.models import Workspace
 from harness_site.accounts.models import TokenRole
-from tests.support.api import make_token
+from tests.support.api_client import make_token
 from tests.support.http_server import HttpServer
 from tests.support.processes import ROOT
 from tests.support.typescript_types import CLIENT, TYPES, generate_types

@@ -16,7 +16,7 @@ from checkpoints.enums import RunStatus
 from checkpoints.models import Run
 from examples.demo.demo_processes import describe_port_problem
 from tests.support.processes import ROOT, database_url
-from tests.support.site import free_port
+from tests.support.site_process import free_port
 
 ANOTHER = "Name another one: PORT=8765 make demo"
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from checkpoints.models import Session
 from harness_site.display.models import DisplayPreference
 from tests.support.factories import make_call, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +36,7 @@ def test_the_browser_names_the_time_zone_and_the_account_overrides_it(reader: Cl
     reader.cookies["harness_zone"] = "Asia%2FKolkata"
     assert f'{exact} data-time="at">2026-01-03 05:00:00<' in reader.get(page).content.decode()
     answer = reader.post("/accounts/display/", {"time_zone": " America/New_York ", "theme": "dark"}, follow=True)
-    assert "Times on the pages are in America/New_York now." in said(answer)
+    assert "Times on the pages are in America/New_York now." in visible_text(answer)
     shown = reader.get(page).content.decode()
     assert f'{exact} data-time="at">2026-01-02 18:30:00<' in shown
     assert '<html lang="en" data-theme="dark">' in shown
@@ -66,7 +66,9 @@ def test_the_browser_asks_for_a_language_and_the_account_overrides_it(reader: Cl
 def test_a_time_zone_that_does_not_exist_is_refused_with_a_sentence(reader: Client, name: str) -> None:
     answer = reader.post("/accounts/display/", {"time_zone": name, "theme": ""})
     assert answer.status_code == 422
-    assert "There is no time zone with this name." in said(answer) or "at most 64 characters" in said(answer)
+    assert "There is no time zone with this name." in visible_text(answer) or "at most 64 characters" in visible_text(
+        answer
+    )
     assert not DisplayPreference.objects.exists()
 
 
@@ -74,4 +76,4 @@ def test_a_time_zone_that_does_not_exist_is_refused_with_a_sentence(reader: Clie
 def test_a_cookie_that_names_no_time_zone_counts_as_none(reader: Client, page: str, cookie: str) -> None:
     reader.cookies["harness_zone"] = cookie
     assert "2026-01-02 23:30:00<" in reader.get(page).content.decode()
-    assert "Times on the pages are in UTC now." in said(reader.get("/accounts/display/"))
+    assert "Times on the pages are in UTC now." in visible_text(reader.get("/accounts/display/"))

@@ -19,8 +19,8 @@ from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Asked
 from tests.integration.failures.conftest import OpenAt
 from tests.support.cluster import cluster
+from tests.support.postgres_proxy import Wire
 from tests.support.processes import until
-from tests.support.wire import Wire
 
 SAVE = 'INSERT INTO "checkpoints_checkpoint"'
 MOST = 40  # questions of one operation; the longest has about half as many

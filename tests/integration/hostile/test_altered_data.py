@@ -16,7 +16,7 @@ from tests.support.factories import (
     make_session,
     make_user,
 )
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +38,7 @@ def reader(client: Client) -> Client:
 
 @pytest.mark.parametrize("column", ["body", "role", "created_at", "chain", "row_seal"])
 def test_altered_message_is_not_shown(session: Session, reader: Client, column: str) -> None:
-    assert "The lamp is broken." in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "The lamp is broken." in visible_text(reader.get(f"/sessions/{session.pk}/"))
     first, second = Message.objects.order_by("position")
     forged = {"body": second.body.replace("sorry", "glad"), "created_at": first.created_at.replace(year=2020)}
     models.QuerySet(Message).filter(pk=second.pk).update(**{column: forged.get(column, getattr(first, column))})
@@ -47,7 +47,9 @@ def test_altered_message_is_not_shown(session: Session, reader: Client, column: 
     if column == "role" and first.role == second.role:
         raise AssertionError("the test changes nothing")
     assert response.status_code == 409
-    assert f"Row {second.pk} (message 1) of the table checkpoints_message is not as it was written." in said(response)
+    assert f"Row {second.pk} (message 1) of the table checkpoints_message is not as it was written." in visible_text(
+        response
+    )
     assert "glad" not in response.content.decode()
     other = make_session(session_id="other")
     assert reader.get(f"/sessions/{other.pk}/").status_code == 200
@@ -65,12 +67,12 @@ def test_altered_prompt_or_permission_mode_before_the_window_is_not_shown(
     metadata = {"import": {"format": "codex"}, "permission_modes": ["plan", "bypass"]}
     Session.objects.filter(pk=session.pk).update(metadata=to_canonical_json(metadata))
     make_checkpoint(session=session)
-    text = said(reader.get(f"/sessions/{session.pk}/?v=1"))
+    text = visible_text(reader.get(f"/sessions/{session.pk}/?v=1"))
     assert ("Mend it." in text, "Yes." in text) == (True, False)
     altered = Message.objects.get(position=position).body.replace("Mend", "Break").replace("plan", "bypass")
     models.QuerySet(Message).filter(position=position).update(body=altered)
     response = reader.get(f"/sessions/{session.pk}/?v=1")
-    assert (response.status_code, f"(message {position})" in said(response)) == (409, True)
+    assert (response.status_code, f"(message {position})" in visible_text(response)) == (409, True)
 
 
 def test_card_of_an_altered_call_or_with_an_altered_decision_is_not_shown(session: Session, reader: Client) -> None:
@@ -93,7 +95,7 @@ def test_missing_segment_and_missing_run_are_named(reader: Client) -> None:
     assert [reader.get(path).status_code for path in paths] == [200, 200, 200]
     models.QuerySet(Session).update(message_count=3)
     models.QuerySet(Checkpoint).update(length=3)
-    assert "Row at position 2 of the table checkpoints_message is not" in said(reader.get(paths[0]))
+    assert "Row at position 2 of the table checkpoints_message is not" in visible_text(reader.get(paths[0]))
     assert reader.get(paths[1]).status_code == 200  # without the conversation around the call
     other = make_run(session=make_session())
     models.QuerySet(ToolCall).update(run=other)
@@ -105,6 +107,6 @@ def test_row_without_a_seal_and_a_missing_key_say_what_to_do(
     session: Session, reader: Client, settings: object
 ) -> None:
     settings.HARNESS_SEAL_KEY = "a1" * 32  # type: ignore[attr-defined]
-    assert "does not have the key" in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "does not have the key" in visible_text(reader.get(f"/sessions/{session.pk}/"))
     models.QuerySet(Message).update(row_seal=None)
-    assert "harness seal_sessions" in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "harness seal_sessions" in visible_text(reader.get(f"/sessions/{session.pk}/"))

@@ -20,6 +20,7 @@ from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.search import indexer
 from harness_site.sessions.csv_export import generate_csv_lines
 from tests.integration.notifications.conftest import make_webhook
+from tests.support.client_login import sign_in
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -30,8 +31,7 @@ from tests.support.factories import (
     make_session,
     make_user,
 )
-from tests.support.pages import said
-from tests.support.signing import sign_in
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -202,7 +202,7 @@ def calls_of(*sessions: Session) -> list[int]:
 def test_a_session_status_that_nobody_knows_is_shown_as_it_is_stored(reader: Client, stories: list[Session]) -> None:
     break_(stories[1], Session, "status", "we\u202eird")
     for address in ("/sessions/", f"/sessions/{stories[1].pk}/"):
-        words = said(reader.get(address))
+        words = visible_text(reader.get(address))
         assert "Unknown status: we" in words, address
         assert "\u202e" not in words, address
     exported: Any = reader.get("/sessions/export/")
@@ -220,7 +220,7 @@ def test_a_run_status_that_nobody_knows_is_shown_after_a_takeover(reader: Client
     make_checkpoint(session=stories[1], run=make_run(session=stories[1]))
     break_(stories[1], Run, "status", "weird")
     assert unanswered(reader, addresses_of(stories[1])) == {}
-    assert "was replaced by another run" in said(reader.get(f"/sessions/{stories[1].pk}/"))
+    assert "was replaced by another run" in visible_text(reader.get(f"/sessions/{stories[1].pk}/"))
 
 
 def test_what_cannot_be_read_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -275,6 +275,6 @@ def test_a_list_needs_to_say_what_its_records_are() -> None:
 
 def test_a_call_that_has_no_words_still_has_a_sentence(reader: Client, stories: list[Session]) -> None:
     break_(stories[1], ToolCall, "args", DEEP)
-    words = said(reader.get("/review/"))
+    words = visible_text(reader.get("/review/"))
     assert "Lost 2: " in words
     assert "Lost 1: amount 40.00" in words

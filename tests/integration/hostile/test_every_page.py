@@ -11,10 +11,10 @@ from checkpoints.models import Decision
 from harness_site.core.rendering.safe_text import name_hidden_characters
 from harness_site.review import argument_changes
 from harness_site.search import indexer
+from tests.support.client_login import sign_in
 from tests.support.factories import make_call, make_late_result, make_run, make_session, make_user
 from tests.support.hostile_text import TOGETHER, hidden_in, make_hostile_session, pages_of
-from tests.support.pages import said
-from tests.support.signing import sign_in
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -87,7 +87,7 @@ def test_a_result_that_is_confirmed_as_it_was_shown_is_the_one_that_is_stored(re
     call = make_call(session=session)
     result = "done \x1b[31m\u202e\x00\ud800 ok"
     make_late_result(call=call, result=result)
-    page = said(reader.get(f"/review/calls/{call.pk}/"))
+    page = visible_text(reader.get(f"/review/calls/{call.pk}/"))
     assert "done ␛[31m‹U+202E›␀‹U+D800› ok" in page
     data = {
         "kind": "confirm_landed",

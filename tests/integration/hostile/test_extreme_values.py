@@ -8,8 +8,8 @@ from django.test import Client
 
 from checkpoints.enums import Role
 from tests.integration.accounts.test_every_address import things
+from tests.support.client_login import sign_in
 from tests.support.factories import make_user, make_workspace
-from tests.support.signing import sign_in
 
 pytestmark = pytest.mark.django_db
 

@@ -19,9 +19,9 @@ from checkpoints.models import (
     Session,
     ToolCall,
 )
+from tests.support.client_login import sign_in
 from tests.support.factories import make_user
 from tests.support.hostile_text import make_hostile_session, pages_of
-from tests.support.signing import sign_in
 
 pytestmark = pytest.mark.django_db
 

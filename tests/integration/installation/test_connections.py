@@ -14,7 +14,7 @@ from django.utils.html import strip_tags
 from checkpoints.enums import Role
 from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, find_connection
 from tests.support.factories import make_user
-from tests.support.site import fresh_database, prepare
+from tests.support.site_process import fresh_database, prepare
 
 
 def run_program(folder: Path, database: str) -> subprocess.CompletedProcess[str]:

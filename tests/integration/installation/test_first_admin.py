@@ -13,9 +13,9 @@ from pytest_django.fixtures import Settings
 from checkpoints.enums import Role
 from harness_site.accounts import first_admin, sign_in_links
 from harness_site.accounts.models import Membership
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 FORM = {"username": "ada", "email": "ada@example.com", "password": "a phrase of my own"}
@@ -60,16 +60,16 @@ def test_nobody_else_becomes_an_admin_by_signing_in(client: Client) -> None:
 
 
 def test_the_printed_link_creates_the_first_account_once(client: Client) -> None:
-    assert "No account exists yet." in said(client.get("/accounts/login/"))
+    assert "No account exists yet." in visible_text(client.get("/accounts/login/"))
     path = printed_path("setup_link")
-    assert "Enter a value for “Password”." in said(client.post(path, FORM | {"password": ""}))
+    assert "Enter a value for “Password”." in visible_text(client.post(path, FORM | {"password": ""}))
     assert client.post(path, FORM).headers["Location"] == "/"
     assert client.get("/").headers["Location"] == "/settings/first-steps/"
     ada = User.objects.get()
     assert (ada.email, ada.memberships.get().role) == ("ada@example.com", Role.ADMIN)
     other = Client()
     again = other.post(path, FORM | {"username": "eve"})
-    assert (again.status_code, "The first account exists already." in said(again)) == (404, True)
+    assert (again.status_code, "The first account exists already." in visible_text(again)) == (404, True)
     assert User.objects.count() == 1
     with pytest.raises(CommandError, match="This installation has accounts"):
         call_command("setup_link")
@@ -81,7 +81,7 @@ def test_a_link_that_is_old_or_made_up_says_where_a_new_one_comes_from(client: C
         expired = client.post(path, FORM)
     for response in (expired, client.get("/accounts/first/none/")):
         assert response.status_code == 404
-        assert "harness setup_link" in said(response)
+        assert "harness setup_link" in visible_text(response)
     assert not User.objects.exists()
 
 
@@ -92,7 +92,7 @@ def test_a_sign_in_link_works_once(client: Client) -> None:
     assert client.get("/review/").status_code == 200
     assert [(kind, details["methods"]) for kind, _, details in entries()] == [("signed_in", "sign-in link")]
     refused = Client().get(path)
-    assert (refused.status_code, "Each link works once." in said(refused)) == (404, True)
+    assert (refused.status_code, "Each link works once." in visible_text(refused)) == (404, True)
     fresh = printed_path("sign_in_link", "alice")
     alice.refresh_from_db()
     alice.set_password("another phrase")

@@ -19,9 +19,9 @@ from harness_site.installation import installation_checks, migration_state
 from harness_site.installation.installation_checks import Level
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
+from tests.support.client_login import sign_in
 from tests.support.factories import make_run, make_session, make_user, make_workspace
-from tests.support.pages import said
-from tests.support.signing import sign_in
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -37,7 +37,7 @@ def admin() -> Client:
 
 
 def test_the_page_names_every_part(admin: Client) -> None:
-    text = said(admin.get("/settings/system/"))
+    text = visible_text(admin.get("/settings/system/"))
     for words in ("Harness 0.1.0", "migrations applied", "HARNESS_EMAIL_URL", "Witness"):
         assert words in text
     assert ("PostgreSQL" if connection.vendor == "postgresql" else "SQLite") in text
@@ -59,7 +59,7 @@ def test_the_page_says_which_guarantee_of_seals_is_missing(
     admin: Client, settings: Settings, key: str, required: bool | None, words: str
 ) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = key, required
-    assert words in said(admin.get("/settings/system/"))
+    assert words in visible_text(admin.get("/settings/system/"))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_page_says_whether_decisions_are_signed(
     admin: Client, settings: Settings, signing: str | None, verifying: str | None, words: str
 ) -> None:
     settings.HARNESS_DECISION_SIGNING_KEY, settings.HARNESS_DECISION_VERIFY_KEYS = signing, verifying
-    assert words in said(admin.get("/settings/system/"))
+    assert words in visible_text(admin.get("/settings/system/"))
 
 
 def test_a_check_that_fails_hides_no_other(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def test_a_check_that_fails_hides_no_other(admin: Client, monkeypatch: pytest.Mo
         raise OperationalError("the table is locked")
 
     monkeypatch.setattr(installation_checks, "load_index_status", fail)
-    text = said(admin.get("/settings/system/"))
+    text = visible_text(admin.get("/settings/system/"))
     assert "This check failed: OperationalError." in text
     assert "No run owns a session now." in text
 
@@ -105,18 +105,18 @@ def test_an_address_that_no_link_can_begin_with_is_refused(
         site_address.parse_site_address(address)
     assert words in str(refusal.value)
     settings.SITE_ADDRESS = address
-    assert words in said(admin.get("/settings/system/"))
+    assert words in visible_text(admin.get("/settings/system/"))
 
 
 def test_the_address_is_compared_with_the_one_in_the_browser(admin: Client, settings: Settings) -> None:
     settings.SITE_ADDRESS, settings.SITE_ADDRESS_IS_GUESSED = "http://testserver", False
-    assert "reached from your browser without encryption" in said(admin.get("/settings/system/"))
+    assert "reached from your browser without encryption" in visible_text(admin.get("/settings/system/"))
     settings.SITE_ADDRESS = "https://harness.example"
-    text = said(admin.get("/settings/system/"))
+    text = visible_text(admin.get("/settings/system/"))
     assert "https://harness.example, but your browser uses http://testserver." in text
     assert "HARNESS_ADDRESS=http://testserver" in text
     settings.SITE_ADDRESS_IS_GUESSED = True
-    assert "which is a guess" in said(admin.get("/settings/system/"))
+    assert "which is a guess" in visible_text(admin.get("/settings/system/"))
 
 
 def test_work_that_nobody_does_is_reported(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,14 +127,14 @@ def test_work_that_nobody_does_is_reported(admin: Client, monkeypatch: pytest.Mo
     delivery = Delivery.objects.create(
         notice=notice, user=make_user(name="erin"), recipient="e@example.com", due_at=late
     )
-    text = said(admin.get("/settings/system/"))
+    text = visible_text(admin.get("/settings/system/"))
     assert "1 run has lost its lease more than a minute ago" in text
     assert "Messages that are due wait to be sent." in text
     assert "No background work runs in this process." in text
     Delivery.objects.filter(pk=delivery.pk).update(status=DeliveryStatus.GIVEN_UP, attempted_at=clock.now())
     state = background_thread.TaskState("sweeper", late)
     monkeypatch.setattr(background_thread, "_running", {"sweeper": state})
-    text = said(admin.get("/settings/system/"))
+    text = visible_text(admin.get("/settings/system/"))
     assert "1 message was given up in the last day." in text
     assert "No round for more than a minute: sweeper." in text
     state.failed_at, state.failure = clock.now(), "OperationalError"
@@ -148,16 +148,20 @@ def test_a_mail_server_that_refuses_is_named_with_what_to_do(admin: Client, sett
     settings.MAIL_FROM = "Harness <harness@example.com>"
     refused = admin.post("/settings/system/mail/", {"address": "dora@example.com"})
     assert refused.status_code == 409
-    assert "The test message was not sent. The server refused the connection. Check host and port." in said(refused)
+    assert "The test message was not sent. The server refused the connection. Check host and port." in visible_text(
+        refused
+    )
     assert [one.level for one in refused.context["statuses"] if one.key == "mail"] == [Level.PROBLEM]
     settings.MAIL_SERVER = MailServer(Security.CONSOLE)
     sent = admin.post("/settings/system/mail/", {"address": "dora@example.com"}, follow=True)
-    assert "The mail server accepted the test message for dora@example.com." in said(sent)
-    assert "accepted the test message" not in said(admin.get("/settings/system/")), "a confirmation is shown once"
+    assert "The mail server accepted the test message for dora@example.com." in visible_text(sent)
+    assert "accepted the test message" not in visible_text(admin.get("/settings/system/")), (
+        "a confirmation is shown once"
+    )
 
 
 def test_the_first_steps_show_the_same_and_end(admin: Client, settings: Settings) -> None:
-    text = said(admin.get("/settings/first-steps/"))
+    text = visible_text(admin.get("/settings/first-steps/"))
     assert "dora · no second factor yet." in text
     assert installation_checks.check_mail().summary in text
     assert "Waiting for the first session." in text

@@ -27,10 +27,10 @@ from harness_site.mcp_guard.command import read_options
 from harness_site.mcp_guard.guarded_session import GuardedSession
 from harness_site.mcp_guard.policies import UNKNOWN_TOOL, ToolPolicy, parse_policies
 from harness_site.mcp_guard.proxy import CALL_ID_META, GuardProxy
-from tests.support.api import make_token
+from tests.support.api_client import make_token
+from tests.support.database_threads import in_thread
 from tests.support.http_server import HttpServer
 from tests.support.processes import ROOT, database_url, until
-from tests.support.threads import in_thread
 
 SERVER = Path(__file__).with_name("mail_server.py")
 POLICIES = parse_policies(["get_*: read", "pay: mutate + approval"])

@@ -19,7 +19,7 @@ from checkpoints import SyncCheckpointer, ToolRegistry, exceptions
 from checkpoints.enums import AuditKind
 from checkpoints.models import AuditEvent, ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
-from tests.support.api import make_token
+from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 from tests.support.http_server import HttpServer
 from tests.support.processes import ROOT

@@ -30,9 +30,9 @@ from tests.integration.notifications.conftest import (
     make_webhook,
     told,
 )
+from tests.support.client_login import sign_in
 from tests.support.factories import make_workspace
-from tests.support.signing import sign_in
-from tests.support.site import free_port
+from tests.support.site_process import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 

@@ -12,9 +12,9 @@ from harness_site.notifications import email_confirmation
 from harness_site.notifications.models import Delivery, Preferences
 from harness_site.notifications.notice_collector import create_due_notices
 from tests.integration.notifications.conftest import Receiver, Start, interrupted
-from tests.support.auditing import entries
-from tests.support.pages import said
-from tests.support.signing import sign_in
+from tests.support.audit_entries import entries
+from tests.support.client_login import sign_in
+from tests.support.page_text import visible_text
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
@@ -38,7 +38,7 @@ class TestAddress:
     def test_until_then_messages_go_where_they_went(self, admin: Client, dora: User, post_office: Start) -> None:
         office = post_office()
         assert admin.post(self.PATH, self.NEW).headers["Location"] == f"{self.PATH}?link=sent"
-        page = said(admin.get(f"{self.PATH}?link=sent"))
+        page = visible_text(admin.get(f"{self.PATH}?link=sent"))
         assert "pager@example.com is not confirmed yet. Open the link that was sent there." in page
         assert "Until then, messages go to dora@example.com." in page
         interrupted()
@@ -46,10 +46,10 @@ class TestAddress:
         assert Delivery.objects.get().recipient == "dora@example.com"
 
         place = self.link(office)
-        assert "Notifications for dora will go to pager@example.com" in said(admin.get(place))
+        assert "Notifications for dora will go to pager@example.com" in visible_text(admin.get(place))
         assert Preferences.objects.get(user=dora).address == ""
         assert admin.post(place).headers["Location"] == self.PATH
-        assert "Messages go to pager@example.com." in said(admin.get(self.PATH))
+        assert "Messages go to pager@example.com." in visible_text(admin.get(self.PATH))
         interrupted("ring")
         create_due_notices()
         assert [one.recipient for one in Delivery.objects.order_by("pk")][1:] == ["pager@example.com"]
@@ -70,7 +70,7 @@ class TestAddress:
         place = self.link(office)
         other = sign_in(Client(), alice)
         assert other.get(place).status_code == other.post(place).status_code == 404
-        assert "belongs to another account than alice" in said(other.get(place))
+        assert "belongs to another account than alice" in visible_text(other.get(place))
         assert admin.get(f"{place[:-3]}xx/").status_code == 404
         assert Client().get(place).headers["Location"].startswith("/accounts/login/?next=/accounts/notifications/")
         assert admin.post(place).status_code == 302
@@ -93,7 +93,7 @@ class TestAddress:
         office = post_office()
         admin.post(self.PATH, self.NEW)
         again = admin.post(self.PATH, self.NEW)
-        assert "A link was sent a moment ago." in said(admin.get(again.headers["Location"]))
+        assert "A link was sent a moment ago." in visible_text(admin.get(again.headers["Location"]))
         for number in range(12):
             admin.post(self.PATH, {**self.NEW, "address": f"number{number}@example.com"})
         assert len(office.messages) == 10
@@ -102,17 +102,17 @@ class TestAddress:
         dora.email = ""
         dora.save()
         response = admin.post(self.PATH, self.NEW, follow=True)
-        assert "The link could not be sent: the mail server refused it. Save to try again." in said(response)
-        assert "Until then, you get no messages." in said(response)
+        assert "The link could not be sent: the mail server refused it. Save to try again." in visible_text(response)
+        assert "Until then, you get no messages." in visible_text(response)
 
     def test_the_address_that_a_provider_has_not_confirmed(self, admin: Client, dora: User) -> None:
         EmailAddress.objects.create(user=dora, email="Dora@example.com", verified=False, primary=True)
-        assert "so you get no messages. Enter one below." in said(admin.get(self.PATH))
+        assert "so you get no messages. Enter one below." in visible_text(admin.get(self.PATH))
         interrupted()
         create_due_notices()
         assert not Delivery.objects.exists()
         EmailAddress.objects.update(verified=True)
-        assert "Messages go to dora@example.com." in said(admin.get(self.PATH))
+        assert "Messages go to dora@example.com." in visible_text(admin.get(self.PATH))
 
     def test_hostile_text_in_it_is_text(self, admin: Client, dora: User) -> None:
         Preferences.objects.create(user=dora, asked_address="<script>alert(1)</script>@example.com")

@@ -16,10 +16,10 @@ from harness_site.notifications.delivery_queue import send_due_deliveries
 from harness_site.notifications.models import Delivery, Preferences, Webhook
 from harness_site.notifications.notice_collector import create_due_notices
 from tests.integration.notifications.conftest import Start, gathered, interrupted, make_webhook
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import make_user, make_workspace
-from tests.support.pages import said
-from tests.support.site import free_port
+from tests.support.page_text import visible_text
+from tests.support.site_process import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
@@ -41,7 +41,7 @@ class TestWebhooks:
         response = make(admin)
         found = re.search(r"<code>(whsec_[\w-]{43})</code>", response.content.decode())
         assert found
-        assert "This secret is shown only now." in said(response)
+        assert "This secret is shown only now." in visible_text(response)
         page = admin.get(PAGE).content.decode()
         stored = str(list(Webhook.objects.values_list()))
         for text in (page, stored):
@@ -62,7 +62,7 @@ class TestWebhooks:
     def test_what_cannot_be_used_is_refused(self, admin: Client, fields: dict[str, Any], problem: str) -> None:
         response = make(admin, **fields)
         assert response.status_code == 422
-        assert problem in said(response)
+        assert problem in visible_text(response)
         assert not Webhook.objects.exists()
 
     def test_what_is_done_to_it_is_recorded(self, admin: Client) -> None:
@@ -98,19 +98,19 @@ class TestWebhooks:
         webhook = make_webhook(receiver.address)
         assert admin.post(f"{PAGE}{webhook.pk}/test/").headers["Location"] == f"{PAGE}#log"
         assert [got["headers"]["Harness-Event"] for got in receiver.messages] == ["test"]
-        assert re.search(r"Test → pager 127.0.0.1 .* · answer 200 · \d+ ms Sent", said(admin.get(PAGE)))
+        assert re.search(r"Test → pager 127.0.0.1 .* · answer 200 · \d+ ms Sent", visible_text(admin.get(PAGE)))
 
     def test_a_test_that_fails_is_not_tried_again(self, admin: Client, settings: Settings) -> None:
         settings.DEBUG = True
         webhook = make_webhook(f"http://127.0.0.1:{free_port()}/")
         admin.post(f"{PAGE}{webhook.pk}/test/")
         assert Delivery.objects.get().status == "given_up"
-        assert "The server refused the connection. Check host and port. Given up" in said(admin.get(PAGE))
+        assert "The server refused the connection. Check host and port. Given up" in visible_text(admin.get(PAGE))
 
     def test_an_address_that_leads_inside_says_so(self, admin: Client) -> None:
         webhook = make_webhook("https://127.0.0.1/")
         admin.post(f"{PAGE}{webhook.pk}/test/")
-        assert "127.0.0.1 leads to 127.0.0.1, inside this network" in said(admin.get(PAGE))
+        assert "127.0.0.1 leads to 127.0.0.1, inside this network" in visible_text(admin.get(PAGE))
 
     def test_hostile_names_are_text(self, admin: Client) -> None:
         make_webhook(name="<script>alert(1)</script>")
@@ -127,7 +127,7 @@ class TestLog:
             interrupted(f"tool_{number}")
         create_due_notices()
         with django_assert_num_queries(5):
-            page = said(admin.get(f"{PAGE}log/"))
+            page = visible_text(admin.get(f"{PAGE}log/"))
         assert page.count("→ pager") == calls
         with django_assert_num_queries(6):
             admin.get(PAGE)
@@ -140,7 +140,7 @@ class TestLog:
         create_due_notices()
         gathered()
         send_due_deliveries()
-        page = said(admin.get(f"{PAGE}log/"))
+        page = visible_text(admin.get(f"{PAGE}log/"))
         assert "Outcome unknown refund_card, 2 calls → pager 127.0.0.1" in page
         assert "answer 500" in page
         assert "The address answered with status 500. Waiting" in page
@@ -154,8 +154,8 @@ class TestLog:
         following = re.search(r'rel="next" href="([^"]+)"', first.content.decode())
         assert following
         second = admin.get(f"{PAGE}log/{following[1].replace('&amp;', '&')}")
-        assert (said(first).count("→ dora"), said(second).count("→ dora")) == (50, 1)
-        assert "No messages yet." in said(admin.get(f"{PAGE}log/?status=sent"))
+        assert (visible_text(first).count("→ dora"), visible_text(second).count("→ dora")) == (50, 1)
+        assert "No messages yet." in visible_text(admin.get(f"{PAGE}log/?status=sent"))
         assert admin.get(f"{PAGE}log/?before=x").status_code == 400
 
     def test_what_was_given_up_can_be_taken_up(self, admin: Client, post_office: Start) -> None:
@@ -164,7 +164,7 @@ class TestLog:
         create_due_notices()
         Delivery.objects.update(status="given_up", attempts=30)
         delivery = Delivery.objects.get()
-        assert "Given up Try again" in said(admin.get(f"{PAGE}log/"))
+        assert "Given up Try again" in visible_text(admin.get(f"{PAGE}log/"))
         admin.post(f"{PAGE}log/{delivery.pk}/again/")
         assert send_due_deliveries().sent == 1
         assert len(office.messages) == 1
@@ -182,7 +182,7 @@ class TestLog:
         make_webhook("https://other.example/", workspace=other, name="theirs")
         interrupted(workspace=other)
         create_due_notices()
-        assert "theirs" not in said(admin.get(PAGE)) + said(admin.get(f"{PAGE}log/"))
+        assert "theirs" not in visible_text(admin.get(PAGE)) + visible_text(admin.get(f"{PAGE}log/"))
 
 
 class TestPreferences:
@@ -208,7 +208,7 @@ class TestPreferences:
 
     def test_it_says_where_no_e_mail_is_sent(self, admin: Client, settings: Settings) -> None:
         settings.MAIL_SERVER = None
-        assert "this installation sends no e-mail" in said(admin.get(self.PATH))
+        assert "this installation sends no e-mail" in visible_text(admin.get(self.PATH))
 
     def test_the_account_leads_there(self, admin: Client) -> None:
         assert 'href="/accounts/notifications/"' in admin.get("/accounts/").content.decode()
@@ -218,4 +218,4 @@ def test_what_waits_says_when_it_is_tried_next(admin: Client) -> None:
     interrupted()
     create_due_notices()
     Delivery.objects.update(due_at=clock.now() + timedelta(minutes=30, seconds=30))
-    assert "next attempt due in 30 min" in said(admin.get(f"{PAGE}log/"))
+    assert "next attempt due in 30 min" in visible_text(admin.get(f"{PAGE}log/"))

@@ -16,7 +16,7 @@ from tests.integration.notifications.conftest import (
     make_webhook,
     told,
 )
-from tests.support.site import free_port
+from tests.support.site_process import free_port
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 

@@ -12,7 +12,7 @@ from harness_site.notifications.delivery_queue import DeliveryRound, send_due_de
 from harness_site.notifications.models import Delivery
 from harness_site.notifications.notice_collector import create_due_notices
 from tests.integration.notifications.conftest import Start, gathered, interrupted, make_webhook
-from tests.support.authority import Authority
+from tests.support.certificate_authority import Authority
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 WRONG = ("another authority", "another name", "expired")

@@ -29,7 +29,7 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -78,12 +78,12 @@ def test_the_number_of_queries_does_not_depend_on_what_there_is(
     complete()
     hourly_session_totals.update_session_sums(None)
     with django_assert_num_queries(21):
-        page = said(reader.get("/overview/"))
+        page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
 
 
 def test_a_store_with_nothing_in_it_says_so(reader: Client) -> None:
-    page = said(reader.get("/overview/"))
+    page = visible_text(reader.get("/overview/"))
     assert "nothing waits" in page
     assert "No session was started in this period." in page
     assert "The sums are being computed for the first time." in page
@@ -254,7 +254,7 @@ def test_numbers_and_bars_lead_to_what_they_count(reader: Client, period: str) -
     assert f'href="/sessions/?first={today}&amp;last={today}&amp;status=failed&amp;sort=started"' in page
     assert re.search(f"status=failed&amp;sort=started&amp;first=[0-9-]+&amp;last={today}", page)
     assert ("Swap them." in page) == ("first" in period)
-    assert "desk" in said(reader.get(f"/sessions/?first={today}&last={today}&status=failed&sort=started"))
+    assert "desk" in visible_text(reader.get(f"/sessions/?first={today}&last={today}&status=failed&sort=started"))
 
 
 def test_a_day_in_which_something_has_changed_is_counted_anew() -> None:

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from tests.support.site import free_port
+from tests.support.site_process import free_port
 
 ROOT = Path(__file__).parents[3]
 _PINS = re.compile(r"^[a-z0-9-]+(?:\[[a-z,]+\])?==\S+(?: ; .*?)?(?= \\$)", re.MULTILINE)

@@ -7,7 +7,7 @@ from django.test import Client
 from checkpoints.enums import RunStatus, SessionStatus
 from checkpoints.models import Run, ToolCall
 from tests.support.factories import THEN, make_call, make_checkpoint, make_messages, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 
 def lost_call(*, session_id: str = "order-17", **fields: object) -> ToolCall:
@@ -24,7 +24,7 @@ def lost_call(*, session_id: str = "order-17", **fields: object) -> ToolCall:
 
 
 def page(client: Client, call: ToolCall, query: str = "") -> str:
-    return said(client.get(f"/review/calls/{call.pk}/{query}"))
+    return visible_text(client.get(f"/review/calls/{call.pk}/{query}"))
 
 
 def raw(client: Client, call: ToolCall) -> str:

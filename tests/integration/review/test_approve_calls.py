@@ -11,7 +11,7 @@ from checkpoints.exceptions import ApprovalRequired
 from checkpoints.models import Decision, Session, ToolCall
 from tests.integration.review.payment_agents import APPROVE, REJECT, RESPOND, awaiting, url
 from tests.support.factories import THEN, make_decision, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +26,7 @@ def alice(client: Client) -> Client:
 
 
 def test_the_card_asks_whether_it_may_happen(alice: Client) -> None:
-    page = said(alice.get(url(awaiting())))
+    page = visible_text(alice.get(url(awaiting())))
     assert "May this happen? Awaiting approval · " in page
     assert "pay · agent accounts · mutates · high risk" in page
     assert 'amount "40.00" order 17 Raw JSON' in page
@@ -35,7 +35,7 @@ def test_the_card_asks_whether_it_may_happen(alice: Client) -> None:
 
 
 def test_each_answer_says_what_it_causes(alice: Client) -> None:
-    page = said(alice.get(url(awaiting())))
+    page = visible_text(alice.get(url(awaiting())))
     begin = "Then: Run 1 on worker-3 is waiting and continues at once from the start."
     end = "Then it asks the model for the next step."
     assert f"{begin} It runs pay. {end}" in page
@@ -48,7 +48,7 @@ def test_a_run_that_asked_and_works_on_is_said_to_look_again(alice: Client) -> N
     call = awaiting()
     call.session.runs.update(status=RunStatus.RUNNING)
     told = "Then: Run 1 on worker-3 asked for this and continues when it checks again. It runs pay."
-    assert told in said(alice.get(url(call)))
+    assert told in visible_text(alice.get(url(call)))
 
 
 def test_arguments_that_are_no_object_cannot_be_edited(alice: Client) -> None:
@@ -65,7 +65,7 @@ def test_auditors_see_the_card_without_the_form(client: Client) -> None:
     response = client.get(url(awaiting()))
     assert (
         "You can view this call but not decide it Your role is auditor; deciding needs an approver. "
-        "These members can: bob." in said(response)
+        "These members can: bob." in visible_text(response)
     )
     assert "data-decide" not in response.content.decode()
 
@@ -110,7 +110,7 @@ def test_an_incomplete_form_comes_back_with_what_was_typed(alice: Client, form: 
     call = awaiting()
     response = alice.post(url(call), {**form, "evidence": "ticket 4711"})
     assert response.status_code == 422
-    assert words in said(response)
+    assert words in visible_text(response)
     assert 'value="ticket 4711"' in response.content.decode()
     assert (Decision.objects.count(), ToolCall.objects.get().status) == (0, CallStatus.AWAITING_APPROVAL)
 
@@ -123,7 +123,7 @@ def test_an_auditor_is_refused_and_nobody_is_sent_to_sign_in(client: Client, for
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     response = client.post(url(call), form)
     assert response.status_code == 403
-    assert "Your role cannot decide calls. Your decision was not recorded." in said(response)
+    assert "Your role cannot decide calls. Your decision was not recorded." in visible_text(response)
     assert (Decision.objects.count(), ToolCall.objects.get().status) == (0, CallStatus.AWAITING_APPROVAL)
 
 
@@ -160,7 +160,7 @@ def test_the_card_follows_the_call(alice: Client, kind: str, fields: dict[str, A
     call = awaiting()
     make_decision(call=call, kind=DecisionKind(kind), created_at=THEN)
     ToolCall.objects.filter(pk=call.pk).update(revision=2, **fields)
-    page = said(alice.get(url(call)))
+    page = visible_text(alice.get(url(call)))
     assert f"call call_9 {heading} " in page
     assert words in page
 
@@ -170,7 +170,7 @@ def test_what_was_approved_and_lost_is_asked_about(alice: Client) -> None:
     make_decision(call=call, kind=DecisionKind.APPROVE, created_at=THEN)
     lost = {"status": CallStatus.INTERRUPTED, "reason": "run_lost", "interrupted_at": THEN}
     ToolCall.objects.filter(pk=call.pk).update(revision=4, **lost)
-    page = said(alice.get(url(call)))
+    page = visible_text(alice.get(url(call)))
     assert "Did this happen? Outcome unknown" in page
     assert "Record the result below. The agent continues as if the call had returned it." in page
     assert "alice: Approved — “Seen in the bank's export.”" in page

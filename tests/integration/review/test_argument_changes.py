@@ -14,7 +14,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.core.masking.masked_references import compute_keyed_fingerprint
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
 from tests.support.factories import make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -54,8 +54,8 @@ def test_a_change_is_shown_before_it_is_recorded(alice: Client) -> None:
     call = awaiting()
     response = alice.post(url(call), edit(CHANGED))
     assert response.status_code == 200
-    assert "Not recorded yet. Check the changes below, then record them." in said(response)
-    assert "1 argument differs from the original: amount before 40.00 now 4.00" in said(response)
+    assert "Not recorded yet. Check the changes below, then record them." in visible_text(response)
+    assert "1 argument differs from the original: amount before 40.00 now 4.00" in visible_text(response)
     assert shown(response.content) == [seen(CHANGED)]
     assert Decision.objects.count() == 0
 
@@ -72,13 +72,13 @@ def test_another_change_than_the_one_that_was_shown_is_shown_first(alice: Client
     call = awaiting()
     response = alice.post(url(call), edit({**ASKED, "amount": "4000.00"}, shown=seen(CHANGED)))
     assert (response.status_code, Decision.objects.count()) == (200, 0)
-    assert "before 40.00 now 4000.00" in said(response)
+    assert "before 40.00 now 4000.00" in visible_text(response)
 
 
 def test_the_changed_call_needs_an_approval_of_its_own(alice: Client) -> None:
     call = awaiting()
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
-    page = said(alice.get(url(call)))
+    page = visible_text(alice.get(url(call)))
     assert "May this happen? Awaiting approval" in page
     assert "alice changed the arguments at " in page
     assert "“Too much.” amount before 40.00 now 4.00" in page
@@ -88,7 +88,7 @@ def test_the_changed_call_needs_an_approval_of_its_own(alice: Client) -> None:
     assert stale.status_code == 409
     assert re.search(
         r"alice changed the arguments at [-0-9]+ [:0-9]+ UTC\. The call has changed \(revision 1, now 2\)\.",
-        said(stale),
+        visible_text(stale),
     )
     assert alice.post(url(call), {**APPROVE, "revision": 2}).status_code == 302
     call.refresh_from_db()
@@ -100,12 +100,12 @@ def test_a_second_change_is_shown_against_what_the_model_asked_for(alice: Client
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     response = alice.post(url(call), edit({**CHANGED, "order": 18}, revision=2))
     told = "2 arguments differ from the original: amount before 40.00 now 4.00 order before 17 now 18"
-    assert told in said(response)
-    assert "Change at least one argument." in said(alice.post(url(call), edit(CHANGED, revision=2)))
-    assert "These are the original arguments." in said(alice.post(url(call), edit(ASKED, revision=2)))
+    assert told in visible_text(response)
+    assert "Change at least one argument." in visible_text(alice.post(url(call), edit(CHANGED, revision=2)))
+    assert "These are the original arguments." in visible_text(alice.post(url(call), edit(ASKED, revision=2)))
     assert alice.post(url(call), edit(ASKED, revision=2, shown=seen(ASKED))).status_code == 302
     assert ToolCall.objects.get().args == to_canonical_json(ASKED)
-    page = said(alice.get(url(call)))
+    page = visible_text(alice.get(url(call)))
     assert "alice restored the original arguments at" in page
 
 
@@ -125,15 +125,17 @@ def test_what_is_no_change_is_refused_with_where(alice: Client, text: Any, words
     call = awaiting()
     response = alice.post(url(call), edit(text))
     assert (response.status_code, Decision.objects.count()) == (422, 0)
-    assert words in said(response)
+    assert words in visible_text(response)
     written = alice.post(f"{url(call)}change/", {"args": edit(text)["args"], "revision": 1})
     assert written.status_code == 200
-    assert words in said(written)
+    assert words in visible_text(written)
 
 
 def test_the_change_is_shown_while_it_is_written(alice: Client) -> None:
     response = alice.post(f"{url(awaiting())}change/", {"args": json.dumps({"amount": "40.00", "note": "Monday"})})
-    assert said(response) == ("2 arguments differ from the original: note added now Monday order removed before 17")
+    assert visible_text(response) == (
+        "2 arguments differ from the original: note added now Monday order removed before 17"
+    )
     assert shown(response.content) == [seen({"amount": "40.00", "note": "Monday"})]
     assert Decision.objects.count() == 0
 
@@ -141,7 +143,7 @@ def test_the_change_is_shown_while_it_is_written(alice: Client) -> None:
 def test_what_waits_no_more_changes_no_more(alice: Client) -> None:
     call = awaiting()
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED)
-    assert said(alice.post(f"{url(call)}change/", {"args": json.dumps(CHANGED)})) == ""
+    assert visible_text(alice.post(f"{url(call)}change/", {"args": json.dumps(CHANGED)})) == ""
 
 
 def test_what_is_masked_stays_what_it_was(alice: Client) -> None:
@@ -151,7 +153,7 @@ def test_what_is_masked_stays_what_it_was(alice: Client) -> None:
     changed = {"amount": "4.00", "api_key": "‹masked›"}
     kept = {"amount": "4.00", "api_key": "k-123456"}
     response = alice.post(url(call), edit(changed))
-    assert "1 argument differs from the original: amount before 40.00 now 4.00" in said(response)
+    assert "1 argument differs from the original: amount before 40.00 now 4.00" in visible_text(response)
     assert alice.post(url(call), edit(changed, shown=seen(kept))).status_code == 302
     assert ToolCall.objects.get().args == to_canonical_json(kept)
 
@@ -159,7 +161,7 @@ def test_what_is_masked_stays_what_it_was(alice: Client) -> None:
 def test_a_change_of_something_masked_is_said_without_showing_it(alice: Client) -> None:
     call = awaiting(args={"api_key": "k-123456"})
     response = alice.post(url(call), edit({"api_key": "k-654321"}))
-    assert "api_key ‹masked› the difference is masked for you" in said(response)
+    assert "api_key ‹masked› the difference is masked for you" in visible_text(response)
     assert "k-123456" not in response.content.decode()
 
 

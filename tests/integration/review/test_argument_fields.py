@@ -10,7 +10,7 @@ from django.test import Client
 from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import Decision, ToolCall
 from tests.integration.review.payment_agents import awaiting, url
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -54,7 +54,7 @@ def record(client: Client, call: ToolCall, form: dict[str, Any]) -> Any:
 def test_each_argument_has_a_field_of_its_kind(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
     response = people["alice"].get(url(call))
-    page = said(response)
+    page = visible_text(response)
     for words in ("amount text", "lines JSON", "note JSON", "order number", "urgent true or false"):
         assert words in page
     assert len(shown(response.content.decode())) == len(ARGS)
@@ -68,7 +68,7 @@ def test_what_is_not_changed_stays_exactly_as_it_was(people: dict[str, Client]) 
 
 def test_a_form_without_a_change_says_so(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
-    page = said(people["alice"].post(url(call), sent(call, people["alice"])))
+    page = visible_text(people["alice"].post(url(call), sent(call, people["alice"])))
     assert "Change at least one argument. These are the current ones." in page
 
 
@@ -101,7 +101,7 @@ def test_each_kind_is_read_as_what_it_is(people: dict[str, Client], name: str, t
 def test_what_cannot_be_read_is_said_and_kept(people: dict[str, Client], name: str, typed: str, words: str) -> None:
     call = awaiting(args=ARGS)
     response = people["alice"].post(url(call), sent(call, people["alice"], **{name: typed}))
-    assert words in said(response)
+    assert words in visible_text(response)
     assert typed in shown(response.content.decode()).values()
     assert Decision.objects.count() == 0
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_is_said_and_kept(people: dict[str, Client], name: s
 def test_the_change_is_shown_while_it_is_typed(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
     response = people["alice"].post(url(call) + "change/", sent(call, people["alice"], order="18"))
-    assert "1 argument differs from the original: order before 17 now 18" in said(response)
+    assert "1 argument differs from the original: order before 17 now 18" in visible_text(response)
 
 
 def test_a_secret_stays_masked_and_stays_what_it_is(people: dict[str, Client]) -> None:
@@ -132,8 +132,8 @@ def test_who_comes_too_late_gets_back_what_they_typed(people: dict[str, Client])
     people["bob"].post(url(call), {"kind": "reject", "message": "No.", "revision": 1})
     response = people["alice"].post(url(call), form)
     assert response.status_code == 409
-    assert "bob decided first, at " in said(response)
-    assert "Arguments order: 18 payee: Northwind" in said(response)
+    assert "bob decided first, at " in visible_text(response)
+    assert "Arguments order: 18 payee: Northwind" in visible_text(response)
 
 
 def test_too_many_arguments_are_written_as_json(people: dict[str, Client]) -> None:

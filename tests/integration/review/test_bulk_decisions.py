@@ -12,7 +12,7 @@ from harness_site.review.models import Claim
 from harness_site.review.selectors import outage_groups
 from tests.integration.review.conftest import PAGE, WINDOW, Lost, waited_for
 from tests.support.factories import make_decision, make_late_result
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 WHY = {**WINDOW, "reason": "The provider's export agrees."}
@@ -27,8 +27,8 @@ def settle(client: Client, calls: list[str] | None = None) -> str:
     response = client.post("/review/outages/settle/", {**WHY, "call": chosen(client) if calls is None else calls})
     assert response.status_code == 302
     address = response.headers["Location"]
-    page = said(client.get(address))
-    assert said(client.get(address)) == page  # loading it again settles nothing
+    page = visible_text(client.get(address))
+    assert visible_text(client.get(address)) == page  # loading it again settles nothing
     return page
 
 
@@ -59,8 +59,8 @@ def test_what_came_of_it_is_its_authors_alone(people: dict[str, Client], lost: L
     assert "Nothing was selected, so nothing was recorded." in settle(people["alice"], [])
     response = people["alice"].post("/review/outages/settle/", {**WHY, "call": chosen(people["alice"])})
     address = response.headers["Location"]
-    assert "decision recorded" not in said(people["bob"].get(address))
-    assert "decision recorded" not in said(people["alice"].get(f"{PAGE}&settled=another"))
+    assert "decision recorded" not in visible_text(people["bob"].get(address))
+    assert "decision recorded" not in visible_text(people["alice"].get(f"{PAGE}&settled=another"))
 
 
 def test_only_those_whose_evidence_agrees_are_settled(people: dict[str, Client], lost: Lost) -> None:
@@ -147,7 +147,7 @@ def test_a_reason_is_needed(people: dict[str, Client], lost: Lost) -> None:
         "/review/outages/settle/", {**WINDOW, "reason": " ", "call": chosen(people["alice"])}
     )
     assert response.status_code == 422
-    assert "Enter a reason. It is recorded with your name for each call." in said(response)
+    assert "Enter a reason. It is recorded with your name for each call." in visible_text(response)
     assert Decision.objects.count() == 0
 
 
@@ -178,5 +178,5 @@ def test_hostile_text_stays_text(people: dict[str, Client], lost: Lost) -> None:
     make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor="<script>alert(3)</script>", reason="<script>a")
     assert "<script>a" not in people["alice"].get(PAGE).content.decode()
     settled = people["alice"].post("/review/outages/settle/", {**WHY, "call": chosen(people["alice"])}, follow=True)
-    assert "recorded" in said(settled)
+    assert "recorded" in visible_text(settled)
     assert "<script>a" not in settled.content.decode()

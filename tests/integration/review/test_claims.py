@@ -15,7 +15,7 @@ from harness_site.review.models import Claim, Presence
 from harness_site.review.presence import CLAIMED_FOR, PRESENT_FOR
 from tests.integration.review.conftest import Lost
 from tests.support.factories import make_call, make_decision, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 DECISION = {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
@@ -44,10 +44,10 @@ def test_the_others_read_who_is_on_it_and_since_when(people: dict[str, Client], 
     call = lost()
     people["alice"].post(url(call, "claim/"))
     since = f"{Claim.objects.get(call=call).since:%H:%M:%S}"
-    assert f"Claimed by alice since {since} You can still decide" in said(people["bob"].get(url(call)))
-    assert f"Claimed by alice since {since}" in said(people["bob"].get("/review/"))
-    assert f"Claimed by you since {since} Also open for: bob Release" in said(people["alice"].get(url(call)))
-    assert f"Claimed by you since {since}" in said(people["alice"].get("/review/"))
+    assert f"Claimed by alice since {since} You can still decide" in visible_text(people["bob"].get(url(call)))
+    assert f"Claimed by alice since {since}" in visible_text(people["bob"].get("/review/"))
+    assert f"Claimed by you since {since} Also open for: bob Release" in visible_text(people["alice"].get(url(call)))
+    assert f"Claimed by you since {since}" in visible_text(people["alice"].get("/review/"))
 
 
 def test_open_pages_are_told(people: dict[str, Client], lost: Lost) -> None:
@@ -80,7 +80,7 @@ def test_first_of_two_votes_releases_only_its_own_claim(people: dict[str, Client
 def test_another_takes_over_with_one_click_and_it_is_recorded(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["alice"].post(url(call, "claim/"))
-    assert "Take over" in said(people["bob"].get(url(call)))
+    assert "Take over" in visible_text(people["bob"].get(url(call)))
     people["bob"].post(url(call, "claim/"))
     assert holder(call) == "bob"
     assert told(AuditKind.CLAIMED) == [("alice", None), ("bob", "alice")]
@@ -114,7 +114,7 @@ def test_silence_ends_a_claim_and_a_sign_of_life_keeps_it(people: dict[str, Clie
     assert Claim.objects.get().seen_at > clock.now() - timedelta(minutes=1)
     silent(call)
     people["alice"].post(url(call, "present/"))  # too late: somebody else may have taken it for free
-    assert "is on it" not in said(people["bob"].get(url(call)))
+    assert "is on it" not in visible_text(people["bob"].get(url(call)))
     people["bob"].post(url(call, "claim/"))
     assert told(AuditKind.CLAIMED) == [("alice", None), ("bob", None)]
 
@@ -124,23 +124,23 @@ def test_nobody_can_be_on_what_is_decided(people: dict[str, Client], lost: Lost)
     make_decision(call=call)
     people["alice"].post(url(call, "claim/"))
     assert not Claim.objects.exists()
-    assert "I am on it" not in said(people["alice"].get(url(call)))
+    assert "I am on it" not in visible_text(people["alice"].get(url(call)))
 
 
 def test_who_has_the_card_open_is_seen_by_the_others(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["carol"].get(url(call))
     people["alice"].get(url(call))
-    assert "Also open for: alice, carol" in said(people["bob"].post(url(call, "present/")))
-    assert "Open for: alice, bob, carol" in said(people["dora"].get("/review/"))
-    assert "Also open for: bob, carol" in said(people["alice"].post(url(call, "present/")))
+    assert "Also open for: alice, carol" in visible_text(people["bob"].post(url(call, "present/")))
+    assert "Open for: alice, bob, carol" in visible_text(people["dora"].get("/review/"))
+    assert "Also open for: bob, carol" in visible_text(people["alice"].post(url(call, "present/")))
 
 
 def test_who_has_gone_is_not_seen_any_more(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["alice"].get(url(call))
     Presence.objects.update(seen_at=clock.now() - PRESENT_FOR)
-    assert "alice" not in said(people["bob"].post(url(call, "present/")))
+    assert "alice" not in visible_text(people["bob"].post(url(call, "present/")))
     Presence.objects.update(seen_at=clock.now() - timedelta(days=2))
     claim_services.remove_claims_after_decision(lost(), by=Membership.objects.get(user__username="bob"))
     assert not Presence.objects.exists()
@@ -149,7 +149,7 @@ def test_who_has_gone_is_not_seen_any_more(people: dict[str, Client], lost: Lost
 def test_an_auditor_claims_nothing(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     assert people["carol"].post(url(call, "claim/")).status_code == 403
-    page = said(people["carol"].get(url(call)))
+    page = visible_text(people["carol"].get(url(call)))
     assert "I am on it" not in page
 
 

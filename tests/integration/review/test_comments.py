@@ -10,7 +10,7 @@ from checkpoints.models import AuditEvent
 from harness_site.review.models import Claim, Comment
 from tests.integration.review.lost_calls import lost_call
 from tests.integration.review.payment_agents import url
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 
 def test_a_comment_is_kept_and_escaped(people: dict[str, Client]) -> None:
@@ -18,10 +18,10 @@ def test_a_comment_is_kept_and_escaped(people: dict[str, Client]) -> None:
     assert people["alice"].post(f"{url(call)}comment/", {"text": "<b>Asked</b> the bank."}).status_code == 302
     answer = people["carol"].get(url(call))
     assert b"&lt;b&gt;Asked&lt;/b&gt; the bank." in answer.content
-    assert "Add comment" not in said(answer)
+    assert "Add comment" not in visible_text(answer)
     empty = people["alice"].post(f"{url(call)}comment/", {"text": " "})
     assert (empty.status_code, Comment.objects.count()) == (422, 1)
-    assert "Enter a comment." in said(empty)
+    assert "Enter a comment." in visible_text(empty)
     assert AuditEvent.objects.filter(kind=AuditKind.COMMENTED, actor="alice").count() == 1
 
 
@@ -32,21 +32,21 @@ def test_a_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None
     assert '<option value="carol">' not in page  # an auditor cannot decide
 
     answer = people["alice"].post(f"{url(call)}comment/", {"text": "You know the customer.", "to": "bob"}, follow=True)
-    assert "handed over to bob, who gets no e-mail about it. Tell them yourself." in said(answer)
-    page = said(people["bob"].get(url(call)))
+    assert "handed over to bob, who gets no e-mail about it. Tell them yourself." in visible_text(answer)
+    page = visible_text(people["bob"].get(url(call)))
     assert "alice handed this call to you at " in page
     assert "You know the customer." in page
-    assert "Handed to you by alice" in said(people["bob"].get("/review/?claimed=me"))
-    assert "Handed to bob by alice" in said(people["dora"].get("/review/"))
+    assert "Handed to you by alice" in visible_text(people["bob"].get("/review/?claimed=me"))
+    assert "Handed to bob by alice" in visible_text(people["dora"].get("/review/"))
     event = AuditEvent.objects.get(kind=AuditKind.HANDED_OVER)
     assert (event.actor, '"to_member":"bob"' in event.details.replace(" ", "")) == ("alice", True)
 
     # It holds much longer than a claim of one's own, until somebody claims the call or it is released.
     Claim.objects.update(seen_at=clock.now() - timedelta(hours=20))
-    assert "Handed to bob by alice" in said(people["dora"].get("/review/"))
+    assert "Handed to bob by alice" in visible_text(people["dora"].get("/review/"))
     people["dora"].post(f"{url(call)}claim/")
-    assert "Claimed by dora since" in said(people["bob"].get(url(call)))
+    assert "Claimed by dora since" in visible_text(people["bob"].get(url(call)))
 
     refused = people["alice"].post(f"{url(call)}comment/", {"text": "", "to": "carol"})
     assert refused.status_code == 422
-    assert "This person cannot decide about the call. Choose somebody else." in said(refused)
+    assert "This person cannot decide about the call. Choose somebody else." in visible_text(refused)

@@ -12,7 +12,7 @@ from checkpoints.models import Session, ToolCall
 from harness_site.core.masking.masked_references import compute_keyed_fingerprint
 from tests.integration.review.lost_calls import lost_call, page, raw
 from tests.support.factories import make_call, make_decision, make_late_result, make_run, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -157,11 +157,11 @@ def test_policy_of_the_key_is_said_in_words(reader: Client, policy: str, scope: 
 
     assert words in page(reader, call)
     assert "Replayed 2 times." in page(reader, call)
-    details = said(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
+    details = visible_text(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
     assert words in details
     assert "result in the transcript not in a saved version" in details
     ToolCall.objects.update(answered_version=3)
-    details = said(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
+    details = visible_text(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
     assert "result in the transcript since version 3" in details
 
 
@@ -227,7 +227,7 @@ def test_a_form_that_is_older_than_the_call_is_told(reader: Client) -> None:
     told = "This call has changed since you opened the page."
 
     def part(query: str) -> str:
-        return said(reader.get(f"/review/calls/{call.pk}/{query}", headers={"HX-Request": "true"}))
+        return visible_text(reader.get(f"/review/calls/{call.pk}/{query}", headers={"HX-Request": "true"}))
 
     assert told in part("?seen=2")
     assert told not in part("?seen=3")

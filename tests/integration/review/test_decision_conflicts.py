@@ -11,7 +11,7 @@ from checkpoints.exceptions import LateResultRefused, ReviewRequired
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from tests.integration.review.payment_agents import APPROVE, REJECT, RESPOND, awaiting, url
 from tests.support.factories import THEN, make_decision, make_run, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -37,9 +37,9 @@ def test_nothing_is_allowed_in_a_session_that_was_cancelled(alice: Client, form:
     assert (
         "The session is cancelled, ended by run 1 at 2025-03-04 10:42:07 UTC. It does not continue, so nothing can run "
         "in it. Your decision was not recorded. Reject the call to take it off the list."
-    ) in said(response)
+    ) in visible_text(response)
     assert Decision.objects.count() == 0
-    assert "The session is cancelled It does not continue" in said(alice.get(url(call)))
+    assert "The session is cancelled It does not continue" in visible_text(alice.get(url(call)))
     assert alice.post(url(call), REJECT).status_code == 302
     call.refresh_from_db()
     assert (call.status, call.session.status) == (CallStatus.REJECTED, SessionStatus.CANCELLED)
@@ -52,7 +52,7 @@ def test_a_rerun_in_a_session_that_was_cancelled_is_refused(alice: Client) -> No
     cancel(call)
     response = alice.post(url(call), {"kind": "approve_rerun", "reason": "Again.", "revision": 1})
     assert response.status_code == 409
-    assert "Record whether the call happened to take it off the list." in said(response)
+    assert "Record whether the call happened to take it off the list." in visible_text(response)
 
 
 def test_who_approves_what_was_approved_and_lost_since_is_told_both(alice: Client) -> None:
@@ -64,7 +64,7 @@ def test_who_approves_what_was_approved_and_lost_since_is_told_both(alice: Clien
     Run.objects.update(status=RunStatus.LOST, ended_at=THEN)
     make_run(session=call.session, host="worker-9", started_at=THEN + timedelta(seconds=1))
     response = alice.post(url(call), {**APPROVE, "evidence": "ticket 4711"})
-    page = said(response)
+    page = visible_text(response)
     assert response.status_code == 409
     assert f"bob decided first, at {made.created_at:%Y-%m-%d %H:%M:%S} UTC: approved." in page
     assert (
@@ -88,17 +88,17 @@ def test_a_takeover_is_told_with_who_and_when_and_why(alice: Client) -> None:
             first.record_tool_call_result("rent", "call_9", "paid", True)
     call = ToolCall.objects.get()
     one, two = Run.objects.order_by("number")
-    card = said(alice.get(url(call)))
+    card = visible_text(alice.get(url(call)))
     assert "the session was taken over from a run that was still alive." in card
     assert f"Run 2 on {two.host} (pid {two.pid}) took the session over from run 1 on request, although" in card
     assert "Run 1 lost" not in card
-    history = said(alice.get(f"/sessions/{call.session_id}/history/"))
+    history = visible_text(alice.get(f"/sessions/{call.session_id}/history/"))
     assert (
         f"Session taken over Run 2 on {two.host} (pid {two.pid}) took the session over from run 1. "
         f"At that moment run 1 was still alive; its last sign of life was at {one.heartbeat_at:%H:%M:%S}. "
         "worker-3 hangs"
     ) in history
     transcript = alice.get(f"/sessions/{call.session_id}/")
-    assert "the session was taken over from run 1 at " in said(transcript)
+    assert "the session was taken over from run 1 at " in visible_text(transcript)
     assert 'class="taken"' in transcript.content.decode()
     assert "Run 1 (Taken over) made 1 tool call." in transcript.content.decode()

@@ -18,8 +18,8 @@ from harness_site.core.masking.masked_references import compute_keyed_fingerprin
 from harness_site.review.models import EvidenceFile
 from tests.integration.review.conftest import Lost
 from tests.integration.review.payment_agents import APPROVE, awaiting
-from tests.support.pages import said
-from tests.support.signing import prove
+from tests.support.client_login import prove
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 HOSTILE = b"<script>alert(document.cookie)</script>"
@@ -47,12 +47,12 @@ def test_the_decision_names_the_file(people: dict[str, Client], lost: Lost) -> N
         "link": "https://bank.example/export",
         "file": {"id": file.pk, "name": "export.html", "size": len(HOSTILE), "sha256": SHA256},
     }
-    page = said(people["carol"].get(url(call))).replace("\xa0", " ")
+    page = visible_text(people["carol"].get(url(call))).replace("\xa0", " ")
     assert "Evidence files secrets in texts are masked export.html 39 bytes · alice · " in page
     assert SHA256 not in page
     assert f"Fingerprint {compute_keyed_fingerprint(SHA256)}" in page
     prove(people["dora"]).post("/accounts/secrets/", {"next": "/"})
-    assert f"SHA-256 {SHA256}" in said(people["dora"].get(url(call)))
+    assert f"SHA-256 {SHA256}" in visible_text(people["dora"].get(url(call)))
 
 
 def test_a_browser_saves_it_and_shows_nothing_of_it(people: dict[str, Client], lost: Lost) -> None:
@@ -125,7 +125,7 @@ def test_a_file_that_is_too_large_is_said_and_nothing_is_recorded(
     call = lost()
     response = people["alice"].post(url(call), form(b"x" * 100_001))
     assert response.status_code == 422
-    assert "The file is larger than 97.7 KB. Nothing was recorded. Link to the file instead." in said(response)
+    assert "The file is larger than 97.7 KB. Nothing was recorded. Link to the file instead." in visible_text(response)
     assert "Not in the export." in response.content.decode()
     assert not EvidenceFile.objects.exists()
     assert not Decision.objects.exists()
@@ -147,7 +147,7 @@ def test_a_refused_decision_leaves_no_file(people: dict[str, Client], lost: Lost
 def test_each_of_two_people_gives_their_own(people: dict[str, Client], lost: Lost) -> None:
     call = lost(approvals=2)
     people["alice"].post(url(call), form(name="one.txt"))
-    page = said(people["bob"].get(url(call)))
+    page = visible_text(people["bob"].get(url(call)))
     assert "one.txt" in page
     people["bob"].post(url(call), form(b"other", name="two.txt", revision=2))
     assert [file.given_by for file in EvidenceFile.objects.order_by("pk")] == ["alice", "bob"]
@@ -169,7 +169,7 @@ def test_a_changed_file_is_not_handed_out(people: dict[str, Client], lost: Lost)
     changed = hashlib.sha256(b"something else").hexdigest()
     EvidenceFile.objects.update(sha256=changed)  # then the decision names another one
     assert people["alice"].get(f"/review/evidence/{file.pk}/").status_code == 404
-    assert "Files given as evidence" not in said(people["alice"].get(url(call)))
+    assert "Files given as evidence" not in visible_text(people["alice"].get(url(call)))
 
 
 def test_file_without_a_call_is_deleted_with_the_next_upload(people: dict[str, Client], lost: Lost) -> None:

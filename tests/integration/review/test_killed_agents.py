@@ -10,7 +10,7 @@ from checkpoints.models import Run, ToolCall
 from tests.conftest import StartChild
 from tests.integration.checkpoints.sessions import session_agents
 from tests.support.factories import make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 from tests.support.processes import database_url
 
 
@@ -39,7 +39,7 @@ def test_the_queue_asks_about_it_at_once(alice: Client, start_child: StartChild)
 def test_the_card_asks_and_its_button_works(alice: Client, start_child: StartChild) -> None:
     call = kill_agent(start_child)
     page = alice.get(f"/review/calls/{call.pk}/")
-    assert "Did this happen?" in said(page)
+    assert "Did this happen?" in visible_text(page)
     revision = page.context["form"].initial["revision"]
     response = alice.post(
         f"/review/calls/{call.pk}/", {"kind": "mark_failed", "reason": "Not in the ledger.", "revision": revision}

@@ -13,7 +13,7 @@ from harness_site.review.selectors import outage_groups
 from harness_site.review.views import outages
 from tests.integration.review.conftest import PAGE, WINDOW, Lost, waited_for
 from tests.support.factories import make_decision, make_late_result, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -54,9 +54,9 @@ def test_of_many_losses_the_newest_are_looked_at(lost: Lost, monkeypatch: pytest
 def test_the_queue_leads_to_the_outage(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(second / 10) for second in range(3)]
     page = people["carol"].get("/review/")
-    assert "3 calls of refund_card interrupted by one outage" in said(page)
-    assert said(page).count("One of 3 calls interrupted by the same outage") == 0
-    assert "Outages come first. Longest waiting first." in said(page)
+    assert "3 calls of refund_card interrupted by one outage" in visible_text(page)
+    assert visible_text(page).count("One of 3 calls interrupted by the same outage") == 0
+    assert "Outages come first. Longest waiting first." in visible_text(page)
     address = page.context["groups"][0].address
     assert [row.call.pk for row in people["carol"].get(address).context["rows"]] == [call.pk for call in calls]
 
@@ -69,8 +69,8 @@ def test_an_outage_of_a_moment_has_one_time(people: dict[str, Client], lost: Los
     for second in (0, apart):
         lost(second)
     page = people["carol"].get("/review/")
-    assert ("by one outage 2025-03-04 10:42:07 – 2025-03-04 " in said(page)) is (apart > 1)
-    shown = said(people["carol"].get(page.context["groups"][0].address)).replace("2025-03-04 ", "")
+    assert ("by one outage 2025-03-04 10:42:07 – 2025-03-04 " in visible_text(page)) is (apart > 1)
+    shown = visible_text(people["carol"].get(page.context["groups"][0].address)).replace("2025-03-04 ", "")
     assert on_page in shown
 
 
@@ -81,8 +81,8 @@ def test_the_page_keeps_what_was_decided_and_lists_it_last(people: dict[str, Cli
     )
     page = people["carol"].get(PAGE)
     assert [row.call.pk for row in page.context["rows"]] == [calls[1].pk, calls[2].pk, calls[0].pk]
-    assert "2 of 3 calls need a decision" in said(page)
-    assert "alice: It did not happen “Not there.”" in said(page)
+    assert "2 of 3 calls need a decision" in visible_text(page)
+    assert "alice: It did not happen “Not there.”" in visible_text(page)
 
 
 @pytest.mark.parametrize(
@@ -104,26 +104,26 @@ def test_verify_all_asks_each_probe_that_can_answer(people: dict[str, Client], l
     asked = waited_for(lost(0, verifiable=True))
     nobody_waits, no_probe = lost(1, verifiable=True), waited_for(lost(2))
     decided = waited_for(lost(3, verifiable=True, status=CallStatus.COMPLETED, reason=InterruptReason.RUN_LOST))
-    assert "Verify 1 call" in said(people["alice"].get(PAGE))
+    assert "Verify 1 call" in visible_text(people["alice"].get(PAGE))
     response = people["alice"].post("/review/outages/verify/", WINDOW, follow=True)
     requested = dict(ToolCall.objects.values_list("pk", "verify_requested_by"))
     assert requested == {asked.pk: "alice", nobody_waits.pk: "", no_probe.pk: "", decided.pk: ""}
-    assert "1 call is being verified. The answer appears below." in said(response)
+    assert "1 call is being verified. The answer appears below." in visible_text(response)
 
 
 def test_who_asked_for_a_probe_and_when(people: dict[str, Client], lost: Lost) -> None:
     call = waited_for(lost(0, verifiable=True))
     people["alice"].post("/review/outages/verify/", WINDOW)
     at = AuditEvent.objects.get(kind=AuditKind.VERIFY_REQUESTED).created_at
-    assert f"alice asked to verify it at {at:%H:%M:%S}" in said(people["carol"].get(PAGE))
+    assert f"alice asked to verify it at {at:%H:%M:%S}" in visible_text(people["carol"].get(PAGE))
     card = people["carol"].get(f"/review/calls/{call.pk}/")
-    assert f"{at:%H:%M:%S}" in said(card).partition(" alice asked the run to verify")[0][-15:]
+    assert f"{at:%H:%M:%S}" in visible_text(card).partition(" alice asked the run to verify")[0][-15:]
 
 
 def test_a_decision_and_what_a_probe_said_have_a_time(people: dict[str, Client], lost: Lost) -> None:
     made = make_decision(call=lost(), kind=DecisionKind.PROBE_UNKNOWN, actor="stock", reason="No answer.")
     at = f"{made.created_at:%H:%M:%S}"
-    assert f"{at} stock: Verify hook: outcome still unknown “No answer.”" in said(people["carol"].get(PAGE))
+    assert f"{at} stock: Verify hook: outcome still unknown “No answer.”" in visible_text(people["carol"].get(PAGE))
 
 
 # who is on them
@@ -134,7 +134,7 @@ def test_who_is_on_a_call_and_who_looks_at_it(people: dict[str, Client], lost: L
     people["alice"].post(f"/review/calls/{mine.pk}/claim/")
     people["bob"].post(f"/review/calls/{theirs.pk}/claim/")
     people["dora"].post(f"/review/calls/{theirs.pk}/present/")
-    page = said(people["alice"].get(PAGE))
+    page = visible_text(people["alice"].get(PAGE))
     assert page.count("Claimed by you since ") == 1
     assert re.search(r"Claimed by bob since [\d:]+ · Open for: dora", page)
 
@@ -151,14 +151,14 @@ def test_more_than_a_page_of_them(people: dict[str, Client], lost: Lost, monkeyp
     address, seen, told = PAGE, [], []
     while address:
         page = people["alice"].get(address)
-        assert "4 of 5 calls need a decision" in said(page)
+        assert "4 of 5 calls need a decision" in visible_text(page)
         seen += [row.call.pk for row in page.context["rows"]]
-        told += re.findall(r"\d more", said(page))
+        told += re.findall(r"\d more", visible_text(page))
         address = page.context["next_page"]
     assert seen == order
     assert told == ["3 more", "1 more"]
     last = people["alice"].get(f"{PAGE}&after={calls[3].pk}")
-    assert "First page" in said(last)
+    assert "First page" in visible_text(last)
     assert last.context["next_page"] == ""
 
 

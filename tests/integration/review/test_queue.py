@@ -8,7 +8,7 @@ from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReas
 from checkpoints.models import Session, ToolCall
 from harness_site.review.selectors import pending_calls
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -51,10 +51,10 @@ def test_the_longest_waiting_call_is_first(reader: Client) -> None:
 
 def test_call_of_a_quarantined_session_is_marked(reader: Client) -> None:
     call = interrupted(0)
-    assert "Quarantined" not in said(reader.get("/review/"))
+    assert "Quarantined" not in visible_text(reader.get("/review/"))
     Session.objects.filter(pk=call.session_id).update(quarantined_at=THEN)
     page = reader.get("/review/")
-    assert "Quarantined: altered data" in said(page)
+    assert "Quarantined: altered data" in visible_text(page)
     assert f'href="/sessions/{call.session_id}/quarantine/"' in page.content.decode()
 
 
@@ -62,7 +62,7 @@ def test_a_row_says_what_it_is_about(reader: Client) -> None:
     call = interrupted(
         0, sentence="Refund 40.00 EUR to the card ending 4242", verifiable=True, reason=InterruptReason.RUN_LOST
     )
-    page = said(reader.get("/review/"))
+    page = visible_text(reader.get("/review/"))
     assert "1 call needs a decision" in page
     assert (
         "Refund 40.00 EUR to the card ending 4242 refund_card · refund-desk · "
@@ -72,7 +72,7 @@ def test_a_row_says_what_it_is_about(reader: Client) -> None:
 
 def test_a_call_without_a_sentence_gets_one_from_its_arguments(reader: Client) -> None:
     interrupted(0, reason=InterruptReason.AMBIGUOUS_ERROR)
-    page = said(reader.get("/review/"))
+    page = visible_text(reader.get("/review/"))
     assert "Refund card: amount 40.00, currency EUR, order 17" in page
     assert "The tool failed and may still have done it · cannot be verified" in page
 
@@ -80,13 +80,13 @@ def test_a_call_without_a_sentence_gets_one_from_its_arguments(reader: Client) -
 def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> None:
     interrupted(0, workspace="elsewhere")
     interrupted(1, status=CallStatus.COMPLETED)
-    page = said(reader.get("/review/"))
+    page = visible_text(reader.get("/review/"))
     assert "Nothing needs a decision" in page
     assert "No interrupted calls." in page
 
 
 def test_before_the_first_session_the_queue_teaches(reader: Client) -> None:
-    page = said(reader.get("/review/"))
+    page = visible_text(reader.get("/review/"))
     assert "No agent has started a session yet." in page
     assert "An admin connects the first agent under Settings." in page
 
@@ -94,7 +94,7 @@ def test_before_the_first_session_the_queue_teaches(reader: Client) -> None:
 def test_filters_narrow_and_say_so(reader: Client) -> None:
     interrupted(0, tool="send_email")
     interrupted(1, agent="maintainer-bot")
-    page = said(reader.get("/review/?tool=refund_card&agent=maintainer-bot"))
+    page = visible_text(reader.get("/review/?tool=refund_card&agent=maintainer-bot"))
     assert "Filtered by: tool refund_card agent maintainer-bot" in page
     assert "1 call needs a decision" in page
     assert "Send email" not in page
@@ -108,7 +108,7 @@ def test_the_count_of_the_rail_knows_no_filter(reader: Client) -> None:
 
 def test_a_filter_that_fits_nothing_says_so(reader: Client) -> None:
     interrupted(0)
-    assert "No waiting calls match these filters." in said(reader.get("/review/?tool=nothing"))
+    assert "No waiting calls match these filters." in visible_text(reader.get("/review/?tool=nothing"))
 
 
 def test_pages_go_on_where_the_last_one_ended(reader: Client) -> None:
@@ -128,7 +128,7 @@ def test_the_count_stops_where_counting_would_cost(reader: Client) -> None:
     for number in range(pending_calls.COUNT_LIMIT + 1):
         make_call(session=session, call_id=f"call_{number}")
     page = reader.get("/review/")
-    assert "99+ calls need a decision" in said(page)
+    assert "99+ calls need a decision" in visible_text(page)
     assert "<title>(99+) Review · Harness</title>" in page.content.decode()
     assert 'href="/static/icons/favicon-many.svg"' in page.content.decode()
 
@@ -139,7 +139,7 @@ def test_the_count_stops_where_counting_would_cost(reader: Client) -> None:
 def test_a_damaged_address_is_not_understood(reader: Client, query: str) -> None:
     response = reader.get(f"/review/?{query}")
     assert response.status_code == 400
-    assert "This request is not valid" in said(response)
+    assert "This request is not valid" in visible_text(response)
 
 
 def test_decided_lists_people_and_probes_and_no_discards(reader: Client) -> None:
@@ -154,12 +154,12 @@ def test_decided_lists_people_and_probes_and_no_discards(reader: Client) -> None
         )
     response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == 2
-    assert "bob: “R”" in said(response)
-    assert "Verify hook: it happened" in said(response)
+    assert "bob: “R”" in visible_text(response)
+    assert "Verify hook: it happened" in visible_text(response)
 
 
 def test_decided_says_when_there_is_nothing(reader: Client) -> None:
-    assert "No decisions yet." in said(reader.get("/review/?tab=decided"))
+    assert "No decisions yet." in visible_text(reader.get("/review/?tab=decided"))
 
 
 def test_hostile_text_stays_text(reader: Client) -> None:
@@ -171,8 +171,8 @@ def test_hostile_text_stays_text(reader: Client) -> None:
 
 
 def test_the_count_alone(reader: Client) -> None:
-    assert "a decision" not in said(reader.get("/review/count/"))
+    assert "a decision" not in visible_text(reader.get("/review/count/"))
     interrupted(0)
     response = reader.get("/review/count/")
-    assert said(response) == "1 1 call needs a decision"
+    assert visible_text(response) == "1 1 call needs a decision"
     assert 'data-icon="/static/icons/favicon-1.svg"' in response.content.decode()

@@ -15,7 +15,7 @@ from harness_site.review.selectors.queue_order import QueueSort
 from harness_site.saved_views.models import SavedView
 from tests.integration.review.conftest import Lost
 from tests.support.factories import THEN, make_decision
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -41,7 +41,7 @@ def test_by_risk(people: dict[str, Client], lost: Lost) -> None:
     assert listed(people["carol"], "risk=high") == [high.pk]
     assert listed(people["carol"], "sort=risk") == [high.pk, medium.pk, low.pk]
     assert listed(people["carol"], "risk=enormous") == [low.pk, high.pk, medium.pk]
-    assert "Filtered by: high risk Clear filters" in said(people["carol"].get("/review/?risk=high"))
+    assert "Filtered by: high risk Clear filters" in visible_text(people["carol"].get("/review/?risk=high"))
 
 
 def test_by_age(people: dict[str, Client], lost: Lost) -> None:
@@ -113,7 +113,7 @@ def test_decided_calls_by_risk(people: dict[str, Client], lost: Lost) -> None:
         make_decision(call=lost(status=CallStatus.COMPLETED, risk=risk))
     page = people["carol"].get("/review/?tab=decided&risk=low&age=1h")
     assert page.content.decode().count("data-row") == 1
-    assert "Filtered by: low risk Clear filters" in said(page)
+    assert "Filtered by: low risk Clear filters" in visible_text(page)
 
 
 def test_filters_are_kept_as_a_view_of_the_team(people: dict[str, Client], lost: Lost) -> None:

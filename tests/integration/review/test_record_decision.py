@@ -10,7 +10,7 @@ from checkpoints.enums import CallStatus, Role, SessionStatus
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import AuditEvent, Decision, ToolCall
 from tests.support.factories import make_call, make_decision, make_run, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -59,7 +59,7 @@ def test_a_decision_moves_the_call_and_comes_back_to_the_card(
         ("decided", "alice"),
         ("session_ready", "gate"),
     ]
-    assert f"alice · {decision.created_at:%H:%M:%S}" in said(alice.get(url(call)))
+    assert f"alice · {decision.created_at:%H:%M:%S}" in visible_text(alice.get(url(call)))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_an_incomplete_form_comes_back_with_what_was_typed(
 ) -> None:
     response = alice.post(url(call), {**form, "evidence": "ticket 4711"})
     assert response.status_code == 422
-    assert words in said(response)
+    assert words in visible_text(response)
     assert 'value="ticket 4711"' in response.content.decode()
     assert Decision.objects.count() == 0
 
@@ -119,7 +119,7 @@ def test_the_second_of_two_decisions_is_told_who_was_first(alice: Client, call: 
     bob.force_login(make_user(name="bob"))
     alice.post(url(call), LANDED)
     response = bob.post(url(call), {**FAILED, "evidence": "ticket 4711"})
-    page = said(response)
+    page = visible_text(response)
     made = Decision.objects.get()
     assert response.status_code == 409
     assert f"alice decided first, at {made.created_at:%Y-%m-%d %H:%M:%S} UTC: it happened." in page
@@ -135,7 +135,7 @@ def test_a_stale_revision_keeps_the_form_and_can_be_sent_again(alice: Client, ca
     told = (
         "Something new was recorded about this call while you were deciding. The call has changed (revision 1, now 4)."
     )
-    assert told in said(response)
+    assert told in visible_text(response)
     content = response.content.decode()
     assert "Seen in the export.</textarea>" in content
     assert 'name="revision" value="4"' in content
@@ -148,7 +148,7 @@ def test_a_call_that_is_not_open_cannot_be_decided(alice: Client, call: ToolCall
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED)
     response = alice.post(url(call), LANDED)
     assert response.status_code == 409
-    assert "This call does not need a decision: completed." in said(response)
+    assert "This call does not need a decision: completed." in visible_text(response)
 
 
 def test_an_auditor_is_refused_and_keeps_what_was_typed(client: Client, call: ToolCall) -> None:
@@ -156,8 +156,10 @@ def test_an_auditor_is_refused_and_keeps_what_was_typed(client: Client, call: To
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     response = client.post(url(call), LANDED)
     assert response.status_code == 403
-    assert "Your role cannot decide calls. Your decision was not recorded. These members can: bob." in said(response)
-    assert "Your text Seen in the export. Result re_81f3 settled" in said(response)
+    assert "Your role cannot decide calls. Your decision was not recorded. These members can: bob." in visible_text(
+        response
+    )
+    assert "Your text Seen in the export. Result re_81f3 settled" in visible_text(response)
     assert Decision.objects.count() == 0
 
 
@@ -188,7 +190,7 @@ def lose_the_run(session_id: str) -> None:
 def test_the_next_resume_sees_the_decision(alice: Client, form: dict[str, object]) -> None:
     lose_the_run("order-17")
     call = ToolCall.objects.get()
-    assert "the session was taken over from a run that was still alive." in said(alice.get(url(call)))
+    assert "the session was taken over from a run that was still alive." in visible_text(alice.get(url(call)))
     assert alice.post(url(call), {**form, "revision": call.revision}).status_code == 302
     with SyncCheckpointer() as third:
         point = third.resume("order-17")

@@ -19,7 +19,7 @@ from harness_site.accounts.models import ApiToken, Membership, TokenRole
 from harness_site.review.selectors import pending_calls
 from tests.integration.review.payment_agents import APPROVE, RESPOND, awaiting, url
 from tests.support.factories import make_call, make_decision, make_late_result, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -52,10 +52,10 @@ def option(page: str, kind: str) -> str:
 
 def test_two_people_approve_one_after_the_other(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
-    assert "2 people must decide the same. One person is enough to reject or edit." in said(
+    assert "2 people must decide the same. One person is enough to reject or edit." in visible_text(
         people["alice"].get(url(call))
     )
-    assert "Nothing changes yet: 1 more person has to decide the same." in said(people["alice"].get(url(call)))
+    assert "Nothing changes yet: 1 more person has to decide the same." in visible_text(people["alice"].get(url(call)))
     assert people["alice"].post(url(call), APPROVE).status_code == 302
     call.refresh_from_db()
     first = Decision.objects.get()
@@ -63,15 +63,15 @@ def test_two_people_approve_one_after_the_other(people: dict[str, Client]) -> No
 
     told = f"1 of 2 decisions: alice approved at {first.created_at:%H:%M:%S}"
     for name in ("alice", "bob", "carol"):
-        page = said(people[name].get(url(call)))
+        page = visible_text(people[name].get(url(call)))
         assert told in page
         assert "alice: Approved · one of 2 — “The contract says so.”" in page
-    assert "Then: Run 1 on worker-3 is waiting and continues" in said(people["bob"].get(url(call)))
+    assert "Then: Run 1 on worker-3 is waiting and continues" in visible_text(people["bob"].get(url(call)))
 
     assert people["bob"].post(url(call), {**APPROVE, "revision": 2}).status_code == 302
     call.refresh_from_db()
     assert call.status == CallStatus.APPROVED
-    page = said(people["carol"].get(url(call)))
+    page = visible_text(people["carol"].get(url(call)))
     assert f"alice · {first.created_at:%H:%M:%S} decision 1 of 2 The contract says so." in page
     assert "bob: Approved decision 2 of 2 — “The contract says so.”" in page
 
@@ -85,12 +85,12 @@ def test_the_same_person_sees_why_the_button_is_not_theirs(people: dict[str, Cli
     assert "disabled" not in option(hers.content.decode(), "reject")
     assert "disabled" not in option(his.content.decode(), "approve")
     why = f"You chose this at {at:%H:%M:%S}. It takes 2 people, so somebody else has to choose it too."
-    assert why in said(hers)
-    assert why not in said(his)
+    assert why in visible_text(hers)
+    assert why not in visible_text(his)
 
     again = people["alice"].post(url(call), {**APPROVE, "revision": 2})
     assert again.status_code == 409
-    assert "alice, you have already decided the same. This call needs 2 people." in said(again)
+    assert "alice, you have already decided the same. This call needs 2 people." in visible_text(again)
     assert Decision.objects.count() == 1
 
 
@@ -100,7 +100,9 @@ def test_whoever_decides_on_the_card_of_before_is_told_what_is_new(people: dict[
     response = people["bob"].post(url(call), APPROVE)
     at = f"{Decision.objects.get().created_at:%Y-%m-%d %H:%M:%S} UTC"
     assert response.status_code == 409
-    assert f"alice approved at {at}, as one of 2 people. The call has changed (revision 1, now 2)." in said(response)
+    assert f"alice approved at {at}, as one of 2 people. The call has changed (revision 1, now 2)." in visible_text(
+        response
+    )
     assert 'name="revision" value="2"' in response.content.decode()
 
 
@@ -108,7 +110,7 @@ def test_the_second_person_is_asked_about_the_answer_of_the_first(people: dict[s
     call = awaiting(approvals=2)
     people["alice"].post(url(call), RESPOND)
     response = people["bob"].get(url(call))
-    assert "Result given by alice: I paid it by hand." in said(response)
+    assert "Result given by alice: I paid it by hand." in visible_text(response)
     assert "\nI paid it by hand.</textarea>" in response.content.decode()
 
 
@@ -116,7 +118,7 @@ def test_two_people_have_to_agree_on_what_happened(people: dict[str, Client]) ->
     call = interrupted(approvals=2)
     assert people["alice"].post(url(call), LANDED).status_code == 302
     response = people["bob"].get(url(call))
-    assert "1 of 2 decisions: alice confirmed at " in said(response)
+    assert "1 of 2 decisions: alice confirmed at " in visible_text(response)
     assert "\npaid</textarea>" in response.content.decode()
     assert people["bob"].post(url(call), {**LANDED, "revision": 2}).status_code == 302
     assert ToolCall.objects.get().status == CallStatus.COMPLETED
@@ -128,7 +130,7 @@ def test_votes_about_other_arguments_are_not_counted(people: dict[str, Client]) 
     make_decision(call=call, kind=DecisionKind.EDIT, actor="alice", revision=2, evidence='{"args_before":"{}"}')
     ToolCall.objects.filter(pk=call.pk).update(revision=3)
     response = people["bob"].get(url(call))
-    assert "1 of 2" not in said(response).replace("· one of 2", "")
+    assert "1 of 2" not in visible_text(response).replace("· one of 2", "")
     assert "disabled" not in option(response.content.decode(), "approve")
 
 
@@ -155,16 +157,16 @@ class TestWhoStillCounts:
         else:
             alice.memberships.update(role=Role.AUDITOR)
 
-        page = said(people["bob"].get(url(call)))
+        page = visible_text(people["bob"].get(url(call)))
         assert "1 of 2 decisions: alice" not in page
         assert "Nothing changes yet: 1 more person has to decide the same." in page
-        assert "0 of 2 approvals" in said(people["bob"].get("/review/?tab=awaiting"))
+        assert "0 of 2 approvals" in visible_text(people["bob"].get("/review/?tab=awaiting"))
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
         assert self.approve(people["dora"], call) == 302
         assert self.status(call) == CallStatus.APPROVED
-        assert "bob: Approved · one of 2" in said(people["carol"].get(url(call)))
-        assert "dora: Approved decision 2 of 2" in said(people["carol"].get(url(call)))
+        assert "bob: Approved · one of 2" in visible_text(people["carol"].get(url(call)))
+        assert "dora: Approved decision 2 of 2" in visible_text(people["carol"].get(url(call)))
 
     def test_nor_who_is_a_member_somewhere_else(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
@@ -180,12 +182,12 @@ class TestWhoStillCounts:
         ToolCall.objects.update(revision=2)
         page = people["alice"].get(url(call))
         assert "disabled" in option(page.content.decode(), "approve")
-        assert "You changed the arguments, so 2 other people have to approve them." in said(page)
+        assert "You changed the arguments, so 2 other people have to approve them." in visible_text(page)
         assert "disabled" not in option(people["bob"].get(url(call)).content.decode(), "approve")
 
         refused = people["alice"].post(url(call), {**APPROVE, "revision": 2})
         assert refused.status_code == 409
-        assert "alice, you changed these arguments, so 2 other people have to approve them." in said(refused)
+        assert "alice, you changed these arguments, so 2 other people have to approve them." in visible_text(refused)
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
         assert self.approve(people["dora"], call) == 302
@@ -249,48 +251,48 @@ class TestWhoStillCounts:
 def test_a_row_says_what_is_missing_until_when(people: dict[str, Client]) -> None:
     soon = datetime.now(UTC) - timedelta(minutes=10)
     call = awaiting(approvals=2, issued_at=soon, decide_within=timedelta(hours=3), sentence="Pay 40.00 EUR")
-    page = said(people["carol"].get("/review/"))
+    page = visible_text(people["carol"].get("/review/"))
     assert "1 call needs a decision" in page
     assert "Interrupted Awaiting approval 1 Decided" in page
     assert "Pay 40.00 EUR pay · accounts · session inv/17" in page
     assert "needs 2 people · nobody has decided yet due in 2 h 0 of 2 approvals" in page
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
-    page = said(people["carol"].get("/review/?tab=awaiting"))
+    page = visible_text(people["carol"].get("/review/?tab=awaiting"))
     assert "needs 2 people · bob approved due in 2 h 1 of 2 approvals" in page
-    assert "Approved · one of 2" in said(people["carol"].get("/review/?tab=decided"))
+    assert "Approved · one of 2" in visible_text(people["carol"].get("/review/?tab=decided"))
 
 
 def test_what_is_overdue_is_escalated_to_admins(people: dict[str, Client]) -> None:
     call = awaiting(decide_within=timedelta(hours=1))
-    row = said(people["bob"].get("/review/?tab=awaiting"))
+    row = visible_text(people["bob"].get("/review/?tab=awaiting"))
     assert re.search(r"overdue for \d+ days Awaiting approval", row)
 
     response = people["bob"].get(url(call))
-    assert "The deadline passed at 2025-03-04 11:42:07 Only an admin can decide now." in said(response)
-    assert "Nothing runs until then. These members can: dora." in said(response)
+    assert "The deadline passed at 2025-03-04 11:42:07 Only an admin can decide now." in visible_text(response)
+    assert "Nothing runs until then. These members can: dora." in visible_text(response)
     assert "data-decide" not in response.content.decode()
-    carol = said(people["carol"].get(url(call)))
+    carol = visible_text(people["carol"].get(url(call)))
     assert "Your role is auditor; an admin has to decide now. These members can: dora." in carol
     refused = people["bob"].post(url(call), APPROVE)
     assert refused.status_code == 409
-    assert "The deadline passed at 2025-03-04 11:42:07 UTC." in said(refused)
-    assert "Your text The contract says so." in said(refused)
+    assert "The deadline passed at 2025-03-04 11:42:07 UTC." in visible_text(refused)
+    assert "Your text The contract says so." in visible_text(refused)
 
-    assert "You are an admin, so you can still decide." in said(people["dora"].get(url(call)))
+    assert "You are an admin, so you can still decide." in visible_text(people["dora"].get(url(call)))
     assert people["dora"].post(url(call), APPROVE).status_code == 302
     assert ToolCall.objects.get().status == CallStatus.APPROVED
 
 
 def test_an_empty_tab_teaches_and_points_to_the_other(people: dict[str, Client]) -> None:
-    empty = said(people["carol"].get("/review/?tab=awaiting"))
+    empty = visible_text(people["carol"].get("/review/?tab=awaiting"))
     assert "No call awaits approval." in empty
     call = awaiting()
-    assert "Show 1 call awaiting approval" in said(people["carol"].get("/review/?tab=interrupted"))
+    assert "Show 1 call awaiting approval" in visible_text(people["carol"].get("/review/?tab=interrupted"))
     make_call(session=call.session, run=call.run, call_id="call_10")
-    page = said(people["carol"].get("/review/"))
+    page = visible_text(people["carol"].get("/review/"))
     assert "2 calls need a decision" in page
     assert "Interrupted 1 Awaiting approval 1 Decided" in page
-    assert "Refund card" not in said(people["carol"].get("/review/?tab=awaiting"))
+    assert "Refund card" not in visible_text(people["carol"].get("/review/?tab=awaiting"))
 
 
 def test_pages_go_on_where_the_last_one_ended(people: dict[str, Client]) -> None:
@@ -331,7 +333,7 @@ def test_a_late_result_fills_in_the_form(people: dict[str, Client]) -> None:
     assert (
         f"Run 1 reported success at {late.received_at:%H:%M:%S}, too late to count. "
         "Its result is filled in under “It happened”."
-    ) in said(response)
+    ) in visible_text(response)
     assert "\npaid, reference 9</textarea>" in response.content.decode()
-    log = said(people["bob"].get(f"/sessions/{call.session_id}/calls/"))
+    log = visible_text(people["bob"].get(f"/sessions/{call.session_id}/calls/"))
     assert "Late result: run 1 reported success just now Decide" in log

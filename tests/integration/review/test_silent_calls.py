@@ -7,7 +7,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus
 from checkpoints.models import Decision, ToolCall
 from tests.integration.review.conftest import PAGE, WINDOW, Lost
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 ADDRESS = "/review/outages/decide/"
 
@@ -18,8 +18,8 @@ def answer(call: ToolCall, **values: Any) -> dict[str, Any]:
 
 def test_each_call_gets_its_own_answer_and_evidence(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(second) for second in range(4)]
-    assert "Nothing shows what happened to 4 calls." in said(people["alice"].get(PAGE))
-    assert "Record these decisions" not in said(people["carol"].get(PAGE))
+    assert "Nothing shows what happened to 4 calls." in visible_text(people["alice"].get(PAGE))
+    assert "Record these decisions" not in visible_text(people["carol"].get(PAGE))
     data = {**WINDOW, "pk": [call.pk for call in calls], "shared_reason": "The ledger is back."}
     for call, values in zip(
         calls,
@@ -33,7 +33,7 @@ def test_each_call_gets_its_own_answer_and_evidence(people: dict[str, Client], l
     ):
         data |= answer(call, **values)
     settled = people["alice"].post(ADDRESS, data, follow=True)
-    assert "3 decisions recorded" in said(settled)
+    assert "3 decisions recorded" in visible_text(settled)
 
     statuses = [ToolCall.objects.get(pk=call.pk).status for call in calls]
     assert statuses == [CallStatus.FAILED, CallStatus.COMPLETED, CallStatus.RERUN_APPROVED, CallStatus.INTERRUPTED]
@@ -54,7 +54,7 @@ def test_nothing_is_recorded_until_each_answer_is_complete(people: dict[str, Cli
         **answer(second, answer="confirm_landed"),
     }
     page = people["alice"].post(ADDRESS, data)
-    text = said(page)
+    text = visible_text(page)
     assert page.status_code == 422
     for problem in (
         "Enter the evidence for this call.",
@@ -74,6 +74,6 @@ def test_one_that_was_decided_meanwhile_is_refused_by_itself(people: dict[str, C
     data = {**WINDOW, "pk": [first.pk, second.pk], "shared_reason": "The ledger is back."}
     for call in (first, second):
         data |= answer(call, answer="mark_failed", evidence="Not in the ledger.")
-    page = said(people["alice"].post(ADDRESS, data, follow=True))
+    page = visible_text(people["alice"].post(ADDRESS, data, follow=True))
     assert "bob decided first, at" in page
     assert "1 decision recorded" in page

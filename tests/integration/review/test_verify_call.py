@@ -8,7 +8,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, RunStatus, SessionStatus
 from checkpoints.models import AuditEvent, ToolCall
 from tests.support.factories import make_call, make_decision, make_run, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -27,13 +27,13 @@ def interrupted(*, verifiable: bool = True, lease: timedelta = timedelta(hours=1
 
 def test_the_waiting_process_is_asked(alice: Client) -> None:
     call = interrupted()
-    assert "Verify again" in said(alice.get(f"/review/calls/{call.pk}/"))
+    assert "Verify again" in visible_text(alice.get(f"/review/calls/{call.pk}/"))
     response = alice.post(f"/review/calls/{call.pk}/verify/")
     assert (response.status_code, response.headers["Location"]) == (302, f"/review/calls/{call.pk}/")
     call.refresh_from_db()
     assert (call.status, call.verify_requested_by) == (CallStatus.INTERRUPTED, "alice")
     assert AuditEvent.objects.filter(kind="verify_requested", actor="alice").count() == 1
-    page = said(alice.get(f"/review/calls/{call.pk}/"))
+    page = visible_text(alice.get(f"/review/calls/{call.pk}/"))
     assert "Run 1 has been asked to verify the call." in page
     assert "alice asked the run to verify the call; the verify hook has not answered yet" in page
     assert "Verify again" not in page
@@ -47,14 +47,14 @@ def test_an_open_page_goes_on_naming_what_it_has_seen(alice: Client) -> None:
 
 def test_without_a_waiting_process_there_is_no_button(alice: Client) -> None:
     call = interrupted(lease=timedelta(seconds=-1))
-    page = said(alice.get(f"/review/calls/{call.pk}/"))
+    page = visible_text(alice.get(f"/review/calls/{call.pk}/"))
     assert "The call is verified when a process resumes the session." in page
     assert "Verify again" not in page
 
 
 def test_a_tool_without_a_probe_has_no_button(alice: Client) -> None:
     call = interrupted(verifiable=False)
-    assert "Verify again" not in said(alice.get(f"/review/calls/{call.pk}/"))
+    assert "Verify again" not in visible_text(alice.get(f"/review/calls/{call.pk}/"))
 
 
 def test_a_decided_call_is_not_probed(alice: Client) -> None:
@@ -63,7 +63,7 @@ def test_a_decided_call_is_not_probed(alice: Client) -> None:
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED, revision=2)
     response = alice.post(f"/review/calls/{call.pk}/verify/")
     assert response.status_code == 409
-    assert "bob decided first" in said(response)
-    assert "The call is not being verified." in said(response)
+    assert "bob decided first" in visible_text(response)
+    assert "The call is not being verified." in visible_text(response)
     call.refresh_from_db()
     assert call.verify_requested_by == ""

@@ -7,7 +7,7 @@ from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Decision, Session, ToolCall
 from tests.integration.review.lost_calls import lost_call
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 FAILED = {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
 
@@ -15,22 +15,22 @@ FAILED = {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
 def test_an_unused_decision_is_withdrawn_with_a_reason(people: dict[str, Client]) -> None:
     call = lost_call()
     people["alice"].post(url(call), FAILED)
-    assert "An approver can withdraw it." in said(people["carol"].get(url(call)))
+    assert "An approver can withdraw it." in visible_text(people["carol"].get(url(call)))
     refused = people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": " "})
     assert refused.status_code == 422
-    assert "Enter a reason. It is recorded with your name." in said(refused)
+    assert "Enter a reason. It is recorded with your name." in visible_text(refused)
 
     answer = people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "It is in the export."})
     assert (answer.status_code, ToolCall.objects.get().status) == (302, CallStatus.INTERRUPTED)
-    page = said(people["alice"].get(url(call)))
+    page = visible_text(people["alice"].get(url(call)))
     assert "bob withdrew the decision at " in page
     assert "It is in the export." in page
     assert "The run had not used it. The call needs a new decision." in page
     assert "bob: Decision withdrawn — “It is in the export.”" in page
-    assert "bob: “It is in the export.”" in said(people["carol"].get("/review/?tab=decided"))
+    assert "bob: “It is in the export.”" in visible_text(people["carol"].get("/review/?tab=decided"))
 
     people["alice"].post(url(call), {**FAILED, "kind": "confirm_landed", "result": "paid", "revision": 3})
-    page = said(people["alice"].get(url(call)))
+    page = visible_text(people["alice"].get(url(call)))
     assert "Decided: it happened" in page
     assert "bob withdrew" not in page
 
@@ -39,20 +39,20 @@ def test_a_used_decision_stays_and_the_page_says_what_to_do(people: dict[str, Cl
     call = lost_call()
     people["alice"].post(url(call), FAILED)
     Session.objects.update(gate_opened_at=clock.now())  # as when a run passes the gate
-    page = said(people["bob"].get(url(call)))
+    page = visible_text(people["bob"].get(url(call)))
     assert "The run has already used this decision, so it cannot be withdrawn." in page
     assert "fork the session at version 1" in page
 
     answer = people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Wrong."})
     assert answer.status_code == 409
-    assert "The run has already used the decision of alice (it did not happen)." in said(answer)
+    assert "The run has already used the decision of alice (it did not happen)." in visible_text(answer)
     assert Decision.objects.filter(kind=DecisionKind.WITHDRAW).count() == 0
 
 
 def test_an_approval_is_withdrawn_before_the_call_has_run(people: dict[str, Client]) -> None:
     call = awaiting()
     people["alice"].post(url(call), APPROVE)
-    assert "Withdraw decision" in said(people["alice"].get(url(call)))
+    assert "Withdraw decision" in visible_text(people["alice"].get(url(call)))
     people["alice"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Wrong payee."})
     assert ToolCall.objects.get().status == CallStatus.AWAITING_APPROVAL
     assert people["bob"].post(f"{url(call)}withdraw/", {"revision": 3, "reason": "Late."}).status_code == 409
@@ -61,22 +61,22 @@ def test_an_approval_is_withdrawn_before_the_call_has_run(people: dict[str, Clie
 def test_a_person_takes_back_a_vote_while_others_have_to_agree(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), APPROVE)
-    page = said(people["alice"].get(url(call)))
+    page = visible_text(people["alice"].get(url(call)))
     assert "Withdraw your decision Nothing runs because of it yet. The decisions of others stay." in page
-    assert "Withdraw your decision" not in said(people["bob"].get(url(call)))
+    assert "Withdraw your decision" not in visible_text(people["bob"].get(url(call)))
     assert people["bob"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Not mine."}).status_code == 409
 
     assert people["alice"].post(f"{url(call)}withdraw/", {"revision": 2, "reason": "Wrong payee."}).status_code == 302
-    page = said(people["alice"].get(url(call)))
+    page = visible_text(people["alice"].get(url(call)))
     assert "1 of 2 decisions" not in page
     assert "alice: Own decision withdrawn — “Wrong payee.”" in page
     assert "Withdraw your decision" not in page
     late = people["bob"].post(url(call), {**APPROVE, "revision": 2})
     assert late.status_code == 409
-    assert "alice withdrew the decision at " in said(late)
+    assert "alice withdrew the decision at " in visible_text(late)
     for number, name in enumerate(("bob", "alice")):
         assert people[name].post(url(call), {**APPROVE, "revision": 3 + number}).status_code == 302
     assert ToolCall.objects.get().status == CallStatus.APPROVED
-    page = said(people["bob"].get(url(call)))
+    page = visible_text(people["bob"].get(url(call)))
     assert "bob · " in page
     assert "alice: Approved decision 2 of 2" in page

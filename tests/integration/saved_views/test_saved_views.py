@@ -11,7 +11,7 @@ from harness_site.saved_views import saved_view_storage
 from harness_site.saved_views.filterable_lists import normalize_filter_query
 from harness_site.saved_views.models import SavedView
 from tests.support.factories import make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -82,7 +82,7 @@ def test_a_name_is_given_once_and_what_was_typed_comes_back(alice: Client) -> No
     keep(alice)
     response = alice.post("/saved/sessions/", {"name": "Failed refunds", "query": "q=lamp"})
     assert response.status_code == 422
-    assert "A view named “Failed refunds” already exists." in said(response)
+    assert "A view named “Failed refunds” already exists." in visible_text(response)
     assert 'name="query" value="q=lamp"' in response.content.decode()
     assert SavedView.objects.get().query == "status=failed&agent=desk"
 
@@ -116,10 +116,10 @@ def test_others_do_not_remove_it_but_an_admin_does(alice: Client) -> None:
     keep(alice)
     view = SavedView.objects.get()
     bob = signed_in("bob", Role.APPROVER)
-    assert "Delete this view" not in said(bob.get(f"/sessions/?{view.query}"))
+    assert "Delete this view" not in visible_text(bob.get(f"/sessions/?{view.query}"))
     assert bob.post(f"/saved/views/{view.pk}/remove/").status_code == 403
     admin = signed_in("carol", Role.ADMIN)
-    assert "Delete this view" in said(admin.get(f"/sessions/?{view.query}"))
+    assert "Delete this view" in visible_text(admin.get(f"/sessions/?{view.query}"))
     assert admin.post(f"/saved/views/{view.pk}/remove/").status_code == 302
     assert not SavedView.objects.exists()
 

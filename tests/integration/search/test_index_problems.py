@@ -17,9 +17,9 @@ from harness_site.search.index_status import load_index_status
 from harness_site.search.models import Kind, Passage, Problem
 from harness_site.search.text_extraction import LONGEST, ExtractedText
 from tests.integration.search.conftest import Search, complete
-from tests.support import hostile
+from tests.support import attack_texts
 from tests.support.factories import make_call, make_message, make_session
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -50,7 +50,7 @@ def test_a_text_that_cannot_be_read_is_passed_over_and_named(
     assert len(search("bulb")) == 2
     assert "message 1 of session order-17: could not be read" in out.getvalue()
     assert "not in the search index" in caplog.text
-    page = said(reader.get("/sessions/?q=bulb"))
+    page = visible_text(reader.get("/sessions/?q=bulb"))
     assert "1 text is not indexed, or only in part" in page
     assert "message 1 of session order-17: could not be read" in page
     Message.objects.filter(message_id=unreadable).delete()
@@ -104,7 +104,7 @@ def test_a_label_that_no_database_stores_stops_nothing(label: str) -> None:
 
 def test_other_threads_go_on_while_hostile_texts_are_read() -> None:
     bodies = [
-        to_canonical_json({"role": "assistant", "content": hostile.TEXTS[name](4_000_000)})
+        to_canonical_json({"role": "assistant", "content": attack_texts.TEXTS[name](4_000_000)})
         for name in ("token beginnings", "letters and colons", "zero bytes", "digits", "escaped quotes", "hangul")
     ]
     reading = threading.Thread(target=lambda: [text_extraction.extract_message_text(body, "m") for body in bodies])

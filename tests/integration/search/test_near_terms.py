@@ -7,7 +7,7 @@ from harness_site.accounts.models import MaskingSettings
 from harness_site.search import search_query
 from tests.integration.search.conftest import Search, complete
 from tests.support.factories import make_message, make_session, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -27,7 +27,7 @@ def test_a_typo_leads_to_the_nearest_known_word_and_the_page_says_so(reader: Cli
     make_message(session=make_session(workspace=make_workspace(slug="other")), text="laamps refnud_cards")
     complete()
     response = reader.get("/sessions/", {"q": typed}, follow=True)
-    text = said(response)
+    text = visible_text(response)
     assert f"Nothing contains “{typed}”. These are the results for “{near}”." in text
     assert "sessions: 1" in text
     assert response.context["instead"] == typed
@@ -41,7 +41,7 @@ def test_without_a_near_word_nothing_is_found(reader: Client, typed: str) -> Non
     complete()
     response = reader.get("/sessions/", {"q": typed})
     assert response.status_code == 200
-    assert "No results" in said(response)
+    assert "No results" in visible_text(response)
 
 
 @pytest.mark.parametrize("typed", ["src/app/models.py", "app/models.py", "git status --short", '"status --short"'])
@@ -61,9 +61,9 @@ def test_a_session_with_many_results_leaves_room_for_others(reader: Client, monk
     for _ in range(20):
         make_message(session=chatty, text="lamp")
     complete()
-    text = said(reader.get("/sessions/?q=lamp"))
+    text = visible_text(reader.get("/sessions/?q=lamp"))
     assert "Results: 6, sessions: 2" in text
     assert "More than 1 more result in this session" in text
     assert text.index("The lamp") < text.index("lamps")  # the whole word before a part of one
     assert "Older results" not in text
-    assert "Results: 6, sessions: 1" in said(reader.get(f"/sessions/?q=lamp&within={chatty.pk}"))
+    assert "Results: 6, sessions: 1" in visible_text(reader.get(f"/sessions/?q=lamp&within={chatty.pk}"))

@@ -15,6 +15,7 @@ from harness_site.search import index_writer, indexer, search_query
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
 from tests.integration.search.conftest import Search, complete
+from tests.support.client_login import prove
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -24,8 +25,7 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
-from tests.support.pages import said
-from tests.support.signing import prove
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -108,7 +108,7 @@ def test_an_id_leads_to_its_session_before_the_index_knows_it(reader: Client) ->
     session = make_session(session_id="x 1")
     page = reader.get("/sessions/", {"q": "x 1"})
     assert f'id="session-{session.pk}"' in page.content.decode()
-    assert "The search index is being built" in said(page)
+    assert "The search index is being built" in visible_text(page)
 
 
 def test_places_are_grouped_by_session_the_newest_first_and_marked(reader: Client) -> None:
@@ -122,10 +122,10 @@ def test_places_are_grouped_by_session_the_newest_first_and_marked(reader: Clien
     # Its id, which nobody looked for, does not stand before it.
     assert '<span class="excerpt" dir="auto">A <mark>Lamp</mark>.' in html
     assert "&lt;b&gt;<mark>lamp</mark>&lt;/b&gt;" in html
-    page = said(reader.get("/sessions/?q=lamp"))
+    page = visible_text(reader.get("/sessions/?q=lamp"))
     assert "Results: 6, sessions: 2" in page
     assert "2 more results on this page are in this session" in page
-    assert "Results: 5, sessions: 1" in said(reader.get(f"/sessions/?q=lamp&within={older.pk}"))
+    assert "Results: 5, sessions: 1" in visible_text(reader.get(f"/sessions/?q=lamp&within={older.pk}"))
 
 
 def test_a_long_text_is_found_at_its_end_and_shown_once(search: Search, reader: Client) -> None:
@@ -243,7 +243,7 @@ def test_words_too_short_for_the_index_are_looked_for_in_the_newest_texts_and_th
     for text in ("x7 here", "two"):
         make_message(session=session, text=text)
     complete()
-    page = said(reader.get("/sessions/?q=x7"))
+    page = visible_text(reader.get("/sessions/?q=x7"))
     assert "No results" in page
     assert "searched only in the newest texts" in page
 
@@ -265,8 +265,8 @@ def test_an_open_page_shows_its_places_again(reader: Client) -> None:
     assert again is not None
     make_message(session=session, text="another needle")
     complete()
-    assert "Results: 1, sessions: 1" in said(reader.get("/sessions/" + again[1].replace("&amp;", "&")))
-    assert "Results: 2, sessions: 1" in said(reader.get("/sessions/?q=needle"))
+    assert "Results: 1, sessions: 1" in visible_text(reader.get("/sessions/" + again[1].replace("&amp;", "&")))
+    assert "Results: 2, sessions: 1" in visible_text(reader.get("/sessions/?q=needle"))
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_what_is_masked_cannot_be_found_by_anybody(search: Search, reader: Clien
     admin = Client()
     admin.force_login(make_user(name="carol", role=Role.ADMIN))
     prove(admin).post("/accounts/secrets/")
-    assert "No results" in said(admin.get("/sessions/", {"q": SECRET}))
+    assert "No results" in visible_text(admin.get("/sessions/", {"q": SECRET}))
 
 
 def test_what_becomes_secret_later_cannot_be_found_by_guessing(search: Search) -> None:

@@ -11,7 +11,7 @@ from django.test import Client
 from examples.demo.demo_processes import ChildProcess, start_site
 from tests.support.factories import make_user
 from tests.support.processes import database_url
-from tests.support.site import free_port
+from tests.support.site_process import free_port
 
 LIMITS = {
     "HARNESS_HEADER_SECONDS": "3",

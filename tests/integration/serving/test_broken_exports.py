@@ -19,7 +19,7 @@ from harness_site.asgi import THREADS
 from tests.integration.serving.test_slow_clients import PATIENCE, connect, get
 from tests.support.factories import make_checkpoint, make_message, make_run, make_session, make_user
 from tests.support.processes import database_url
-from tests.support.site import free_port
+from tests.support.site_process import free_port
 
 PIECE = "a line of a long result\n" * 8_000
 MESSAGES = 40

@@ -20,7 +20,7 @@ from psycopg import sql
 
 from harness_site import database_roles
 from tests.support.cluster import Cluster
-from tests.support.site import PASSWORD, Agent, Site, prepare
+from tests.support.site_process import PASSWORD, Agent, Site, prepare
 
 ROOT: Final = Path(__file__).parents[3]
 ROLES: Final = ("agent", "site", "migration")

@@ -14,7 +14,7 @@ from harness_site.sessions.compare.word_diff import DiffPiece
 from harness_site.sessions.selectors import message_windows
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -141,7 +141,7 @@ def test_the_page_says_what_changed(session: Session, reader: Client) -> None:
     say(session, "The order qualifies for a full refund.", "Sent.")
     make_checkpoint(session=session, plan={"steps": [{"text": "Pay", "status": "doing"}]}, budget_spent_usd="0.031")
     response = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
-    page = said(response)
+    page = visible_text(response)
     assert "Version 1 → version 2" in page
     assert "Messages+1 Edited1 Plan steps done0 Tool calls0 Cost+$0.012 Tokens–" in page
     assert "… 1 unchanged message · read it · show it here" in page
@@ -155,22 +155,22 @@ def test_the_page_says_what_changed(session: Session, reader: Client) -> None:
 def test_without_numbers_the_newest_is_compared_with_the_one_before(session: Session, reader: Client) -> None:
     for _ in range(3):
         make_checkpoint(session=session)
-    assert "Version 2 → version 3" in said(reader.get(f"/sessions/{session.pk}/compare/"))
-    assert "Version 2 → version 3" in said(reader.get(f"/sessions/{session.pk}/compare/?b=3"))
-    assert "Version 1 → version 3" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1"))
+    assert "Version 2 → version 3" in visible_text(reader.get(f"/sessions/{session.pk}/compare/"))
+    assert "Version 2 → version 3" in visible_text(reader.get(f"/sessions/{session.pk}/compare/?b=3"))
+    assert "Version 1 → version 3" in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1"))
 
 
 def test_a_version_against_itself_is_unchanged(session: Session, reader: Client) -> None:
     say(session, "a")
     make_checkpoint(session=session)
     assert lines(compared(session, 1, 1)) == [(1, 0)]
-    assert "1 unchanged message is folded" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=1"))
+    assert "1 unchanged message is folded" in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=1"))
 
 
 def test_a_session_without_versions_has_nothing_to_compare(reader: Client) -> None:
     response = reader.get(f"/sessions/{make_session().pk}/compare/")
     assert response.status_code == 200
-    assert "A comparison needs two versions." in said(response)
+    assert "A comparison needs two versions." in visible_text(response)
 
 
 @pytest.mark.parametrize("messages", [1, 3])

@@ -13,7 +13,7 @@ from harness_site.sessions.selectors import calls_in_period, message_windows
 from harness_site.sessions.selectors.message_windows import StoredMessage
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -58,7 +58,9 @@ def test_a_long_stretch_is_shortened_and_counted(session: Session, reader: Clien
     assert [line.kind for line in found.lines] == ["added"] * 25 + ["more"] + ["added"] * 4
     assert found.lines[25] == FurtherMessages("added", 71, 25)
     assert found.added == 100
-    assert "+ 71 more messages · read them in version 2" in said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    assert "+ 71 more messages · read them in version 2" in visible_text(
+        reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
+    )
     assert compared(session, 2, 1).removed == 100
 
 
@@ -92,7 +94,7 @@ def test_of_many_calls_the_first_are_shown_and_all_counted(
         make_call(session=session, call_id=str(number), tool=f"tool_{number}", issued_at=at)
     make_checkpoint(session=session)
     Checkpoint.objects.filter(version=1).update(created_at=THEN - timedelta(days=1))
-    page = said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
     assert "tool_19" in page
     assert "tool_20" not in page
     if counted == 25:

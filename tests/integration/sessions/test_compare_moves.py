@@ -8,7 +8,7 @@ from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.message_alignment import Added, Fold, FurtherMessages, Moved, MovedAway, Same
 from tests.integration.sessions.compare_helpers import compared, rewrite, say
 from tests.support.factories import make_checkpoint, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -34,7 +34,7 @@ def test_a_message_in_another_place_has_moved(session: Session, reader: Client) 
     found = compared(session, 1, 2)
     assert [line.kind for line in found.lines] == ["left", "fold", "moved"]
     assert (found.added, found.removed, found.moved, found.unchanged) == (0, 0, 1, 3)
-    page = said(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
     assert "Messages0 Edited0 Moved1" in page
     assert "Moved from here:" in page
     assert "Moved here · see its place in version 1" in page
@@ -125,10 +125,10 @@ def test_folds_are_opened_by_links_that_add_up(folded: Session, reader: Client) 
     assert 'id="m-49"' in html
     assert 'id="m-50"' not in html
     assert 'href="?a=1&amp;b=2&amp;open=0&amp;open=50#m-50"' in html
-    assert "150 unchanged messages are folded · fold all" in said(answer)
+    assert "150 unchanged messages are folded · fold all" in visible_text(answer)
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "²", "9" * 40, ""])
 def test_what_is_no_position_opens_nothing(folded: Session, reader: Client, value: str) -> None:
     answer = reader.get(f"/sessions/{folded.pk}/compare/?a=1&b=2&open={value}")
-    assert "200 unchanged messages are folded" in said(answer)
+    assert "200 unchanged messages are folded" in visible_text(answer)

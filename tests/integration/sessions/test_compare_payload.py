@@ -9,7 +9,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
 from harness_site.sessions.compare import json_diff
 from tests.support.factories import make_checkpoint, make_run, make_session, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -28,7 +28,7 @@ def page(reader: Client, session: Session) -> Any:
 
 def test_fields_of_the_payload_are_compared(reader: Client) -> None:
     session = saved({"phase": {"turn": 3, "old": True}, "same": 1}, {"phase": {"turn": 4, "new": "x"}, "same": 1})
-    words = said(page(reader, session))
+    words = visible_text(page(reader, session))
     assert "Payload 3 differences" in words
     assert '+ phase.new "x"' in words
     assert "− phase.old true" in words
@@ -36,26 +36,26 @@ def test_fields_of_the_payload_are_compared(reader: Client) -> None:
 
 
 def test_a_payload_that_came_is_a_difference(reader: Client) -> None:
-    assert "Payload 1 difference" in said(page(reader, saved(None, {})))
+    assert "Payload 1 difference" in visible_text(page(reader, saved(None, {})))
 
 
 def test_an_unchanged_payload_is_not_mentioned(reader: Client) -> None:
-    assert "Payload" not in said(page(reader, saved({"a": 1}, {"a": 1})))
+    assert "Payload" not in visible_text(page(reader, saved({"a": 1}, {"a": 1})))
 
 
 def test_title_agent_labels_and_metadata_of_two_sessions_are_compared(reader: Client) -> None:
     one, other = saved({}), saved({})
     told = {"title": "Lamps", "agent": "desk", "labels": '["vip"]', "metadata": '{"customer":7}'}
     Session.objects.filter(pk=other.pk).update(**told)
-    words = said(reader.get(f"/sessions/{one.pk}/compare/?with={other.pk}"))
+    words = visible_text(reader.get(f"/sessions/{one.pk}/compare/?with={other.pk}"))
     assert "Session data 4 differences" in words
     assert 'title "Refund for a broken lamp" → "Lamps"' in words
     assert "metadata.customer 7" in words
     Session.objects.filter(pk=other.pk).update(title=one.title, agent=one.agent, labels="[]", metadata="{broken")
-    assert 'Session data 1 difference ~ metadata {} → "{broken"' in said(
+    assert 'Session data 1 difference ~ metadata {} → "{broken"' in visible_text(
         reader.get(f"/sessions/{one.pk}/compare/?with={other.pk}")
     )
-    assert "Session data" not in said(reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1"))
+    assert "Session data" not in visible_text(reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1"))
 
 
 def test_another_session_is_chosen_on_the_page_by_its_own_id(reader: Client) -> None:
@@ -68,7 +68,7 @@ def test_another_session_is_chosen_on_the_page_by_its_own_id(reader: Client) -> 
     foreign = make_session(workspace=make_workspace(slug="elsewhere"))
     missing = reader.get(address, {"other": foreign.session_id})
     assert missing.status_code == 404
-    assert "There is no session with this id here." in said(missing)
+    assert "There is no session with this id here." in visible_text(missing)
 
 
 def test_secrets_stay_masked_however_deep_the_difference_is(reader: Client) -> None:
@@ -87,7 +87,7 @@ def test_names_and_values_are_text(reader: Client) -> None:
 
 def test_what_is_not_told_is_counted(reader: Client) -> None:
     many = {f"field-{number:04}": number for number in range(json_diff.TOLD + 3)}
-    words = said(page(reader, saved({}, many)))
+    words = visible_text(page(reader, saved({}, many)))
     assert f"Payload {json_diff.TOLD + 3} differences" in words
     assert "3 further differences are not shown." in words
 
@@ -95,4 +95,4 @@ def test_what_is_not_told_is_counted(reader: Client) -> None:
 def test_a_damaged_payload_is_a_text(reader: Client) -> None:
     session = saved({"a": 1}, {"a": 2})
     session.checkpoints.filter(version=1).update(payload="{broken")
-    assert "{broken" in said(page(reader, session))
+    assert "{broken" in visible_text(page(reader, session))

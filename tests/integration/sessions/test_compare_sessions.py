@@ -28,7 +28,7 @@ from tests.support.factories import (
     make_session,
     make_workspace,
 )
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -78,7 +78,7 @@ def test_a_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> 
     make_checkpoint(session=fork)
     found = compared(origin, 2, fork, 2)
     assert [line.kind for line in found.lines] == ["fold", "removed", "added"]
-    page = said(reader.get(path(origin, fork)))
+    page = visible_text(reader.get(path(origin, fork)))
     assert "Version 2 of origin → version 2 of fork" in page
     assert "… 2 unchanged messages" in page
     assert "A broken lamp." in page
@@ -119,7 +119,7 @@ def test_calls_of_both_since_they_parted(origin: Session, reader: Client) -> Non
     found = compared(origin, 2, fork, 2)
     assert [record.tool for record in found.calls_a.first] == ["refund_card"]
     assert [record.tool for record in found.calls.first] == ["send_voucher"]
-    page = said(reader.get(path(origin, fork)))
+    page = visible_text(reader.get(path(origin, fork)))
     assert "Tool calls since the sessions diverged1 → 1" in page
     assert "Tool calls of origin since the sessions diverged" in page
     assert "Tool calls of fork since the sessions diverged" in page
@@ -217,7 +217,7 @@ def test_a_session_of_another_workspace_is_not_there(origin: Session, reader: Cl
     for one, other in ((origin, foreign), (foreign, origin)):
         answer = reader.get(path(one, other))
         assert answer.status_code == 404
-        assert "Not for you" not in said(answer)
+        assert "Not for you" not in visible_text(answer)
     assert not AuditEvent.objects.filter(kind="viewed").exists()
 
 
@@ -235,11 +235,11 @@ def test_each_version_is_looked_for_in_its_own_session(origin: Session, reader: 
 
 def test_a_session_with_itself_is_one_session(origin: Session, reader: Client) -> None:
     make_checkpoint(session=origin)
-    assert "Version 1 → version 2" in said(reader.get(path(origin, origin)))
+    assert "Version 1 → version 2" in visible_text(reader.get(path(origin, origin)))
 
 
 def test_a_session_without_a_version_has_nothing_to_compare(origin: Session, reader: Client) -> None:
-    page = said(reader.get(path(origin, make_session(session_id="empty"))))
+    page = visible_text(reader.get(path(origin, make_session(session_id="empty"))))
     assert "One of the two sessions has no version yet." in page
 
 

@@ -20,6 +20,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Segment, Session
 from harness_site.accounts.models import MaskingSettings
 from tests.integration.search.conftest import complete
+from tests.support.client_login import prove
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -33,7 +34,6 @@ from tests.support.factories import (
     make_workspace,
 )
 from tests.support.long_session import PIXEL, make_long_session
-from tests.support.signing import prove
 
 pytestmark = pytest.mark.django_db
 

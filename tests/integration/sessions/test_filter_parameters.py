@@ -29,7 +29,7 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -98,14 +98,14 @@ def test_while_the_index_is_made_the_newest_are_found_and_the_page_says_what_is_
     make_message(session=old, created_at=DAY)
     indexer.index_next_batch()
     assert listed(reader, "/sessions/?label=vip") == [new.pk]
-    page = said(reader.get("/sessions/?label=vip"))
+    page = visible_text(reader.get("/sessions/?label=vip"))
     assert f"The search index is incomplete: {old.pk:,} older text" in page
     for others in ("agent=desk", "tool=send_mail", "sort=started&first=2025-03-04"):
-        assert "The search index is incomplete" not in said(reader.get(f"/sessions/?{others}"))
-    assert "The search index is incomplete" in said(reader.get("/sessions/?first=2025-03-04"))
+        assert "The search index is incomplete" not in visible_text(reader.get(f"/sessions/?{others}"))
+    assert "The search index is incomplete" in visible_text(reader.get("/sessions/?first=2025-03-04"))
     complete()
     assert listed(reader, "/sessions/?label=vip") == [new.pk, old.pk]
-    assert "The search index is incomplete" not in said(reader.get("/sessions/?label=vip"))
+    assert "The search index is incomplete" not in visible_text(reader.get("/sessions/?label=vip"))
 
 
 def test_an_interruption_that_comes_later_is_known_later(reader: Client) -> None:

@@ -14,7 +14,7 @@ from checkpoints.enums import ActorKind, CallStatus, KeyScope, Role
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Session, ToolCall, Workflow
 from harness_site.sessions.selectors import session_forks, version_list
-from tests.support.auditing import entries
+from tests.support.audit_entries import entries
 from tests.support.factories import (
     THEN,
     make_call,
@@ -24,7 +24,7 @@ from tests.support.factories import (
     make_session,
     make_user,
 )
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -70,7 +70,7 @@ def test_what_comes_along_and_what_stays_is_said(session: Session, approver: Cli
     call(session, CallStatus.AWAITING_APPROVAL, 3)
     make_call(session=session, call_id="w", status=CallStatus.COMPLETED, key_scope=KeyScope.WORKSPACE)
     Workflow.objects.create(session=session, workflow_id="w")
-    words = said(approver.get(path(session), {"v": 1}))
+    words = visible_text(approver.get(path(session), {"v": 1}))
     assert "Fork from version 1" in words
     assert "1 message, the plan, the payload and the cost of $0.031" in words
     assert "2 completed calls: if the agent asks for them again, the recorded results are returned" in words
@@ -84,7 +84,7 @@ def test_what_comes_along_and_what_stays_is_said(session: Session, approver: Cli
 def test_what_is_undecided_is_said_to_stay_so_in_both(session: Session, approver: Client) -> None:
     call(session, CallStatus.INTERRUPTED)
     call(session, CallStatus.ISSUED)
-    words = said(approver.get(path(session)))
+    words = visible_text(approver.get(path(session)))
     assert "2 calls are undecided, and stay undecided in the fork." in words
     assert "approve a re-run in at most one of the two sessions, otherwise the call runs twice." in words
     assert words.count("Refund card: amount 40.00, currency EUR, order 17") == 2
@@ -93,7 +93,7 @@ def test_what_is_undecided_is_said_to_stay_so_in_both(session: Session, approver
 
 def test_calls_after_the_version_come_along_and_are_counted(session: Session, approver: Client) -> None:
     call(session, CallStatus.COMPLETED, 2, issued_at="2999-01-01T00:00Z")
-    assert "2 of them started after this version" in said(approver.get(path(session)))
+    assert "2 of them started after this version" in visible_text(approver.get(path(session)))
 
 
 def test_what_was_said_is_what_happens(session: Session, approver: Client) -> None:
@@ -109,7 +109,7 @@ def test_what_was_said_is_what_happens(session: Session, approver: Client) -> No
     assert statuses == ["completed"] * found.settled + ["interrupted"] * found.open
     assert found.left == ((CallStatus.FAILED, 1),)
     copy = Session.objects.get(session_id="copy")
-    assert "Paused — 1 call needs a decision" in said(approver.get(f"/sessions/{copy.pk}/"))
+    assert "Paused — 1 call needs a decision" in visible_text(approver.get(f"/sessions/{copy.pk}/"))
 
 
 def test_a_fork_is_made_and_recorded_with_the_name_of_who_made_it(session: Session, approver: Client) -> None:
@@ -122,31 +122,31 @@ def test_a_fork_is_made_and_recorded_with_the_name_of_who_made_it(session: Sessi
         (session.pk, "alice", "person"),
         (copy.pk, "alice", "person"),
     ]
-    assert "Session forked by alice" in said(approver.get(f"/sessions/{session.pk}/history/"))
+    assert "Session forked by alice" in visible_text(approver.get(f"/sessions/{session.pk}/history/"))
 
 
 def test_both_sessions_show_where_they_come_from_and_go_to(session: Session, approver: Client) -> None:
     approver.post(path(session), {"version": 1, "session_id": "copy"})
     copy = Session.objects.get(session_id="copy")
     here = approver.get(f"/sessions/{session.pk}/plan/")
-    assert "Forks: copy from version 1" in said(here)
+    assert "Forks: copy from version 1" in visible_text(here)
     assert f'href="/sessions/{copy.pk}/"' in here.content.decode()
     there = approver.get(f"/sessions/{copy.pk}/plan/")
-    assert "Forked from: origin at version 1" in said(there)
+    assert "Forked from: origin at version 1" in visible_text(there)
     assert f'href="/sessions/{session.pk}/?v=1"' in there.content.decode()
 
 
 def test_of_many_forks_the_newest_are_named_and_all_counted(session: Session, approver: Client) -> None:
     for number in range(session_forks.NAMED + 2):
         approver.post(path(session), {"version": 1, "session_id": f"copy-{number}"})
-    words = said(approver.get(f"/sessions/{session.pk}/plan/"))
+    words = visible_text(approver.get(f"/sessions/{session.pk}/plan/"))
     assert "Forks: copy-5 from version 1 · compare with the fork copy-5, copy-4 from version 1" in words
     assert "copy-1 from" not in words
     assert "(6 in all, see the history)" in words
 
 
 def test_who_may_not_is_told_so_and_who_can(session: Session, approver: Client, auditor: Client) -> None:
-    words = said(auditor.get(path(session)))
+    words = visible_text(auditor.get(path(session)))
     assert "Your role, auditor, does not allow you to create a fork. These members can: alice." in words
     assert "Create the fork" not in words
     assert auditor.post(path(session), {"version": 1, "session_id": "copy"}).status_code == 403
@@ -172,7 +172,7 @@ def test_the_library_refuses_who_may_not(session: Session) -> None:
 def test_an_id_that_cannot_be_is_refused_with_words(session: Session, approver: Client, name: str, words: str) -> None:
     answer = approver.post(path(session), {"version": 1, "session_id": name})
     assert answer.status_code == 422
-    assert words in said(answer)
+    assert words in visible_text(answer)
     assert Session.objects.count() == 1
 
 
@@ -187,7 +187,7 @@ def test_a_version_that_is_not_there_is_said(session: Session, approver: Client,
 def test_a_session_without_versions_has_nothing_to_fork(approver: Client) -> None:
     answer = approver.get(path(make_session()))
     assert answer.status_code == 404
-    assert "This session has no version to continue from." in said(answer)
+    assert "This session has no version to continue from." in visible_text(answer)
 
 
 def test_the_id_that_is_offered_is_free(session: Session, approver: Client) -> None:
@@ -209,7 +209,7 @@ def test_versions_say_how_many_calls_were_begun(session: Session, approver: Clie
         session.checkpoints.filter(version=version).update(created_at=THEN + timedelta(minutes=version))
     call(session, CallStatus.COMPLETED, 2, issued_at=THEN + timedelta(minutes=1))
     make_call(session=session, issued_at=THEN + timedelta(minutes=2))
-    words = said(approver.get(f"/sessions/{session.pk}/versions/"))
+    words = visible_text(approver.get(f"/sessions/{session.pk}/versions/"))
     assert "2 tool calls" in words
     assert "1 tool call " in words
 

@@ -16,7 +16,7 @@ from harness_site.sessions.views import labels as views_labels
 from tests.integration.search.conftest import complete
 from tests.integration.sessions.test_session_list import listed
 from tests.support.factories import make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -76,7 +76,7 @@ def test_there_are_not_more_labels_than_can_be_read_and_then_nothing_changes(
     free, full = make_session(), make_session(session_id="full-1", labels='["late"]')
     response = reader.post("/sessions/labels/", {"session": [free.pk, full.pk], "label": "vip", "what": "add"})
     assert response.status_code == 422
-    assert "“full-1” already has 1 label. Nothing was changed" in said(response)
+    assert "“full-1” already has 1 label. Nothing was changed" in visible_text(response)
     assert labels(free) == "[]"
 
 
@@ -91,7 +91,7 @@ def test_a_label_that_is_none_is_refused(reader: Client, label: str) -> None:
 def test_without_a_session_nothing_happens(reader: Client, keys: tuple[str, ...]) -> None:
     response = reader.post("/sessions/labels/", {"session": keys, "label": "vip", "what": "add"})
     assert response.status_code == 422
-    assert "Choose at least one session" in said(response)
+    assert "Choose at least one session" in visible_text(response)
 
 
 def test_sessions_of_another_workspace_stay_as_they_are(reader: Client) -> None:

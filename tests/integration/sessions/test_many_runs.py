@@ -12,9 +12,9 @@ from checkpoints.models import Run, Session
 from harness_site.sessions.selectors import conversation
 from harness_site.sessions.selectors.conversation import NAMED_RUNS, Handover
 from harness_site.sessions.timeline.selectors import run_lanes, timeframe_contents
-from tests.integration.checkpoints.situations import said
+from tests.integration.checkpoints.session_setups import text_message
 from tests.support.factories import make_user
-from tests.support.pages import said as text_of
+from tests.support.page_text import visible_text
 
 TURNS = 100
 SILENT = 60
@@ -25,13 +25,13 @@ def session(cp: SyncCheckpointer) -> Session:
     """A hundred turns of a run each, sixty runs that saved nothing, a version without a run, and one more turn."""
     for turn in range(TURNS):
         with cp.session("s", agent="desk") as handle:
-            handle.append([said(f"question {turn}"), said(f"answer {turn}", "assistant")])
+            handle.append([text_message(f"question {turn}"), text_message(f"answer {turn}", "assistant")])
     for _ in range(SILENT):
         with cp.session("s"):
             pass
-    cp.append_checkpoint("s", [said("from outside")], expected_version=TURNS)
+    cp.append_checkpoint("s", [text_message("from outside")], expected_version=TURNS)
     with cp.session("s") as handle:
-        handle.append([said("the last one")])
+        handle.append([text_message("the last one")])
     return Session.objects.get()
 
 
@@ -50,8 +50,8 @@ def test_pages_show_what_a_person_can_read(session: Session, client: Client) -> 
     assert f"run {TURNS} released" in many
     assert f"run {TURNS + SILENT} released" in many
     assert f"{SILENT - 1} more runs between them ended · run {TURNS + SILENT + 1} took over" in many
-    assert "from outside" in text_of(pages["harness_sessions:session"])
-    assert f"Version {TURNS + 1}: appended without a run" in text_of(pages["harness_sessions:session-timeline"])
+    assert "from outside" in visible_text(pages["harness_sessions:session"])
+    assert f"Version {TURNS + 1}: appended without a run" in visible_text(pages["harness_sessions:session-timeline"])
     row = re.search(rf'<tr id="v-{TURNS + 1}">.*?</tr>', pages["harness_sessions:versions"].content.decode(), re.DOTALL)
     assert row is not None
     assert '<span class="muted" title="Appended while no run owned the session">none</span>' in row[0]

@@ -17,7 +17,7 @@ from tests.support.factories import (
     make_message,
     make_messages,
 )
-from tests.support.pages import page, said
+from tests.support.page_text import page, visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -32,7 +32,7 @@ def test_a_long_text_is_folded_and_complete_on_its_own_page(session: Session, re
     html = page(reader, session)
     assert "THE END" not in html
     assert f'href="/sessions/{session.pk}/messages/0/?v=1"' in html
-    assert "Show all · 20 KB" in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "Show all · 20 KB" in visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert "THE END" in page(reader, session, "messages/0/?v=1")
 
 
@@ -61,15 +61,15 @@ def test_five_megabytes_are_folded_and_read_in_pages(session: Session, reader: C
     make_checkpoint(session=session)
     html = page(reader, session)
     assert len(html) < 40_000
-    assert "Show all · 5.0 MB" in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "Show all · 5.0 MB" in visible_text(reader.get(f"/sessions/{session.pk}/"))
     whole = page(reader, session, "messages/0/?v=1")
     assert len(whole) < 200_000
-    assert "Page 2 of 51 · 5.0 MB" in said(reader.get(f"/sessions/{session.pk}/messages/0/?v=1"))
+    assert "Page 2 of 51 · 5.0 MB" in visible_text(reader.get(f"/sessions/{session.pk}/messages/0/?v=1"))
     text, count = read_pages(reader, whole)
     assert (count, len(text.replace("‹masked›", ""))) == (51, len(big) - len("hunter2hunter2"))
     assert "hunter" not in text
     found = reader.get(f"/sessions/{session.pk}/messages/0/?v=1&find=end")
-    assert "Page 6 of 51" in said(found)
+    assert "Page 6 of 51" in visible_text(found)
     assert 'id="found"' in found.content.decode()
     assert reader.get(f"/sessions/{session.pk}/messages/0/?v=1&text=0123&page=7").status_code == 200
 

@@ -5,6 +5,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session, ToolCall
+from tests.support.client_login import prove
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -14,8 +15,7 @@ from tests.support.factories import (
     make_session,
     make_user,
 )
-from tests.support.pages import said
-from tests.support.signing import prove
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -42,18 +42,18 @@ def test_links_of_a_message_lead_to_the_version_that_is_read(session: Session, c
 def test_nobody_sees_what_was_made_for_who_is_shown_secrets(session: Session, client: Client) -> None:
     client.force_login(make_user(name="dora", role=Role.ADMIN))
     prove(client).post("/accounts/secrets/")
-    assert "hunter22" in said(client.get(f"/sessions/{session.pk}/"))
+    assert "hunter22" in visible_text(client.get(f"/sessions/{session.pk}/"))
     client.post("/accounts/secrets/hide/")
-    assert "hunter22" not in said(client.get(f"/sessions/{session.pk}/"))
+    assert "hunter22" not in visible_text(client.get(f"/sessions/{session.pk}/"))
 
 
 def test_what_becomes_of_a_call_is_seen_at_once(session: Session, client: Client) -> None:
     client.force_login(make_user())
     address = f"/sessions/{session.pk}/"
-    assert "pay No result not logged" in said(client.get(address))
+    assert "pay No result not logged" in visible_text(client.get(address))
     call = make_call(session=session, call_id="c1", tool="pay", args={}, step=1, status=CallStatus.ISSUED)
-    assert "pay Running" in said(client.get(address))
+    assert "pay Running" in visible_text(client.get(address))
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.FAILED, revision=2)
-    assert "pay Failed" in said(client.get(address))
+    assert "pay Failed" in visible_text(client.get(address))
     make_decision(call=call)
-    assert "alice — Seen in the bank's export." in said(client.get(address))
+    assert "alice — Seen in the bank's export." in visible_text(client.get(address))

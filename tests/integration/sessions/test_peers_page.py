@@ -12,9 +12,9 @@ from checkpoints.models import PausedTask, PeerCall, Session
 from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Asked
 from harness_site.sessions.selectors import session_pauses
-from tests.integration.checkpoints.peers.paused_agents import join, let_pass, lose, pause
+from tests.integration.checkpoints.peers.paused_agents import expire_deadlines, join, lose_run, pause
 from tests.support.factories import make_session
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -28,10 +28,10 @@ def page_of(reader: Client, session_id: str = "s", tab: str = "peers/") -> Any:
 def test_every_call_says_who_was_asked_and_what_came_of_it(cp: SyncCheckpointer, reader: Client) -> None:
     pause(cp, join("quote", "answered", "late"), join("more", "open"))
     cp.accept_response("answered", {"grams": 3150})
-    let_pass("late")
+    expire_deadlines("late")
     cp.sweep_deadlines()
     cp.accept_response("late", "at last")
-    words = said(page_of(reader))
+    words = visible_text(page_of(reader))
     assert "Pause 1 Waiting for other agents Run 1 paused" in words
     assert "Join quote Complete 2 of 2 calls are settled" in words
     assert "stock answered" in words
@@ -46,19 +46,19 @@ def test_every_call_says_who_was_asked_and_what_came_of_it(cp: SyncCheckpointer,
 def test_a_deadline_that_has_passed_is_said_to_be_overdue(cp: SyncCheckpointer, reader: Client) -> None:
     pause(cp, join("j", "a"))
     PeerCall.objects.update(deadline="2025-01-01T00:00Z")
-    assert "overdue for" in said(page_of(reader))
+    assert "overdue for" in visible_text(page_of(reader))
 
 
 def test_who_has_to_be_told_is_named(cp: SyncCheckpointer, reader: Client) -> None:
     pause(cp, Join("j", [Asked("a", "stock", sent=False), Asked("b", "courier")]))
-    assert "Waiting due in" in said(page_of(reader))
-    assert "the request" in said(page_of(reader))
+    assert "Waiting due in" in visible_text(page_of(reader))
+    assert "the request" in visible_text(page_of(reader))
 
     def refuse(notice: object) -> None:
         raise ConnectionError
 
     cp.cancel_paused("s", tell=refuse)
-    words = said(page_of(reader))
+    words = visible_text(page_of(reader))
     assert words.count("the answer is no longer needed (tried once)") == 2
     assert "Pause 1 Cancelled" in words
 
@@ -67,12 +67,14 @@ def test_a_task_that_was_taken_and_lost_says_so(cp: SyncCheckpointer, reader: Cl
     pause(cp, join("j", "a"))
     cp.accept_response("a", "yes")
     cp.take_paused("s")
-    assert "That run has not saved a version yet." in said(page_of(reader))
-    lose()
+    assert "That run has not saved a version yet." in visible_text(page_of(reader))
+    lose_run()
     cp.take_paused("s", takeover=True)
-    assert "It was continued 2 times, because an earlier run was lost or continued it twice." in said(page_of(reader))
+    assert "It was continued 2 times, because an earlier run was lost or continued it twice." in visible_text(
+        page_of(reader)
+    )
     cp.save_checkpoint("s", [], None, 0)
-    words = said(page_of(reader))
+    words = visible_text(page_of(reader))
     assert "Pause 1 Resumed" in words
     assert "has not saved a version yet" not in words
 
@@ -81,11 +83,11 @@ def test_a_task_that_was_taken_and_lost_says_so(cp: SyncCheckpointer, reader: Cl
 def test_every_page_says_what_a_paused_session_waits_for(cp: SyncCheckpointer, reader: Client, tab: str) -> None:
     pause(cp, join("quote", "a", "b"))
     cp.accept_response("a", "yes")
-    words = said(page_of(reader, tab=tab))
+    words = visible_text(page_of(reader, tab=tab))
     assert "Paused — waiting for 1 answer" in words
     assert "The session waits for 1 of 2 answers. Agents: stock. The answer is due in" in words
     cp.accept_response("b", "yes")
-    words = said(page_of(reader, tab=tab))
+    words = visible_text(page_of(reader, tab=tab))
     assert "Paused — all answers have arrived" in words
     assert "Any process can continue the session." in words
 
@@ -106,7 +108,7 @@ def test_what_is_sealed_is_shown_to_nobody(cp: SyncCheckpointer, reader: Client)
 def test_secrets_in_answers_are_masked(cp: SyncCheckpointer, reader: Client) -> None:
     pause(cp, join("j", "a"))
     cp.accept_response("a", {"api_key": "hunter22hunter22"})
-    words = said(page_of(reader))
+    words = visible_text(page_of(reader))
     assert "hunter22" not in words
     assert "‹masked›" in words
 
@@ -129,7 +131,7 @@ def test_a_long_join_goes_on_on_pages_of_its_own(cp: SyncCheckpointer, reader: C
     rest = session_pauses.load_join_page(session.pk, long.pk, after=long.after)
     assert rest is not None
     assert ([call.call_id for call in rest.calls], rest.after) == (ids[session_pauses.CALLS :], None)
-    words = said(reader.get(f"/sessions/{session.pk}/peers/", {"join": long.pk, "after": long.after}))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/peers/", {"join": long.pk, "after": long.after}))
     assert ids[-1] in words
     assert ids[0] not in words
     other = make_session()
@@ -151,7 +153,7 @@ def test_pages_of_pauses_follow_each_other(cp: SyncCheckpointer) -> None:
 def test_the_tab_is_there_only_where_somebody_was_asked(reader: Client) -> None:
     make_session(session_id="s")
     assert "/peers/" not in page_of(reader, tab="plan/").content.decode()
-    assert "This session has not called another agent." in said(page_of(reader))
+    assert "This session has not called another agent." in visible_text(page_of(reader))
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -9,7 +9,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import AuditEvent, Message, Session, ToolCall
 from tests.support.factories import make_call, make_messages, make_run, make_session, make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -44,15 +44,15 @@ def test_altered_data_found_on_a_page_quarantine_the_session(client: Client, cal
     response = reader.get(f"/sessions/{session.pk}/")
     assert response.status_code == 409
     assert page in response.content.decode()
-    assert "Quarantined" in said(reader.get("/sessions/"))
-    assert "origin" in said(reader.get("/sessions/?status=quarantined"))
-    assert "origin" not in said(reader.get("/sessions/?status=stalled"))
-    shown = said(reader.get(page))
+    assert "Quarantined" in visible_text(reader.get("/sessions/"))
+    assert "origin" in visible_text(reader.get("/sessions/?status=quarantined"))
+    assert "origin" not in visible_text(reader.get("/sessions/?status=stalled"))
+    shown = visible_text(reader.get(page))
     assert "checkpoints_toolcall" in shown
     assert "Only an admin can release the session." in shown
     models.QuerySet(Message).filter(position=1).update(role=Message.objects.get(position=0).role)
     card = reader.get(f"/review/calls/{call.pk}/")
-    assert "The session of this call is quarantined." in said(card)
+    assert "The session of this call is quarantined." in visible_text(card)
     assert b'name="kind"' not in card.content
     assert reader.post(page, {"reason": "I want to."}).status_code == 403
 
@@ -67,10 +67,10 @@ def test_an_admin_releases_a_session_with_a_reason(client: Client, call: ToolCal
 
     assert admin.post(page, {"reason": ""}).status_code == 422
     response = admin.post(page, {"reason": "It looks fine."})
-    assert (response.status_code, "It stays quarantined." in said(response)) == (409, True)
+    assert (response.status_code, "It stays quarantined." in visible_text(response)) == (409, True)
     models.QuerySet(ToolCall).filter(pk=forged.pk).update(tool=call.tool)
     assert admin.post(page, {"reason": "Restored."}).status_code == 302
     assert Session.objects.get(pk=session.pk).quarantined_at is None
     event = AuditEvent.objects.get(kind="quarantine_released")
     assert (event.actor, json.loads(event.details)["reason"]) == ("admin", "Restored.")
-    assert "admin released origin from quarantine" in said(admin.get("/audit/"))
+    assert "admin released origin from quarantine" in visible_text(admin.get("/audit/"))

@@ -13,7 +13,7 @@ from checkpoints.models import Session, ToolCall
 from harness_site.sessions.selectors import prompt_outline
 from tests.integration.sessions.test_transcript_page import positions
 from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
@@ -50,7 +50,7 @@ def test_a_session_that_has_ended_opens_with_its_first_prompt_and_last_answer(
     html = response.content.decode()
     assert positions(html) == [2, 45, 46]
     assert f'hx-get="{here}?since=45"' in html
-    text = said(response)
+    text = visible_text(response)
     assert "Not in the transcript yet" not in text
     assert "42 messages between: show" in text
     assert "2 messages before the first prompt" in text
@@ -62,10 +62,10 @@ def test_a_session_that_has_ended_opens_with_its_first_prompt_and_last_answer(
     assert 'class="more between"' not in between
     shorter = reader.get(f"{here}?v=1&after=0&until=45", headers=HTMX)
     assert positions(shorter.content.decode()) == list(range(24))
-    assert "21 messages between: show" in said(shorter)
+    assert "21 messages between: show" in visible_text(shorter)
     Session.objects.update(status=SessionStatus.ACTIVE)
     assert positions(reader.get(here).content.decode())[-3:] == [44, 45, 46]
-    assert "between: show" not in said(reader.get(here))
+    assert "between: show" not in visible_text(reader.get(here))
 
 
 def test_of_many_prompts_the_outline_has_the_nearest(
@@ -81,7 +81,7 @@ def test_of_many_prompts_the_outline_has_the_nearest(
 
     assert places("?v=1&at=2") == [("", "Earlier prompts"), ("2", ""), ("", "Later prompts")]
     assert places("?v=1&at=45") == [("", "Earlier prompts"), ("44", "")]
-    assert "2 messages before the first prompt" in said(reader.get(f"/sessions/{finished.pk}/"))
+    assert "2 messages before the first prompt" in visible_text(reader.get(f"/sessions/{finished.pk}/"))
 
 
 def test_a_typed_time_leads_to_the_first_message_at_or_after_it_in_the_readers_zone(
@@ -112,10 +112,10 @@ def test_a_typed_time_leads_to_the_first_message_at_or_after_it_in_the_readers_z
         where: f"at={position}#m-{position}" for where, position in places.items()
     }
     assert [led(where) for where in ("25:00", "soon")] == ["at=0&none=place#m-0"] * 2
-    assert "neither a time nor a message number" in said(reader.get(f"/sessions/{session.pk}/?at=0&none=place"))
+    assert "neither a time nor a message number" in visible_text(reader.get(f"/sessions/{session.pk}/?at=0&none=place"))
     Session.objects.update(has_times=False)
     assert led("22:50") == "at=0&none=time#m-0"
-    without_times = said(reader.get(f"/sessions/{session.pk}/?at=0&none=time"))
+    without_times = visible_text(reader.get(f"/sessions/{session.pk}/?at=0&none=time"))
     assert "have no times" in without_times
     assert "22:50:30" not in without_times
 
@@ -135,7 +135,7 @@ def test_a_reader_finds_the_kinds_of_content_as_chosen_before(
     html = response.content.decode()
     assert f'data-hide="{hidden}"' in html
     assert html.count('aria-pressed="false"') == len(hidden.split())
-    assert "in 1,200 out 34" in said(response)
+    assert "in 1,200 out 34" in visible_text(response)
 
 
 def test_calls_of_a_transcript_say_what_the_file_knows(session: Session, reader: Client) -> None:
@@ -149,13 +149,13 @@ def test_calls_of_a_transcript_say_what_the_file_knows(session: Session, reader:
             session=session, call_id=f"c{number}", tool="pay", args=args, status=status, side_effects="imported", step=1
         )
     make_checkpoint(session=session)
-    assert "Imported" not in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "Imported" not in visible_text(reader.get(f"/sessions/{session.pk}/"))
     metadata = {"import": {"format": "codex"}, "permission_modes": ["plan", "bypass"]}
     Session.objects.update(metadata=to_canonical_json(metadata))
-    text = said(reader.get(f"/sessions/{session.pk}/"))
+    text = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert (text.count("Imported"), text.count("· imported")) == (1, 0)
     Session.objects.update(metadata=to_canonical_json({"import": {"format": "claude-agent-sdk"}}))
-    assert "Mirrored from Claude Agent SDK" in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "Mirrored from Claude Agent SDK" in visible_text(reader.get(f"/sessions/{session.pk}/"))
     first, second = text.index("No result in the file yet"), text.index("The file ends before a result")
     assert first < text.index("permissions: plan") < second < text.index("permissions: bypass")
     number = ToolCall.objects.latest("pk").pk

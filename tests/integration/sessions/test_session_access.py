@@ -14,7 +14,7 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -74,7 +74,7 @@ def test_a_session_of_another_workspace_is_not_there(client: Client, page: str) 
     client.force_login(make_user())
     response = client.get(f"/sessions/{session.pk}/{page.format(call=call)}")
     assert response.status_code == 404
-    assert "There is no such session here." in said(response)
+    assert "There is no such session here." in visible_text(response)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -83,7 +83,7 @@ def test_an_unknown_session_is_a_clear_page(client: Client, page: str, pk: str) 
     client.force_login(make_user())
     response = client.get(f"/sessions/{pk}/{page.format(call=1)}")
     assert response.status_code == 404
-    assert "There is no such session here." in said(response)
+    assert "There is no such session here." in visible_text(response)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -100,8 +100,8 @@ def test_an_unknown_version_is_a_clear_page(client: Client, version: str) -> Non
     for page in ("", "messages/0/", "compare/"):
         response = client.get(f"/sessions/{session.pk}/{page}", {"v": version, "a": version})
         assert response.status_code == 404
-        assert f"This session has no version {version[:20]}." in said(response)
-        assert "Its newest version is 2." in said(response)
+        assert f"This session has no version {version[:20]}." in visible_text(response)
+        assert "Its newest version is 2." in visible_text(response)
 
 
 @pytest.mark.parametrize("query", ["before=x", "after=-1", "at=99999999999", "since=1e9", "before=0", "after=", "at=1"])
@@ -117,7 +117,7 @@ def test_what_a_session_does_not_have_is_a_clear_page(client: Client, page: str)
     client.force_login(make_user())
     response = client.get(f"/sessions/{session.pk}/{page.format(huge='9' * 40)}")
     assert response.status_code == 404
-    assert "has no " in said(response)
+    assert "has no " in visible_text(response)
 
 
 def test_a_call_of_another_session_is_not_there(client: Client) -> None:
@@ -126,4 +126,4 @@ def test_a_call_of_another_session_is_not_there(client: Client) -> None:
     client.force_login(make_user())
     response = client.get(f"/sessions/{session.pk}/calls/{foreign}/")
     assert response.status_code == 404
-    assert "This session has no such call." in said(response)
+    assert "This session has no such call." in visible_text(response)

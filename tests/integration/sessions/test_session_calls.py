@@ -21,7 +21,7 @@ from tests.support.factories import (
     make_run,
     make_session,
 )
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -51,7 +51,7 @@ def test_the_log_says_everything_about_a_call(session: Session, reader: Client) 
         session=session, status=CallStatus.COMPLETED, settled_at=THEN + timedelta(milliseconds=210), replay_count=2
     )
     make_decision(call=call)
-    page = said(reader.get(f"/sessions/{session.pk}/calls/"))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/calls/"))
     assert 'refund_card call_9 amount "40.00", currency "EUR", order 17 Completed' in page
     assert "run 1 4 1 2 210 ms alice: It happened" in page
     assert "Times are in UTC." in page
@@ -90,7 +90,7 @@ def test_a_call_whose_run_is_gone_is_not_said_to_run(session: Session, reader: C
     make_call(session=session, call_id="alive", status=CallStatus.ISSUED)
     gone = make_run(session=session, lease=timedelta(seconds=-1))
     make_call(session=session, call_id="gone", run=gone, status=CallStatus.ISSUED)
-    page = said(reader.get(f"/sessions/{session.pk}/calls/"))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/calls/"))
     assert page.index("gone") < page.index("No sign of life") < page.index("alive")
     assert page.count("No sign of life") == 1
 
@@ -102,12 +102,12 @@ def test_one_call_is_shown_with_all_its_attempts(session: Session, reader: Clien
     second = make_call(
         session=session, attempt=2, supersedes=first, status=CallStatus.COMPLETED, result="refund re_9", run=first.run
     )
-    page = said(reader.get(f"/sessions/{session.pk}/calls/{first.pk}/"))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/calls/{first.pk}/"))
     assert "Re-run approved alice — The bank says no." in page
     assert "Late result Run 1 reported success too late: refund re_81f3 settled" in page
     assert "Attempt 1 Run again" in page
     assert "Attempt 2 Completed" in page
-    assert "refund re_9" in said(reader.get(f"/sessions/{session.pk}/calls/{second.pk}/"))
+    assert "refund re_9" in visible_text(reader.get(f"/sessions/{session.pk}/calls/{second.pk}/"))
 
 
 def test_evidence_is_a_link_only_where_it_may_be_one(session: Session, reader: Client) -> None:
@@ -125,7 +125,7 @@ def test_the_plan_is_readable_and_complete(session: Session, reader: Client) -> 
         session=session,
         plan={"goal": "Refund", "steps": [{"text": "Find", "status": "done"}, {"text": "Pay", "status": "on fire"}]},
     )
-    page = said(reader.get(f"/sessions/{session.pk}/plan/"))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/plan/"))
     assert "Plan of version 1 1 of 2 steps done" in page
     assert "goal Refund" in page
     assert "✓ Find done" in page
@@ -138,7 +138,7 @@ def test_no_plan_and_an_empty_plan_are_told_apart(
     session: Session, reader: Client, plan: dict[str, object] | None, words: str
 ) -> None:
     make_checkpoint(session=session, plan=plan)
-    assert words in said(reader.get(f"/sessions/{session.pk}/plan/"))
+    assert words in visible_text(reader.get(f"/sessions/{session.pk}/plan/"))
 
 
 def test_history_tells_events_and_decisions_in_order(session: Session, reader: Client) -> None:
@@ -152,7 +152,7 @@ def test_history_tells_events_and_decisions_in_order(session: Session, reader: C
         "It happened",
         "Run started",
     ]
-    page = said(reader.get(f"/sessions/{session.pk}/history/"))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/history/"))
     assert "It happened: refund_card by alice — Seen in the bank's export. Recorded result: refund re_1" in page
     assert "Run started · run 1 · host vm · process id 7" in page
 
@@ -161,7 +161,7 @@ def test_history_is_in_the_language_and_the_time_zone_of_the_reader(session: Ses
     event(session, AuditKind.RUN_LOST, details='{"last_seen":"2025-03-04T10:42:07+00:00"}', created_at=THEN)
     event(session, AuditKind.SESSION_FINISHED, details='{"status":"completed"}', created_at=THEN)
     reader.cookies["harness_zone"] = "Asia%2FTokyo"
-    page = said(reader.get(f"/sessions/{session.pk}/history/", headers={"Accept-Language": "de"}))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/history/", headers={"Accept-Language": "de"}))
     assert "Lauf verloren · Lauf 1 · letztes Lebenszeichen 2025-03-04 19:42:07" in page
     assert "Lauf 1 · Status Abgeschlossen" in page
 
@@ -172,7 +172,7 @@ def test_reading_again_and_again_is_one_line(session: Session, reader: Client) -
             session, AuditKind.EXCERPTED, details='{"page":"review queue"}', created_at=THEN + timedelta(seconds=second)
         )
     AuditEvent.objects.update(actor="bob", actor_kind=ActorKind.PERSON)
-    page = said(reader.get(f"/sessions/{session.pk}/history/"))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/history/"))
     assert page.count("Excerpts shown by bob") == 1
     assert re.search(r"by bob, 3 times since [\d: -]+ · page Review", page)
 
@@ -198,13 +198,13 @@ def test_pages_of_history_follow_each_other(session: Session) -> None:
 def test_an_event_of_a_newer_version_is_shown_as_it_is(session: Session, reader: Client) -> None:
     event(session, AuditKind.RUN_STARTED, details="damaged")
     AuditEvent.objects.update(kind="teleported")
-    page = said(reader.get(f"/sessions/{session.pk}/history/"))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/history/"))
     assert "Teleported · run 1 · details damaged" in page
 
 
 class TestIntegrity:
     def page(self, reader: Client, session: Session) -> str:
-        return said(reader.get(f"/sessions/{session.pk}/history/"))
+        return visible_text(reader.get(f"/sessions/{session.pk}/history/"))
 
     def test_history_says_what_the_last_verification_found(self, session: Session, reader: Client) -> None:
         event(session, AuditKind.RUN_STARTED)

@@ -14,7 +14,7 @@ from checkpoints.sessions.list_filters import SessionFilter, Sort
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.views.session_list import FOUR_LINES
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -98,7 +98,7 @@ def test_a_row_says_how_the_session_stands(reader: Client) -> None:
     assert (
         "Refund for a broken lamp order-17 refund-desk Paused — 1 call needs a decision waiting on worker-1 "
         "7 12 $0.031 just now"
-    ) in said(reader.get("/sessions/"))
+    ) in visible_text(reader.get("/sessions/"))
 
 
 def test_what_only_awaits_an_approval_is_not_shown_as_unknown(reader: Client) -> None:
@@ -126,7 +126,7 @@ def test_an_active_session_says_whether_anything_drives_it(reader: Client, lease
     session = make_session()
     if lease is not None:
         make_run(session=session, lease=lease)
-    assert words in said(reader.get("/sessions/"))
+    assert words in visible_text(reader.get("/sessions/"))
 
 
 def test_status_narrows_to_how_sessions_stand(reader: Client) -> None:
@@ -207,7 +207,7 @@ def test_an_open_page_keeps_its_order_and_says_what_is_newer(reader: Client) -> 
     fresh = at(5)
     address = f"/sessions/?rows={newer.pk},{older.pk}"
     assert listed(reader, address) == [newer.pk, older.pk]
-    page = said(reader.get(address))
+    page = visible_text(reader.get(address))
     assert "Changed" in page
     assert "Show 1 session with newer activity" in page
     assert listed(reader) == [older.pk, fresh.pk, newer.pk]
@@ -220,14 +220,14 @@ def test_an_open_page_shows_no_session_of_another_workspace(reader: Client) -> N
 
 
 def test_the_first_visit_teaches(reader: Client) -> None:
-    page = said(reader.get("/sessions/"))
+    page = visible_text(reader.get("/sessions/"))
     assert "No sessions yet" in page
     assert 'cp.start_session("first", "Hello", agent="my-agent")' in page
 
 
 def test_nothing_found_says_so(reader: Client) -> None:
     make_session()
-    page = said(reader.get("/sessions/?agent=nowhere"))
+    page = visible_text(reader.get("/sessions/?agent=nowhere"))
     assert "No session matches the filters." in page
     assert "No sessions yet" not in page
 
@@ -254,7 +254,7 @@ def test_an_id_nobody_has_is_a_clear_page(reader: Client, session_id: str) -> No
     make_session(session_id="order-17")
     response = reader.get("/sessions/find/", {"id": session_id})
     assert response.status_code == 404
-    assert "There is no session with the id" in said(response)
+    assert "There is no session with the id" in visible_text(response)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -263,4 +263,4 @@ def test_the_four_lines_make_the_first_session_appear(client: Client) -> None:
     exec(FOUR_LINES, scope)  # noqa: S102 - what the page teaches has to work as it stands
     scope["cp"].close()
     client.force_login(make_user())
-    assert "Hello first my-agent" in said(client.get("/sessions/"))
+    assert "Hello first my-agent" in visible_text(client.get("/sessions/"))

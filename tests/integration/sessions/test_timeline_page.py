@@ -12,7 +12,7 @@ from checkpoints.enums import CallStatus, Phase
 from checkpoints.models import Checkpoint, Session
 from harness_site.sessions.timeline import views
 from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -52,7 +52,7 @@ def test_what_is_drawn_leads_to_its_message_or_call_and_has_a_title(session: Ses
 def test_the_list_tells_the_same(session: Session, reader: Client) -> None:
     make_decision(call=make_call(session=session, status=CallStatus.COMPLETED), created_at=THEN + timedelta(seconds=9))
     call(session, 20, status=CallStatus.FAILED)
-    words = said(reader.get(f"/sessions/{session.pk}/timeline/"))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert "alice decided about refund_card Decision It happened – 1" in words
     assert "refund_card Failed failed 500 ms 1" in words
 
@@ -108,7 +108,7 @@ def test_the_list_goes_on_on_further_pages(session: Session, reader: Client, mon
         found = re.search(r'rel="next" href="(\?row=\d+)#listed"', html)
         query = found[1] if found else None
     assert seen == made
-    assert "5–5 of 5" in said(reader.get(f"/sessions/{session.pk}/timeline/?row=4"))
+    assert "5–5 of 5" in visible_text(reader.get(f"/sessions/{session.pk}/timeline/?row=4"))
 
 
 def test_what_cannot_be_drawn_one_by_one_is_counted_and_leads_closer(session: Session, reader: Client) -> None:
@@ -126,7 +126,7 @@ def test_what_cannot_be_drawn_one_by_one_is_counted_and_leads_closer(session: Se
 def test_the_chart_has_its_numbers_as_a_table(session: Session, reader: Client) -> None:
     for number in range(3):
         make_checkpoint(session=session, budget_spent_usd=f"0.{number}", usage='{"total_tokens":1200}')
-    words = said(reader.get(f"/sessions/{session.pk}/timeline/"))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert "Version Saved Cost Tokens Messages v1" in words
     assert "$0.20 1,200 0" in words
 

@@ -27,7 +27,7 @@ from tests.support.factories import (
     make_workspace,
 )
 from tests.support.long_session import make_long_session
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -105,7 +105,7 @@ def test_what_is_masked_is_not_found(session: Session, reader: Client) -> None:
     make_message(session=session, role="assistant", blocks=ask)
     make_checkpoint(session=session)
     for words in ("hunter22", "violet-1", "nested-99"):
-        assert "No message of version" in said(reader.get(f"/sessions/{session.pk}/", {"find": words}))
+        assert "No message of version" in visible_text(reader.get(f"/sessions/{session.pk}/", {"find": words}))
     assert reader.get(f"/sessions/{session.pk}/", {"find": "the password"}).status_code == 302
 
 
@@ -114,12 +114,12 @@ def test_a_search_opens_at_the_first_hit_and_goes_on_from_there(reader: Client) 
     response = reader.get(f"/sessions/{pk}/", {"find": "order-"})
     assert response.headers["Location"] == f"/sessions/{pk}/?v=3&find=order-&at=16#m-16"
     page = reader.get(response.headers["Location"])
-    assert "order- in message 16 0 before · 28 after Next Clear" in said(page)
+    assert "order- in message 16 0 before · 28 after Next Clear" in visible_text(page)
     html = page.content.decode()
     assert "<code><mark>order-</mark>16</code>" in html
     assert f'href="/sessions/{pk}/?v=3&amp;find=order-&amp;at=24#m-24" data-key="n"' in html
     last = reader.get(f"/sessions/{pk}/?v=3&find=order-&at=296")
-    assert "order- in message 296 28 before · 0 after Previous Clear" in said(last)
+    assert "order- in message 296 28 before · 0 after Previous Clear" in visible_text(last)
 
 
 def test_a_hit_in_what_is_folded_says_where_it_is(session: Session, reader: Client) -> None:
@@ -211,7 +211,7 @@ def test_a_jump_leads_to_the_place(session: Session, reader: Client) -> None:
     assert led(to="error", at="0") == f"/sessions/{session.pk}/?v=1&at=0&none=error#m-0"
     address = led(to="decision", at="1", back="1")
     assert parse_qs(urlsplit(address).query)["none"] == ["decision"]
-    assert "There is no decision before message 1." in said(reader.get(address))
+    assert "There is no decision before message 1." in visible_text(reader.get(address))
     call = make_call(session=session, call_id="c9", step=1)
     assert led(to="error", at="0") == f"/sessions/{session.pk}/#call-{call.pk}"
     assert reader.get(jump, {"v": "7"}).status_code == 404
@@ -227,4 +227,4 @@ def test_a_page_deep_in_a_long_transcript_takes_a_fixed_number_of_queries(
     with django_assert_num_queries(19 + more):
         reader.get(f"/sessions/{pk}/?at=150")
     with django_assert_num_queries(23 + more):
-        assert "No message of version" in said(reader.get(f"/sessions/{pk}/?at=150&find=nobody+says+this"))
+        assert "No message of version" in visible_text(reader.get(f"/sessions/{pk}/?at=150&find=nobody+says+this"))

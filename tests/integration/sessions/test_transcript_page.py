@@ -21,7 +21,7 @@ from tests.support.factories import (
     make_run,
     make_session,
 )
-from tests.support.pages import page, said
+from tests.support.page_text import page, visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -48,11 +48,11 @@ def test_the_head_says_how_the_session_stands(reader: Client) -> None:
     assert (
         "Refund for a broken lamp order-17 Agent refund-desk Run 2 of 2 is waiting on worker-1, last sign of life "
         "just now Version 7 Cost $0.031 Tokens 9,412"
-    ) in said(response)
-    assert "Paused — 1 call needs a decision Decide" in said(response)
+    ) in visible_text(response)
+    assert "Paused — 1 call needs a decision Decide" in visible_text(response)
     assert f'href="/review/calls/{call.pk}/">Decide</a>' in response.content.decode()
     Membership.objects.update(role=Role.AUDITOR)
-    assert "Paused — 1 call needs a decision View call" in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "Paused — 1 call needs a decision View call" in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
 def test_a_conversation_reads_in_order(session: Session, reader: Client) -> None:
@@ -69,7 +69,7 @@ def test_a_conversation_reads_in_order(session: Session, reader: Client) -> None
         blocks=[{"kind": "tool_result", "call_id": "c1", "content": '{"item": "Lamp", "paid": "40.00"}'}],
     )
     make_checkpoint(session=session)
-    words = said(reader.get(f"/sessions/{session.pk}/"))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert "The lamp arrived broken." in words
     assert (
         'Reasoning Look first. Let me look. find_order Completed not logged order 17 item Lamp paid "40.00"'
@@ -93,7 +93,7 @@ def test_a_decision_stands_on_its_call(session: Session, reader: Client) -> None
         result="re_1",
     )
     make_decision(call=call, evidence='{"link":"https://bank.example/1"}')
-    words = said(reader.get(f"/sessions/{session.pk}/"))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert "It happened alice — Seen in the bank's export. Evidence: https://bank.example/1 just now re_1" in words
 
 
@@ -106,7 +106,7 @@ def test_changed_arguments_are_shown_beside_those_that_were_asked_for(session: S
     )
     asked = to_canonical_json({"args_before": to_canonical_json({"amount": "40.00"})})
     make_decision(call=call, kind=DecisionKind.EDIT, evidence=asked)
-    words = said(reader.get(f"/sessions/{session.pk}/"))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert (
         'amount "40.00" The arguments were changed. The call runs with these: amount "4.00" Arguments changed '
         'alice — Seen in the bank\'s export. The model asked for: amount "40.00" just now'
@@ -124,11 +124,13 @@ def test_one_vote_of_several_is_shown_as_one(session: Session, reader: Client) -
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False)
     page = f"/sessions/{session.pk}"
     told = "Approved · one of 2 alice (others have to agree) — Seen in the bank's export."
-    assert told in said(reader.get(f"{page}/"))
-    assert told in said(reader.get(f"{page}/calls/{call.pk}/"))
-    assert 'pay c1 amount "40.00" Awaiting approval requested 2025-03-04 10:42:07' in said(reader.get(f"{page}/calls/"))
-    assert "alice: Approved (one of 2 approvals) just now Decide" in said(reader.get(f"{page}/calls/"))
-    assert "Approved: pay (2 people have to agree) by alice" in said(reader.get(f"{page}/history/"))
+    assert told in visible_text(reader.get(f"{page}/"))
+    assert told in visible_text(reader.get(f"{page}/calls/{call.pk}/"))
+    assert 'pay c1 amount "40.00" Awaiting approval requested 2025-03-04 10:42:07' in visible_text(
+        reader.get(f"{page}/calls/")
+    )
+    assert "alice: Approved (one of 2 approvals) just now Decide" in visible_text(reader.get(f"{page}/calls/"))
+    assert "Approved: pay (2 people have to agree) by alice" in visible_text(reader.get(f"{page}/history/"))
 
 
 def test_a_call_without_arguments_says_so(session: Session, reader: Client) -> None:
@@ -136,7 +138,7 @@ def test_a_call_without_arguments_says_so(session: Session, reader: Client) -> N
         session=session, role="assistant", blocks=[{"kind": "tool_call", "id": "c1", "name": "look", "args": {}}]
     )
     make_checkpoint(session=session)
-    assert "look No result not logged No arguments." in said(reader.get(f"/sessions/{session.pk}/"))
+    assert "look No result not logged No arguments." in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
 def test_an_unknown_outcome_is_hatched_and_leads_to_its_card(session: Session, reader: Client) -> None:
@@ -158,7 +160,7 @@ def test_a_lost_run_is_a_hatched_boundary(session: Session, reader: Client) -> N
     make_run(session=session, host="worker-1", started_at=THEN + timedelta(seconds=3))
     response = reader.get(f"/sessions/{session.pk}/")
     assert '<div class="boundary crash" role="separator">' in response.content.decode()
-    assert "10:42:07) · run 2 took over after 3.0 s on worker-1" in said(response)
+    assert "10:42:07) · run 2 took over after 3.0 s on worker-1" in visible_text(response)
 
 
 def test_the_newest_messages_are_sent_and_earlier_ones_are_a_link_away(session: Session, reader: Client) -> None:
@@ -203,7 +205,7 @@ def test_an_older_version_is_shown_as_it_was(session: Session, reader: Client) -
     make_checkpoint(session=session)
     response = reader.get(f"/sessions/{session.pk}/?v=1")
     assert positions(response.content.decode()) == [0]
-    assert "1 message in version 1 of 2" in said(response)
+    assert "1 message in version 1 of 2" in visible_text(response)
     assert 'id="newest"' not in response.content.decode()
     assert 'href="?v=2" rel="next"' in response.content.decode()
 
@@ -224,7 +226,7 @@ def test_a_finished_session_shows_its_result(reader: Client) -> None:
     make_run(session=session, owner=False)
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
-    assert 'Result refunded "40.00"' in said(reader.get(f"/sessions/{session.pk}/"))
+    assert 'Result refunded "40.00"' in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
 def test_a_session_nobody_drives_says_what_to_do(reader: Client) -> None:
@@ -232,13 +234,13 @@ def test_a_session_nobody_drives_says_what_to_do(reader: Client) -> None:
     make_run(session=session, lease=timedelta(seconds=-1))
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
-    assert "Resume it from any process: it continues from version 1, and nothing is lost." in said(
+    assert "Resume it from any process: it continues from version 1, and nothing is lost." in visible_text(
         reader.get(f"/sessions/{session.pk}/")
     )
 
 
 def test_an_empty_session_says_so(reader: Client) -> None:
-    assert "There are no messages yet." in said(reader.get(f"/sessions/{make_session().pk}/"))
+    assert "There are no messages yet." in visible_text(reader.get(f"/sessions/{make_session().pk}/"))
 
 
 @pytest.mark.parametrize("messages", [1, 3])

@@ -8,7 +8,7 @@ from django.test import Client
 from checkpoints.models import Segment, Session
 from harness_site.sessions.selectors import version_list
 from tests.support.factories import make_checkpoint, make_messages, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -92,7 +92,7 @@ def test_the_page_says_it_in_words(session: Session, reader: Client) -> None:
     make_checkpoint(
         session=session, plan={"steps": [{"text": "Pay", "status": "done"}, "Mail"]}, budget_spent_usd="0.043"
     )
-    page = said(reader.get(f"/sessions/{session.pk}/versions/"))
+    page = visible_text(reader.get(f"/sessions/{session.pk}/versions/"))
     assert "−1 +2 messages: the conversation was rewritten" in page
     assert "Pay — was “to do”, now “done”" in page
     assert "plan: Mail" in page
@@ -101,7 +101,7 @@ def test_the_page_says_it_in_words(session: Session, reader: Client) -> None:
 
 
 def test_a_session_without_versions_says_so(reader: Client) -> None:
-    assert "No version has been saved yet." in said(reader.get(f"/sessions/{make_session().pk}/versions/"))
+    assert "No version has been saved yet." in visible_text(reader.get(f"/sessions/{make_session().pk}/versions/"))
 
 
 def test_pages_follow_each_other(session: Session, reader: Client) -> None:

@@ -15,7 +15,7 @@ from checkpoints.models import Checkpoint, Session
 from harness_site.search import indexer
 from tests.integration.sessions.conversation_samples import answers, asks, logged
 from tests.support.factories import THEN, make_checkpoint, make_message, make_run, make_session
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 TOKEN = "ghp_" + "a1B2" * 9
@@ -24,7 +24,7 @@ TOKEN = "ghp_" + "a1B2" * 9
 def show(reader: Client, session: Session, path: str = "") -> tuple[str, str]:
     """Return the HTML and the visible text of a page of a session."""
     response = reader.get(f"/sessions/{session.pk}/{path}")
-    return response.content.decode(), said(response)
+    return response.content.decode(), visible_text(response)
 
 
 def edit(session: Session, call_id: str, path: str, old: str, new: str, **fields: object) -> None:
@@ -147,5 +147,5 @@ def test_projects_branches_models_and_versions_are_filters_of_the_list(reader: C
     while indexer.index_next_batch():
         pass
     for query in ("project=shop", "branch=fix/flaky", "model=large-1", "program=2.1"):
-        text = said(reader.get(f"/sessions/?{query}"))
+        text = visible_text(reader.get(f"/sessions/?{query}"))
         assert ("order-17" in text, "other" in text) == (True, False)

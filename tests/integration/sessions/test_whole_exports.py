@@ -13,9 +13,8 @@ from checkpoints.models import Session
 from harness_site.core.downloads import CSV, HTML, JSONL, ExportFormat
 from tests.conftest import Open
 from tests.integration.checkpoints.peers.paused_agents import join, pause
-from tests.integration.checkpoints.situations import said as message
-from tests.integration.checkpoints.situations import started
-from tests.support.pages import said
+from tests.integration.checkpoints.session_setups import start_session, text_message
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -23,19 +22,19 @@ FORMS = {"jsonl": JSONL, "html": HTML}
 
 
 def taken_over(open_checkpointer: Open) -> str:
-    started(open_checkpointer()).save_checkpoint("s", [message("before the takeover")], None, 0)
+    start_session(open_checkpointer()).save_checkpoint("s", [text_message("before the takeover")], None, 0)
     second = open_checkpointer()
     second.start_session("s", takeover="worker-3 hangs")
-    second.save_checkpoint("s", [message("before the takeover"), message("after it")], None, 0)
+    second.save_checkpoint("s", [text_message("before the takeover"), text_message("after it")], None, 0)
     return "s"
 
 
 def forked(open_checkpointer: Open) -> str:
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", [message("of the origin")], None, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", [text_message("of the origin")], None, 0)
     cp.fork_session("s", new_session_id="fork")
     cp.start_session("fork")
-    cp.save_checkpoint("fork", [message("of the origin"), message("of the fork")], None, 0)
+    cp.save_checkpoint("fork", [text_message("of the origin"), text_message("of the fork")], None, 0)
     return "fork"
 
 
@@ -47,23 +46,26 @@ def paused(open_checkpointer: Open) -> str:
 
 
 def compacted(open_checkpointer: Open) -> str:
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", [message(f"long talk {number}") for number in range(20)], None, 0)
-    cp.save_checkpoint("s", [message("a summary of it"), message("and on")], None, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", [text_message(f"long talk {number}") for number in range(20)], None, 0)
+    cp.save_checkpoint("s", [text_message("a summary of it"), text_message("and on")], None, 0)
     return "s"
 
 
 def imported(open_checkpointer: Open) -> str:
-    talk = [{"role": "user", "content": "said elsewhere"}, {"role": "assistant", "content": "answered elsewhere"}]
-    import_transcripts(open_checkpointer(), talk, session_id="imported", format="openai-chat")
+    conversation = [
+        {"role": "user", "content": "said elsewhere"},
+        {"role": "assistant", "content": "answered elsewhere"},
+    ]
+    import_transcripts(open_checkpointer(), conversation, session_id="imported", format="openai-chat")
     return "imported"
 
 
 def interrupted(open_checkpointer: Open) -> str:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     args = '{"note": ' + "[" * 400 + "]" * 400 + ', "amount": 1e999}'
     asked = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": args}]
-    cp.save_checkpoint("s", [message("pay"), {"role": "assistant", "blocks": asked}], {"steps": ["pay"]}, 0)
+    cp.save_checkpoint("s", [text_message("pay"), {"role": "assistant", "blocks": asked}], {"steps": ["pay"]}, 0)
     return "s"
 
 
@@ -78,7 +80,7 @@ def test_each_export_ends_whole_and_holds_what_the_page_holds(
     for name, form in FORMS.items():
         whole = _sent(reader, f"/sessions/{session.pk}/export/{name}/", form)
         assert [text for text in texts if text not in whole] == []
-    assert [text for text in texts if text not in said(page)] == []
+    assert [text for text in texts if text not in visible_text(page)] == []
     records = [json.loads(line) for line in _sent(reader, f"/sessions/{session.pk}/export/jsonl/", JSONL).splitlines()]
     assert records[-1] == {"record": "end", "records": len(records) - 1, "complete": True}
 

@@ -12,7 +12,7 @@ from checkpoints.models import Session, Workflow, WorkflowStep
 from harness_site.sessions.selectors import workflow_steps
 from harness_site.sessions.selectors.workflow_steps import Place
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -52,7 +52,7 @@ def test_steps_stand_in_order_with_what_became_of_them(session: Session, reader:
     make_call(session=session, call_id=done.call_id, attempt=2, status=CallStatus.COMPLETED, result="done at last")
     lost = make_call(session=session, call_id=unknown.call_id, args={"order": 17})
     page = reader.get(f"/sessions/{session.pk}/workflows/")
-    words = said(page)
+    words = visible_text(page)
     assert "1 reserve Desk.reserve version 1" in words
     assert "Completed" in words
     assert "done at last" in words
@@ -69,7 +69,7 @@ def test_who_decided_about_a_step_is_named(session: Session, reader: Client) -> 
         call=make_call(session=session, call_id=step.call_id, status=CallStatus.COMPLETED),
         kind=DecisionKind.CONFIRM_LANDED,
     )
-    assert "alice: It happened" in said(reader.get(f"/sessions/{session.pk}/workflows/"))
+    assert "alice: It happened" in visible_text(reader.get(f"/sessions/{session.pk}/workflows/"))
 
 
 def test_a_step_may_be_answered_by_another_session_of_the_workspace(session: Session, reader: Client) -> None:
@@ -87,7 +87,7 @@ def test_a_step_may_be_answered_by_another_session_of_the_workspace(session: Ses
         status=CallStatus.ISSUED,
     )
     page = reader.get(f"/sessions/{session.pk}/workflows/")
-    assert "Completed in another session" in said(page)
+    assert "Completed in another session" in visible_text(page)
     assert f'href="/sessions/{there.session_id}/calls/{there.pk}/"' in page.content.decode()
 
 
@@ -111,10 +111,10 @@ def test_pages_of_steps_follow_each_other_over_workflows(session: Session) -> No
 def test_the_tab_is_there_only_where_there_is_a_workflow(session: Session, reader: Client) -> None:
     path = f"/sessions/{session.pk}/workflows/"
     assert path not in reader.get(f"/sessions/{session.pk}/plan/").content.decode()
-    assert "This session has no workflow." in said(reader.get(path))
+    assert "This session has no workflow." in visible_text(reader.get(path))
     make_workflow(session)
     assert path in reader.get(f"/sessions/{session.pk}/plan/").content.decode()
-    assert "No step has been requested yet." in said(reader.get(path))
+    assert "No step has been requested yet." in visible_text(reader.get(path))
 
 
 def test_what_agents_wrote_is_text(session: Session, reader: Client) -> None:
@@ -134,7 +134,7 @@ def test_secrets_in_steps_are_masked(session: Session, reader: Client) -> None:
         result="token=abcdef123456",
         issued_at=THEN,
     )
-    words = said(reader.get(f"/sessions/{session.pk}/workflows/"))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/workflows/"))
     assert "hunter22" not in words
     assert "abcdef123456" not in words
     assert words.count("‹masked›") == 2

@@ -20,7 +20,7 @@ from tests.support.factories import (
     make_user,
     make_workspace,
 )
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -65,7 +65,7 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     elsewhere = make_session(workspace=make_workspace(slug="elsewhere"))
     make_call(session=elsewhere, call_id="not ours", idempotency_key="k")
     assert found(session) == ["late", "c1", "c0"]
-    words = said(reader.get("/calls/"))
+    words = visible_text(reader.get("/calls/"))
     assert "send late A lamp mailer" in words
     assert "not ours" not in words
     assert "Success and duration by tool all 3 calls" in words
@@ -108,11 +108,11 @@ def test_what_was_not_looked_at_is_said_and_a_link_away(
     assert [listed(page) for page in pages] == [[], [], ["c0"]]
     assert [page.reach and page.reach - THEN for page in pages] == [timedelta(hours=6), timedelta(hours=2), None]
     response = reader.get("/calls/?key=c0")
-    assert "None of the searched calls matches the filters." in said(response)
-    assert "Search older calls" in said(response)
+    assert "None of the searched calls matches the filters." in visible_text(response)
+    assert "Search older calls" in visible_text(response)
     rates = workspace_call_log.load_tool_success_rates(session.workspace_id, wanted)
     assert (rates.counted, rates.since) == (4, THEN + timedelta(hours=6))
-    assert "Success and duration by tool the newest 4 calls, since" in said(response)
+    assert "Success and duration by tool the newest 4 calls, since" in visible_text(response)
 
 
 def test_calls_of_one_moment_come_once_however_few_are_looked_at(
@@ -140,7 +140,7 @@ def test_rates_tell_how_each_tool_does(session: Session, reader: Client) -> None
     assert (pay.calls, pay.completed, pay.failed, pay.interrupted, pay.replays) == (4, 2, 1, 1, 1)
     assert (mail.calls, mail.completed, mail.failed, mail.interrupted) == (3, 2, 1, 0)
     assert pay.took == timedelta(seconds=2)
-    words = said(reader.get("/calls/"))
+    words = visible_text(reader.get("/calls/"))
     assert "pay 4 2 (50 %) 1 (25 %) 1 (25 %) 1 2.0 s" in words
     assert "alice: It happened" in words
 
@@ -179,6 +179,6 @@ def test_long_arguments_are_begun_and_the_rest_is_one_link_away(session: Session
         assert html.count('class="whole"') == 1
         assert html.count("why ") < 50
         assert "order 17</td>" in html.replace("\n", "")
-        assert "show all arguments 2.0 KB" in said(reader.get(page))
+        assert "show all arguments 2.0 KB" in visible_text(reader.get(page))
         assert "hunter22" not in html
     assert reader.get(address).content.decode().count("why ") >= 500

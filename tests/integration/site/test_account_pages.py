@@ -9,7 +9,7 @@ from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import find_membership
 from tests.support.factories import PASSWORD, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -35,12 +35,12 @@ def test_sign_in_never_leaves_the_site(client: Client, alice: User) -> None:
 def test_sign_in_with_a_wrong_password_says_so_and_keeps_the_name(client: Client, alice: User) -> None:
     response = client.post("/accounts/login/", {"username": "alice", "password": "guess"})
     assert response.status_code == 200
-    assert "Wrong name or password. Both are case-sensitive." in said(response)
+    assert "Wrong name or password. Both are case-sensitive." in visible_text(response)
     assert 'value="alice"' in response.content.decode()
 
 
 def test_sign_in_without_a_password_names_the_field(client: Client, alice: User) -> None:
-    assert "Enter a value for “Password”." in said(client.post("/accounts/login/", {"username": "alice"}))
+    assert "Enter a value for “Password”." in visible_text(client.post("/accounts/login/", {"username": "alice"}))
 
 
 def test_sign_out_ends_the_session(client: Client, alice: User) -> None:
@@ -54,7 +54,7 @@ def test_a_form_from_elsewhere_is_refused(alice: User) -> None:
     client.force_login(alice)
     response = client.post("/accounts/logout/")
     assert response.status_code == 403
-    assert "Nothing was recorded. Your text is still on the previous page." in said(response)
+    assert "Nothing was recorded. Your text is still on the previous page." in visible_text(response)
 
 
 def test_what_a_page_sends_by_itself_puts_no_note_on_it(alice: User) -> None:
@@ -70,7 +70,7 @@ def test_a_part_of_a_page_keeps_its_form_when_the_token_is_old(alice: User) -> N
     client.force_login(alice)
     response = client.post("/review/calls/1/", headers={"HX-Request": "true"})
     assert response.status_code == 403
-    assert said(response) == (
+    assert visible_text(response) == (
         "Not sent: your sign-in has changed since this page was loaded. Nothing was recorded, and your text is "
         "still here. Press the button again."
     )

@@ -11,7 +11,7 @@ from django.test import Client
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import SessionStatus
 from checkpoints.models import Checkpoint, ToolCall
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 from tests.support.factories import make_call, make_run, make_session, make_user
 
 ROOT = Path(__file__).parents[3]
@@ -37,11 +37,11 @@ def files_above(statement: str, work: Callable[[], object]) -> list[str]:
 
 
 def test_save_passes_few_files(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", talk("a"), None, 0)
+    start_session(cp).save_checkpoint("s", conversation("a"), None, 0)
     table = f'"{Checkpoint._meta.db_table}"'
     statement = f"INSERT INTO {table}" if connection.vendor == "sqlite" else "WITH head AS"
 
-    files = files_above(statement, lambda: cp.save_checkpoint("s", talk("ab"), None, 0))
+    files = files_above(statement, lambda: cp.save_checkpoint("s", conversation("ab"), None, 0))
 
     assert files == [
         "checkpoints/client.py",

@@ -11,7 +11,7 @@ from django.urls import include, path, resolve
 from harness_site import urls as site_urls
 from harness_site.development import csp_reports
 from tests.integration.site.test_settings import shown
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 urlpatterns = [path("development/", include("harness_site.development.urls")), *site_urls.urlpatterns]
@@ -39,7 +39,7 @@ def send(client: Client, body: Any) -> int:
 @pytest.mark.urls(__name__)
 def test_a_breach_is_shown(client: Client) -> None:
     assert send(Client(enforce_csrf_checks=True), REPORT) == 204
-    page = said(client.get("/development/policy/"))
+    page = visible_text(client.get("/development/policy/"))
     assert "script-src-elem blocked inline" in page
     assert "on http://127.0.0.1:8000/review/, from http://127.0.0.1:8000/review/:7" in page
 
@@ -48,14 +48,14 @@ def test_a_breach_is_shown(client: Client) -> None:
 @pytest.mark.parametrize("body", ["", "junk", "[]", "1", "{}", '{"csp-report": 1}', '{"csp-report": []}'])
 def test_a_report_that_cannot_be_read_is_dropped(client: Client, body: str) -> None:
     assert send(client, body) == 400
-    assert "No violation has been reported." in said(client.get("/development/policy/"))
+    assert "No violation has been reported." in visible_text(client.get("/development/policy/"))
 
 
 @pytest.mark.urls(__name__)
 def test_only_the_newest_are_kept(client: Client) -> None:
     for number in range(5):
         send(client, {"csp-report": {"blocked-uri": f"breach-{number}"}})
-    page = said(client.get("/development/policy/"))
+    page = visible_text(client.get("/development/policy/"))
     assert [number for number in range(5) if f"breach-{number}" in page] == [2, 3, 4]
 
 

@@ -5,7 +5,7 @@ from django.urls import path
 
 from harness_site import urls as site_urls
 from tests.support.factories import make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +24,7 @@ def test_a_failing_page_says_what_is_safe_and_tells_no_secret() -> None:
     client.force_login(make_user())
     response = client.get("/fail/")
     assert response.status_code == 500
-    assert "Sending it again cannot record it twice." in said(response)
+    assert "Sending it again cannot record it twice." in visible_text(response)
     assert b"secret" not in response.content
 
 
@@ -32,18 +32,18 @@ def test_not_found_offers_ways_on(client: Client) -> None:
     client.force_login(make_user())
     response = client.get("/nowhere/")
     assert response.status_code == 404
-    assert "This page does not exist, or you have no access to it" in said(response)
-    assert "Find a session" in said(response)
+    assert "This page does not exist, or you have no access to it" in visible_text(response)
+    assert "Find a session" in visible_text(response)
 
 
 def test_not_found_is_a_page_for_nobody_as_well(client: Client) -> None:
     response = client.get("/nowhere/")
     assert response.status_code == 404
-    assert "Sign in" in said(response)
-    assert "Find a session" not in said(response)
+    assert "Sign in" in visible_text(response)
+    assert "Find a session" not in visible_text(response)
 
 
 def test_a_foreign_host_is_refused(client: Client) -> None:
     response = client.get("/review/", headers={"Host": "elsewhere.example"})
     assert response.status_code == 400
-    assert "This request is not valid" in said(response)
+    assert "This request is not valid" in visible_text(response)

@@ -6,7 +6,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
 from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
 
@@ -87,7 +87,7 @@ def test_home_is_the_sessions_for_who_reads(client: Client) -> None:
 
 def test_user_without_membership_sees_who_can_invite(client: Client) -> None:
     client.force_login(make_user(name="charlie", role=None))
-    page = said(client.get("/review/"))
+    page = visible_text(client.get("/review/"))
     assert "You are signed in, but not a member of any workspace" in page
     assert "Ask an admin for an invitation, and open its link as charlie." in page
 
@@ -97,7 +97,7 @@ def test_auditor_is_told_who_can(client: Client, calls: dict[str, int]) -> None:
     make_user(name="bob", role=Role.ADMIN)
     make_user(name="mallory", role=Role.ADMIN, workspace=make_workspace(slug="elsewhere"))
     client.force_login(make_user(name="charlie", role=Role.AUDITOR))
-    page = said(client.post(f"/review/calls/{calls['call']}/verify/"))
+    page = visible_text(client.post(f"/review/calls/{calls['call']}/verify/"))
     assert "Your role (auditor) does not permit this" in page
     assert "This needs the role approver. These members can: alice, bob." in page
 

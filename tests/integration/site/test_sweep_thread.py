@@ -15,7 +15,7 @@ from checkpoints.models import PeerCall, Run, Workspace
 from checkpoints.peers import workspace_sweep as peers_sweep
 from harness_site.asgi import application
 from harness_site.live import sweep_thread
-from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, pause
+from tests.integration.checkpoints.peers.paused_agents import accepted, expire_deadlines, join, pause
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
 
@@ -51,7 +51,7 @@ def situation(workspace: str) -> None:
     Workspace.objects.get_or_create(slug=workspace)
     cp = SyncCheckpointer(workspace=workspace)
     pause(cp, join("j", f"{workspace} c1"))
-    let_pass(f"{workspace} c1")
+    expire_deadlines(f"{workspace} c1")
     cp.start_session("lost")
     Run.objects.filter(session__session_id="lost").update(lease_expires_at=F("started_at"), host_identity="")
 

@@ -20,7 +20,7 @@ from harness_site.core import formatting
 from harness_site.live import change_feed, consumers
 from harness_site.live.changed_sessions import SessionChange
 from tests.support.factories import make_session, make_user, make_workspace
-from tests.support.sockets import Browser
+from tests.support.websocket_client import Browser
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
 

@@ -1,7 +1,7 @@
 from harness_site.core.rendering import ansi_colors
 from harness_site.core.rendering.line_chunks import LINES
 from harness_site.core.rendering.markdown import render_markdown
-from tests.support.growth import assert_linear
+from tests.support.linear_growth import assert_linear
 
 
 def test_colours_become_classes() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from harness_site.core import csv_rows
-from tests.support.growth import assert_linear
+from tests.support.linear_growth import assert_linear
 
 
 @pytest.mark.parametrize(

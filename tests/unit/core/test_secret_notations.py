@@ -5,7 +5,7 @@ import pytest
 from harness_site.core.masking import masker
 from harness_site.core.masking.known_values import MOST
 from harness_site.core.masking.masker import MASK, mask_json_value, mask_text, mask_values_in_context
-from tests.support.growth import processor_seconds
+from tests.support.linear_growth import processor_seconds
 
 TAIL = "aaaa1111cccc1111ddd"
 

@@ -22,7 +22,7 @@ from harness_site.core.masking.secret_shapes import is_card_number
 from harness_site.core.masking.text_decoding import decode_escapes
 from harness_site.core.rendering import markdown
 from harness_site.core.rendering.json_tree import dump_masked_json, render_json_tree
-from tests.support.growth import assert_linear
+from tests.support.linear_growth import assert_linear
 
 TOKEN = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 

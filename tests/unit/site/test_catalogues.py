@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from tests.support import catalogues
+from tests.support import translation_catalogues
 
-CATALOGUES = sorted(catalogues.LOCALE.glob("*/LC_MESSAGES/*.po"))
+CATALOGUES = sorted(translation_catalogues.LOCALE.glob("*/LC_MESSAGES/*.po"))
 
 
 def read_compiled(path: Path) -> dict[object, str]:
@@ -20,10 +20,10 @@ def read_compiled(path: Path) -> dict[object, str]:
 
 
 def test_each_language_has_the_words_of_pages_and_scripts() -> None:
-    found = {path.relative_to(catalogues.LOCALE).as_posix() for path in CATALOGUES}
+    found = {path.relative_to(translation_catalogues.LOCALE).as_posix() for path in CATALOGUES}
     assert found == {
         f"{language}/LC_MESSAGES/{domain}.po"
-        for language in catalogues.list_languages()
+        for language in translation_catalogues.list_languages()
         for domain in ("django", "djangojs")
     }
 
@@ -33,13 +33,13 @@ def test_catalogues_hold_the_sentences_of_the_sources(
 ) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "vendor", "*.mo")
     for name in ("checkpoints", "harness_site", "templates", "static"):
-        shutil.copytree(catalogues.ROOT / name, tmp_path / name, ignore=ignored)
-    locale = tmp_path / catalogues.LOCALE.relative_to(catalogues.ROOT)
+        shutil.copytree(translation_catalogues.ROOT / name, tmp_path / name, ignore=ignored)
+    locale = tmp_path / translation_catalogues.LOCALE.relative_to(translation_catalogues.ROOT)
     settings.LOCALE_PATHS = [locale]
     monkeypatch.chdir(tmp_path)
-    catalogues.collect_messages(locale)
+    translation_catalogues.collect_messages(locale)
     for path in CATALOGUES:
-        collected = locale / path.relative_to(catalogues.LOCALE)
+        collected = locale / path.relative_to(translation_catalogues.LOCALE)
         assert collected.read_text() == path.read_text(), f"{path} is out of date: run `make messages`."
 
 

@@ -14,8 +14,8 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Workspace
 from harness_site.accounts.models import TokenRole
-from tests.integration.checkpoints.workflows.orders import Desk
-from tests.support.api import make_token
+from tests.integration.checkpoints.workflows.order_workflow import OrderSteps
+from tests.support.api_client import make_token
 from tests.support.http_server import HttpServer
 
 Open = Callable[..., SyncCheckpointer]
@@ -29,8 +29,8 @@ def server() -> Iterator[HttpServer]:
 
 
 @pytest.fixture
-def desk(effects: Path) -> Desk:
-    return Desk(effects)
+def order_steps(effects: Path) -> OrderSteps:
+    return OrderSteps(effects)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts.models import TokenRole
-from tests.support.api import make_token
+from tests.support.api_client import make_token
 from tests.support.http_server import HttpServer
 
 PAGE = Path(__file__).parents[4] / "docs" / "http-api.md"

@@ -19,7 +19,7 @@ from checkpoints.remote import SyncRemoteCheckpointer
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_stores
-from tests.support.api import make_token
+from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 from tests.support.http_server import HttpServer
 

@@ -1,4 +1,4 @@
-"""Where the file of a test is."""
+"""Session files for the tests of this folder."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from tests.conftest import Open
-from tests.integration.checkpoints.archive.session_histories import full_history
+from tests.integration.checkpoints.archive.session_histories import create_full_history
 
 
 @pytest.fixture
@@ -15,9 +15,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def exported(open_checkpointer: Open, path: Path) -> SyncCheckpointer:
-    """A file at `path`, of a session that is not in the database any more."""
-    cp = full_history(open_checkpointer())
+def exported_session(open_checkpointer: Open, path: Path) -> SyncCheckpointer:
+    """Export a session to `path` and delete it from the database; return a closed checkpointer."""
+    cp = create_full_history(open_checkpointer())
     cp.export_session("s", path)
     cp.close()
     cp.delete_session("s")

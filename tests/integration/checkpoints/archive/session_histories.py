@@ -1,4 +1,4 @@
-"""A session with everything in it, and what child processes do with files."""
+"""A session with rows of every kind, and functions for child processes that write and import files."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from typing import Any
 from checkpoints import SyncCheckpointer, ToolRegistry, exceptions
 from checkpoints.archive.atomic_file import open_atomic_replacement
 from checkpoints.models import Checkpoint, Decision, Message, Run, Session, ToolCall
-from tests.integration.checkpoints.situations import said, talk
+from tests.integration.checkpoints.session_setups import conversation, text_message
 from tests.support.processes import die, heed, say
 
 HOSTILE = 'a\0b \ud83d "quoted" \u2028 </script> ' + "ü" * 300
 
 
-def full_history(cp: SyncCheckpointer, session_id: str = "s") -> SyncCheckpointer:
-    """Turns, a compaction, calls of every end, a decision, a workflow, odd texts."""
+def create_full_history(cp: SyncCheckpointer, session_id: str = "s") -> SyncCheckpointer:
+    """Create a session with turns, a compaction, a completed and a failed call, a workflow step and hostile texts."""
     cp.start_session(session_id, "Pay it", agent="payer", metadata={"odd": HOSTILE}, labels=["a", "b"])
     registry = ToolRegistry(checkpointer=cp, session_id=session_id)
     registry.tool(name="pay")(lambda order: f"paid {order}")
     registry.tool(name="fail")(lambda: 1 / 0)
-    cp.save_checkpoint(session_id, talk("abc"), {"goal": HOSTILE}, 0.25)
+    cp.save_checkpoint(session_id, conversation("abc"), {"goal": HOSTILE}, 0.25)
     registry.dispatch("pay", {"order": 1}, "call_1")
     registry.dispatch("fail", {}, "call_2")
-    cp.save_checkpoint(session_id, [said("summary"), *talk("de")], {"goal": 2}, 0.5, usage={"total_tokens": 9})
-    cp.append_checkpoint(session_id, talk("f"), expected_version=2, payload={"odd": HOSTILE})
+    cp.save_checkpoint(
+        session_id, [text_message("summary"), *conversation("de")], {"goal": 2}, 0.5, usage={"total_tokens": 9}
+    )
+    cp.append_checkpoint(session_id, conversation("f"), expected_version=2, payload={"odd": HOSTILE})
     cp.workflow(session_id, "w").step("greet", str.upper, "hello")
     return cp
 
 
-def story(session_id: str = "s") -> dict[str, Any]:
-    """Everything that a session says, without the keys of its rows."""
+def session_content(session_id: str = "s") -> dict[str, Any]:
+    """Return the content of a session without primary keys."""
     session = Session.objects.get(session_id=session_id)
     calls = ToolCall.objects.filter(session=session).order_by("pk")
     return {
@@ -69,8 +71,8 @@ def digest(path: Path | str) -> str:
 # in child processes
 
 
-def replace_and_die(path: str, text: str, point: str) -> None:
-    """Write a file anew and die at a point of it."""
+def replace_file_and_die(path: str, text: str, point: str) -> None:
+    """Replace a file, and die while it is written or before it is renamed."""
     with open_atomic_replacement(Path(path)) as file:
         file.write(text.encode())
         if point == "while writing":
@@ -80,19 +82,19 @@ def replace_and_die(path: str, text: str, point: str) -> None:
 
 
 def export_until_killed(url: str, session_id: str, path: str) -> None:
-    """Export a session again and again, with a version more each time."""
+    """Export a session in a loop, with one more version each time."""
     cp = SyncCheckpointer.open(url)
     point = cp.resume(session_id)
     transcript = point.transcript
     say("exporting")
     while True:
-        transcript.append(said(str(len(transcript)), more="x" * 2000))
+        transcript.append(text_message(str(len(transcript)), more="x" * 2000))
         cp.save_checkpoint(session_id, transcript, None, 0)
         cp.export_session(session_id, path)
 
 
-def import_elsewhere(place: str, path: str) -> Any:
-    """Another machine with a database of its own."""
+def import_into_new_database(place: str, path: str) -> Any:
+    """Import a file into a new database, and describe the session."""
     with SyncCheckpointer(place) as cp:
         imported = cp.import_session(path)
         preview = cp.preview_resume(imported.session_id)
@@ -100,8 +102,8 @@ def import_elsewhere(place: str, path: str) -> Any:
         return [imported.session_id, imported.version, imported.undecided, preview["finished"], loaded["transcript"]]
 
 
-def import_and_answer(place: str, path: str) -> Any:
-    """Another machine takes a paused session over, gets the answer it waits for, and goes on."""
+def import_and_accept_response(place: str, path: str) -> Any:
+    """Import a paused session into a new database, accept the response that it waits for, and take its task."""
     with SyncCheckpointer(place) as cp:
         cp.import_session(path)
         answer = cp.accept_response("call-1", {"grams": 5})
@@ -109,8 +111,8 @@ def import_and_answer(place: str, path: str) -> Any:
         return [type(answer).__name__, task.state, task.results["call-1"].result, task.point.version]
 
 
-def import_at_once(url: str, path: str) -> str:
-    """One of many processes that import one file at the same moment."""
+def import_when_told(url: str, path: str) -> str:
+    """Import a file when the parent says so; return `imported` or the name of the error."""
     with SyncCheckpointer.open(url) as cp:
         say("ready")
         heed()

@@ -9,19 +9,19 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 def run(*words: str, **options: Any) -> str:
-    said = StringIO()
-    call_command(*words, stdout=said, **options)
-    return said.getvalue().strip()
+    output = StringIO()
+    call_command(*words, stdout=output, **options)
+    return output.getvalue().strip()
 
 
-def test_session_goes_out_and_comes_back(open_checkpointer: Open, tmp_path: Path) -> None:
+def test_session_is_exported_and_imported(open_checkpointer: Open, tmp_path: Path) -> None:
     path = str(tmp_path / "s.session")
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", talk("a"), None, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("a"), None, 0)
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     size = json.loads(run("export_session", "s", path, json=True))["size"]
     assert run("export_session", "s", path) == f"Version 1, {size:,} bytes: {path}"
@@ -37,16 +37,16 @@ def test_session_goes_out_and_comes_back(open_checkpointer: Open, tmp_path: Path
 
 
 def test_import_as_json(open_checkpointer: Open, tmp_path: Path) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     run("export_session", "s", str(tmp_path / "f"))
     cp.close()
     cp.delete_session("s")
 
-    said = json.loads(run("import_session", str(tmp_path / "f"), json=True))
-    assert said == {"session_id": "s", "version": 0, "undecided": 0}
+    text_message = json.loads(run("import_session", str(tmp_path / "f"), json=True))
+    assert text_message == {"session_id": "s", "version": 0, "undecided": 0}
 
 
-def test_unknown_session_and_file_are_said_in_a_sentence(open_checkpointer: Open, tmp_path: Path) -> None:
+def test_unknown_session_and_missing_file_are_reported(open_checkpointer: Open, tmp_path: Path) -> None:
     open_checkpointer()
 
     with pytest.raises(CommandError, match="There is no session 'unknown'"):

@@ -12,7 +12,7 @@ from checkpoints.archive.file_format import SessionFileReader
 from checkpoints.exceptions import FileNotWritten
 from tests.conftest import StartChild
 from tests.integration.checkpoints.archive import session_histories
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 from tests.support.processes import database_url, until
 
 
@@ -25,7 +25,7 @@ def names(folder: Path) -> list[str]:
     return sorted(found.name for found in folder.iterdir())
 
 
-def test_new_file_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+def test_new_file_replaces_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "a"
     for text in ("old", "new"):
         write(path, text)
@@ -42,13 +42,13 @@ def test_error_while_writing_leaves_the_old_file(tmp_path: Path) -> None:
     assert (path.read_text(), names(tmp_path)) == ("old", ["a"])
 
 
-def test_name_of_the_longest_kind_can_be_written(tmp_path: Path) -> None:
+def test_file_name_of_maximum_length_is_written(tmp_path: Path) -> None:
     write(tmp_path / ("a" * 255), "text")
 
     assert names(tmp_path) == ["a" * 255]
 
 
-def test_folder_that_cannot_be_made_is_a_typed_error(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_raises_typed_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(FileNotWritten):
@@ -61,7 +61,7 @@ def test_killed_writer_leaves_the_old_file_or_the_new_one(
 ) -> None:
     path = tmp_path / "a"
     write(path, "old")
-    child = start_child(session_histories.replace_and_die, path=str(path), text="new", point=point)
+    child = start_child(session_histories.replace_file_and_die, path=str(path), text="new", point=point)
     assert child.died_by() == signal.SIGKILL
 
     assert path.read_text() == text
@@ -70,7 +70,7 @@ def test_killed_writer_leaves_the_old_file_or_the_new_one(
     assert (path.read_text(), names(tmp_path)) == ("next", ["a"])
 
 
-def test_what_others_are_writing_is_left_alone(tmp_path: Path) -> None:
+def test_temporary_file_of_a_running_writer_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "a"
     with open_atomic_replacement(path) as outer:
         outer.write(b"outer")
@@ -80,9 +80,9 @@ def test_what_others_are_writing_is_left_alone(tmp_path: Path) -> None:
     assert (path.read_text(), names(tmp_path)) == ("outer", ["a", "b"])
 
 
-def test_left_over_of_another_machine_is_removed_when_it_is_old(tmp_path: Path, start_child: StartChild) -> None:
+def test_old_temporary_file_of_another_host_is_removed(tmp_path: Path, start_child: StartChild) -> None:
     path = tmp_path / "a"
-    start_child(session_histories.replace_and_die, path=str(path), text="new", point="while writing").died_by()
+    start_child(session_histories.replace_file_and_die, path=str(path), text="new", point="while writing").died_by()
     (left,) = tmp_path.iterdir()
     prefix, name, _, *rest = left.name.split("-")
     elsewhere = left.rename(tmp_path / "-".join([prefix, name, "0000abcd", *rest]))
@@ -94,22 +94,22 @@ def test_left_over_of_another_machine_is_removed_when_it_is_old(tmp_path: Path, 
     assert names(tmp_path) == ["a"]
 
 
-def test_file_is_whole_whenever_its_writer_is_killed(
+def test_file_is_complete_when_its_writer_is_killed(
     cp: SyncCheckpointer, start_child: StartChild, tmp_path: Path
 ) -> None:
     path = tmp_path / "s.session"
-    started(cp).save_checkpoint("s", talk("abc"), None, 0)
+    start_session(cp).save_checkpoint("s", conversation("abc"), None, 0)
     cp.export_session("s", path)
     cp.close()
-    seen: set[int] = set()
+    pending_revision: set[int] = set()
     for _ in range(4):
         first = SessionFileReader(path, "s").header.latest_version
         child = start_child(session_histories.export_until_killed, url=database_url(), session_id="s", path=str(path))
         child.expect("exporting")
         until(lambda first=first: SessionFileReader(path, "s").header.latest_version > first + 2)  # type: ignore[misc]
         child.kill()
-        seen.add(SessionFileReader(path, "s").header.latest_version)
+        pending_revision.add(SessionFileReader(path, "s").header.latest_version)
     cp.export_session("s", path)
 
-    assert len(seen) == 4
+    assert len(pending_revision) == 4
     assert names(tmp_path) == ["s.session"]

@@ -17,23 +17,29 @@ from checkpoints.models import AuditEvent, Session, Workspace
 from checkpoints.peers import Join, PeerCall
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.archive import session_histories
-from tests.integration.checkpoints.archive.session_histories import full_history, story
-from tests.integration.checkpoints.archive.transfers import moved
-from tests.integration.checkpoints.situations import interrupt, said, started, statuses, talk
+from tests.integration.checkpoints.archive.session_histories import create_full_history, session_content
+from tests.integration.checkpoints.archive.session_transfer import export_delete_and_import
+from tests.integration.checkpoints.session_setups import (
+    call_statuses,
+    conversation,
+    interrupt_call,
+    start_session,
+    text_message,
+)
 from tests.support.processes import database_url
 
 
-def test_everything_comes_back(open_checkpointer: Open, path: Path) -> None:
-    cp = full_history(open_checkpointer())
-    before = story()
-    moved(cp, path)
+def test_import_restores_the_exported_session(open_checkpointer: Open, path: Path) -> None:
+    cp = create_full_history(open_checkpointer())
+    before = session_content()
+    export_delete_and_import(cp, path)
 
-    assert story() == before
-    assert cp.resume("s").transcript == [said("summary"), *talk("de"), *talk("f")]
+    assert session_content() == before
+    assert cp.resume("s").transcript == [text_message("summary"), *conversation("de"), *conversation("f")]
 
 
-def test_imported_session_goes_on(open_checkpointer: Open, path: Path) -> None:
-    cp = moved(full_history(open_checkpointer()), path)
+def test_imported_session_can_be_resumed(open_checkpointer: Open, path: Path) -> None:
+    cp = export_delete_and_import(create_full_history(open_checkpointer()), path)
     point = cp.resume("s")
     ran: list[int] = []
     registry = ToolRegistry(checkpointer=cp, session_id="s")
@@ -43,12 +49,12 @@ def test_imported_session_goes_on(open_checkpointer: Open, path: Path) -> None:
     assert (point.run.number, point.run.resumed_from is not None) == (2, True)
     assert registry.dispatch("pay", {"order": 1}, "call_1").content == "paid 1"
     assert cp.workflow("s", "w").step("greet", str.upper, "hello") == "HELLO"
-    assert cp.save_checkpoint("s", [*point.transcript, said("next")], None, 1) == 4
+    assert cp.save_checkpoint("s", [*point.transcript, text_message("next")], None, 1) == 4
     assert ran == []
 
 
-def test_second_export_says_the_same(open_checkpointer: Open, path: Path) -> None:
-    cp = full_history(open_checkpointer())
+def test_second_export_is_equal(open_checkpointer: Open, path: Path) -> None:
+    cp = create_full_history(open_checkpointer())
     cp.close()
     first, second = (cp.export_session("s", path.with_name(name)) for name in ("a", "b"))
     lines = [each.path.read_text().rstrip("\n").split("\n") for each in (first, second)]
@@ -58,8 +64,8 @@ def test_second_export_says_the_same(open_checkpointer: Open, path: Path) -> Non
     assert list(path.parent.glob(".*")) == []
 
 
-def test_file_says_what_it_is(cp: SyncCheckpointer, path: Path) -> None:
-    exported = full_history(cp).export_session("s", path)
+def test_file_header_describes_the_file(cp: SyncCheckpointer, path: Path) -> None:
+    exported_session = create_full_history(cp).export_session("s", path)
     first, *_, last = path.read_text().rstrip("\n").split("\n")
     header = json.loads(first)
 
@@ -70,7 +76,7 @@ def test_file_says_what_it_is(cp: SyncCheckpointer, path: Path) -> None:
         "workspace": "default",
         "latest_version": 3,
     }
-    assert json.loads(last)["digest"] == exported.digest
+    assert json.loads(last)["digest"] == exported_session.digest
     assert path.stat().st_mode & 0o777 == 0o600
 
 
@@ -84,37 +90,37 @@ def test_columns_of_a_file_have_a_version(workspace: Workspace) -> None:
     assert (file_format.FORMAT_VERSION, digests.digest_key_parts(named)[:16]) == (7, "f88ecb9b802798cb")
 
 
-def test_parts_that_a_fork_shares_come_along(open_checkpointer: Open, path: Path) -> None:
-    cp = full_history(open_checkpointer())
+def test_export_of_a_fork_contains_shared_segments(open_checkpointer: Open, path: Path) -> None:
+    cp = create_full_history(open_checkpointer())
     cp.fork_session("s", "fork", version=1)
     cp.fork_session("fork", "again")
     cp.start_session("again")
-    cp.append_checkpoint("again", talk("z"), expected_version=1)
+    cp.append_checkpoint("again", conversation("z"), expected_version=1)
     before = [cp.load("again", version) for version in (1, 2)]
-    moved(cp, path, "again")
+    export_delete_and_import(cp, path, "again")
 
     assert [cp.load("again", version) for version in (1, 2)] == before
     assert Session.objects.get(session_id="again").forked_from is None
-    assert cp.load("fork", 1)["transcript"] == talk("abc")
+    assert cp.load("fork", 1)["transcript"] == conversation("abc")
 
 
 def test_finished_session_keeps_its_result(open_checkpointer: Open, path: Path) -> None:
-    cp = full_history(open_checkpointer())
+    cp = create_full_history(open_checkpointer())
     cp.finish_session("s", "completed", {"paid": 1})
-    moved(cp, path)
+    export_delete_and_import(cp, path)
 
     point = cp.resume("s")
     assert (point.finished, point.result) == (True, {"paid": 1})
 
 
-def test_empty_session_comes_back(open_checkpointer: Open, path: Path) -> None:
-    cp = moved(started(open_checkpointer()), path)
+def test_empty_session_is_imported(open_checkpointer: Open, path: Path) -> None:
+    cp = export_delete_and_import(start_session(open_checkpointer()), path)
 
     assert (cp.load_latest("s"), cp.resume("s").version) == (None, 0)
 
 
-def test_call_that_was_running_is_undecided_here(open_checkpointer: Open, path: Path) -> None:
-    cp = started(open_checkpointer())
+def test_running_call_is_undecided_after_import(open_checkpointer: Open, path: Path) -> None:
+    cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     cp.record_tool_call_issued("s", "call_2", "look", {}, "other", side_effects=("read",))
     cp.export_session("s", path)
@@ -123,24 +129,24 @@ def test_call_that_was_running_is_undecided_here(open_checkpointer: Open, path: 
     cp.delete_session("s")
     imported = cp.import_session(path)
 
-    assert (imported.undecided, statuses()) == (1, [("call_1", 1, "interrupted"), ("call_2", 1, "discarded")])
+    assert (imported.undecided, call_statuses()) == (1, [("call_1", 1, "interrupted"), ("call_2", 1, "discarded")])
     with pytest.raises(ReviewRequired):
         cp.resume("s")
     assert Session.objects.get().status == "needs_review"
 
 
-def test_decisions_come_along_and_can_be_made(open_checkpointer: Open, path: Path) -> None:
-    cp, call = interrupt(started(open_checkpointer()), open_checkpointer)
+def test_decisions_are_imported_and_new_ones_are_accepted(open_checkpointer: Open, path: Path) -> None:
+    cp, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     cp.confirm_landed("s", "call_1", "paid", actor="alice", reason="I looked.", revision=call["revision"])
     cp.record_tool_call_issued("s", "call_2", "pay", {}, "other")
-    before = story()["decisions"]
+    before = session_content()["decisions"]
     cp.export_session("s", path)
     cp.record_tool_call_result("s", "call_2", "x", False)
     cp.close()
     cp.delete_session("s")
     cp.import_session(path)
 
-    assert story()["decisions"] == before
+    assert session_content()["decisions"] == before
     (open_call,) = cp.pending_tool_calls("s")
     cp.mark_failed("s", "call_2", actor="bob", reason="I looked.", revision=open_call["revision"])
     assert cp.resume("s").version == 0
@@ -150,20 +156,20 @@ def test_decisions_come_along_and_can_be_made(open_checkpointer: Open, path: Pat
     ("decision", "there", "here"),
     [("approve_call", "approved", "awaiting_approval"), (None, "awaiting_approval", "awaiting_approval")],
 )
-def test_approval_that_was_not_used_is_asked_for_again(
+def test_unused_approval_is_requested_again_after_import(
     open_checkpointer: Open, path: Path, decision: str | None, there: str, here: str
 ) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     registry = ToolRegistry(checkpointer=cp, session_id="s")
     registry.tool(name="pay", requires_approval=True)(lambda: "paid")
     with pytest.raises(ReviewRequired):
         registry.dispatch("pay", {}, "call_1")
     if decision is not None:
         cp.approve_call("s", "call_1", actor="alice", reason="Yes.", revision=1)
-    assert statuses() == [("call_1", 1, there)]
-    moved(cp, path)
+    assert call_statuses() == [("call_1", 1, there)]
+    export_delete_and_import(cp, path)
 
-    assert statuses() == [("call_1", 1, here)]
+    assert call_statuses() == [("call_1", 1, here)]
     with pytest.raises(ReviewRequired):
         cp.resume("s")
 
@@ -174,47 +180,51 @@ def test_unknown_session_writes_no_file(cp: SyncCheckpointer, path: Path) -> Non
     assert list(path.parent.iterdir()) == []
 
 
-def test_path_that_cannot_be_written_is_a_typed_error(cp: SyncCheckpointer, path: Path) -> None:
+def test_unwritable_path_raises_typed_error(cp: SyncCheckpointer, path: Path) -> None:
     path.mkdir()
     (path / "full").touch()
 
     with pytest.raises(FileNotWritten):
-        full_history(cp).export_session("s", path)
+        create_full_history(cp).export_session("s", path)
     assert [found.name for found in path.parent.iterdir()] == ["s.session"]
 
 
-def test_both_are_audited(open_checkpointer: Open, path: Path) -> None:
-    moved(started(open_checkpointer()), path)
+def test_export_and_import_are_audited(open_checkpointer: Open, path: Path) -> None:
+    export_delete_and_import(start_session(open_checkpointer()), path)
 
     kinds = ["exported", "session_imported"]
     assert list(AuditEvent.objects.filter(kind__in=kinds).order_by("pk").values_list("kind", flat=True)) == kinds
 
 
-def test_another_machine_with_a_database_of_its_own(
-    open_checkpointer: Open, start_child: StartChild, path: Path
-) -> None:
-    cp = full_history(open_checkpointer())
+def test_import_into_another_database(open_checkpointer: Open, start_child: StartChild, path: Path) -> None:
+    cp = create_full_history(open_checkpointer())
     cp.record_tool_call_issued("s", "call_9", "pay", {}, "key")
     cp.export_session("s", path)
-    child = start_child(session_histories.import_elsewhere, place=str(path.with_name("other.db")), path=str(path))
+    child = start_child(
+        session_histories.import_into_new_database, place=str(path.with_name("other.db")), path=str(path)
+    )
 
-    assert child.result() == ["s", 3, 1, False, [said("summary"), *talk("de"), *talk("f")]]
+    assert child.result() == ["s", 3, 1, False, [text_message("summary"), *conversation("de"), *conversation("f")]]
 
 
-def test_session_that_waits_for_other_agents_goes_on_elsewhere(
+def test_paused_session_continues_in_another_database(
     open_checkpointer: Open, start_child: StartChild, path: Path
 ) -> None:
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", talk("a"), None, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("a"), None, 0)
     cp.pause_for_peers("s", {"step": 2}, [Join("weight", [PeerCall("call-1", "stock", {"weigh": 17})])])
     cp.export_session("s", path)
-    child = start_child(session_histories.import_and_answer, place=str(path.with_name("other.db")), path=str(path))
+    child = start_child(
+        session_histories.import_and_accept_response, place=str(path.with_name("other.db")), path=str(path)
+    )
 
     assert child.result() == ["Accepted", {"step": 2}, {"grams": 5}, 1]
 
 
-def test_of_many_imports_at_once_one_counts(exported: SyncCheckpointer, start_child: StartChild, path: Path) -> None:
-    children = [start_child(session_histories.import_at_once, url=database_url(), path=str(path)) for _ in range(3)]
+def test_one_of_many_concurrent_imports_succeeds(
+    exported_session: SyncCheckpointer, start_child: StartChild, path: Path
+) -> None:
+    children = [start_child(session_histories.import_when_told, url=database_url(), path=str(path)) for _ in range(3)]
     for child in children:
         child.expect("ready")
     for child in children:
@@ -226,12 +236,12 @@ def test_of_many_imports_at_once_one_counts(exported: SyncCheckpointer, start_ch
 
 
 @pytest.mark.asyncio
-async def test_async_twin(workspace: Workspace, path: Path) -> None:
+async def test_async_class_behaves_alike(workspace: Workspace, path: Path) -> None:
     async with Checkpointer() as cp:
         await cp.start_session("s")
-        await cp.save_checkpoint("s", talk("a"), None, 0)
+        await cp.save_checkpoint("s", conversation("a"), None, 0)
         assert (await cp.export_session("s", path)).version == 1
         await cp.finish_session("s", "completed")
         await cp.delete_session("s")
         assert (await cp.import_session(path, session_id="s")).version == 1
-        assert (await cp.resume("s")).transcript == talk("a")
+        assert (await cp.resume("s")).transcript == conversation("a")

@@ -22,7 +22,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Session, ToolCall, Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.archive.session_histories import full_history
+from tests.integration.checkpoints.archive.session_histories import create_full_history
 
 
 def refused(cp: SyncCheckpointer, path: Path, kind: type[CheckpointsError], **options: Any) -> None:
@@ -32,16 +32,16 @@ def refused(cp: SyncCheckpointer, path: Path, kind: type[CheckpointsError], **op
     assert (Session.objects.count(), ToolCall.objects.count()) == before
 
 
-def test_every_flipped_byte_is_refused(exported: SyncCheckpointer, path: Path) -> None:
+def test_every_flipped_byte_is_refused(exported_session: SyncCheckpointer, path: Path) -> None:
     whole = path.read_bytes()
     for place in [*range(0, len(whole), 97), *range(len(whole) - 120, len(whole))]:
         for flip in (1, 0x80):
             path.write_bytes(whole[:place] + bytes([whole[place] ^ flip]) + whole[place + 1 :])
             with pytest.raises((FileDamaged, SchemaFromFuture)):
-                exported.import_session(path)
+                exported_session.import_session(path)
     assert Session.objects.count() == 0
     path.write_bytes(whole)
-    assert exported.import_session(path).version == 3
+    assert exported_session.import_session(path).version == 3
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_every_flipped_byte_is_refused(exported: SyncCheckpointer, path: Path) -
     ],
     ids=["newline", "half", "empty", "blank", "more", "twice", "crlf", "no end", "a line less", "not first", "binary"],
 )
-def test_anything_but_the_whole_file_is_refused(
-    exported: SyncCheckpointer, path: Path, change: Callable[[bytes], bytes]
+def test_truncated_or_extended_file_is_refused(
+    exported_session: SyncCheckpointer, path: Path, change: Callable[[bytes], bytes]
 ) -> None:
     path.write_bytes(change(path.read_bytes()))
 
-    refused(exported, path, FileDamaged)
+    refused(exported_session, path, FileDamaged)
 
 
 def forged(path: Path, change: Callable[[list[Any]], None], **head: Any) -> None:
@@ -128,28 +128,28 @@ def _set(kind: str, column: str, value: Any) -> Callable[[list[Any]], None]:
         "no rows",
     ],
 )
-def test_file_that_does_not_fit_together_is_refused(
-    exported: SyncCheckpointer, path: Path, change: Callable[[list[Any]], None]
+def test_inconsistent_file_is_refused(
+    exported_session: SyncCheckpointer, path: Path, change: Callable[[list[Any]], None]
 ) -> None:
     forged(path, change)
 
-    refused(exported, path, FileDamaged)
+    refused(exported_session, path, FileDamaged)
 
 
-def test_file_of_the_first_version_tells_no_risk(exported: SyncCheckpointer, path: Path) -> None:
+def test_file_of_format_version_1_has_no_risk(exported_session: SyncCheckpointer, path: Path) -> None:
     def older(rows: list[Any]) -> None:
         for kind, values in rows:
             if kind == "tool_call":
                 del values["risk"]
 
     forged(path, older)
-    refused(exported, path, FileDamaged)
+    refused(exported_session, path, FileDamaged)
     forged(path, lambda rows: None, version=1)
-    exported.import_session(path)
+    exported_session.import_session(path)
     assert {get_default_risk(call.side_effects.split(",")) == call.risk for call in ToolCall.objects.all()} == {True}
 
 
-def test_file_of_the_second_version_tells_no_answers(exported: SyncCheckpointer, path: Path) -> None:
+def test_file_of_format_version_2_has_no_answered_versions(exported_session: SyncCheckpointer, path: Path) -> None:
     def older(rows: list[Any]) -> None:
         for kind, values in rows:
             if kind == "tool_call":
@@ -157,14 +157,14 @@ def test_file_of_the_second_version_tells_no_answers(exported: SyncCheckpointer,
                     del values[column]
 
     forged(path, older)
-    refused(exported, path, FileDamaged)
+    refused(exported_session, path, FileDamaged)
     forged(path, lambda rows: None, version=2)
-    exported.import_session(path)
+    exported_session.import_session(path)
     assert set(ToolCall.objects.values_list("key_policy", "answered_version")) == {("", None)}
 
 
-def test_another_session_under_this_name_is_refused(open_checkpointer: Open, path: Path) -> None:
-    cp = full_history(open_checkpointer(), "other")
+def test_file_of_another_session_is_refused(open_checkpointer: Open, path: Path) -> None:
+    cp = create_full_history(open_checkpointer(), "other")
     cp.export_session("other", path)
     cp.close()
     cp.delete_session("other")
@@ -173,36 +173,36 @@ def test_another_session_under_this_name_is_refused(open_checkpointer: Open, pat
     assert cp.import_session(path, session_id="other").session_id == "other"
 
 
-def test_session_that_is_there_is_not_replaced(cp: SyncCheckpointer, path: Path) -> None:
-    full_history(cp).export_session("s", path)
+def test_existing_session_is_not_replaced(cp: SyncCheckpointer, path: Path) -> None:
+    create_full_history(cp).export_session("s", path)
 
     refused(cp, path, SessionExists)
 
 
-def test_runs_that_are_there_are_not_taken(open_checkpointer: Open, path: Path) -> None:
-    cp = full_history(open_checkpointer())
+def test_existing_run_ids_are_refused(open_checkpointer: Open, path: Path) -> None:
+    cp = create_full_history(open_checkpointer())
     cp.export_session("s", path)
     Session.objects.update(session_id="renamed")
 
     refused(cp, path, ImportConflict)
 
 
-def test_another_workspace_does_not_know_the_effects(open_checkpointer: Open, path: Path) -> None:
-    full_history(open_checkpointer()).export_session("s", path)
+def test_import_into_another_workspace_has_its_own_key_space(open_checkpointer: Open, path: Path) -> None:
+    create_full_history(open_checkpointer()).export_session("s", path)
     Workspace.objects.create(slug="other", name="Other")
 
     refused(open_checkpointer(workspace="other"), path, WrongWorkspace)
 
 
-def test_file_from_the_future_is_refused(exported: SyncCheckpointer, path: Path) -> None:
+def test_file_of_a_newer_format_is_refused(exported_session: SyncCheckpointer, path: Path) -> None:
     header, rest = path.read_text().split("\n", 1)
     path.write_text(
         json.dumps(json.loads(header) | {"version": file_format.FORMAT_VERSION + 1, "mood": "good"}) + "\n" + rest
     )
 
-    refused(exported, path, SchemaFromFuture)
+    refused(exported_session, path, SchemaFromFuture)
 
 
 @pytest.mark.parametrize("name", ["missing", ".", "missing/s.session"])
-def test_file_that_cannot_be_read_is_a_typed_error(cp: SyncCheckpointer, tmp_path: Path, name: str) -> None:
+def test_unreadable_file_raises_typed_error(cp: SyncCheckpointer, tmp_path: Path, name: str) -> None:
     refused(cp, tmp_path / name, FileNotReadable)

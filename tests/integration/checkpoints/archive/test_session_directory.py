@@ -9,7 +9,7 @@ from checkpoints.archive.file_format import SessionFileReader
 from checkpoints.exceptions import FileDamaged, FileNotWritten, InvalidIdentifier, SessionNotFound, WrongSession
 from checkpoints.models import AuditEvent, Session, Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 IDS = ["s", "../../etc/passwd", "/etc/passwd", "a/b", ".", "con", "S", "ü" * 200, "a:b*?|<>"]
 
@@ -19,8 +19,8 @@ def version(files: SyncSessionFiles, session_id: str = "s") -> int:
 
 
 def test_session_is_saved_and_resumed_by_its_id(open_checkpointer: Open, tmp_path: Path) -> None:
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", talk("a"), None, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("a"), None, 0)
     files = SyncSessionFiles(cp, tmp_path)
     assert files.save("s").path == files.get_file_path("s")
     cp.close()
@@ -29,30 +29,30 @@ def test_session_is_saved_and_resumed_by_its_id(open_checkpointer: Open, tmp_pat
 
     for _ in range(2):
         point = SyncSessionFiles(open_checkpointer(), tmp_path).resume("s", registry, takeover=True)
-        assert (point.transcript, point.version, registry.session_id) == (talk("a"), 1, "s")
+        assert (point.transcript, point.version, registry.session_id) == (conversation("a"), 1, "s")
 
 
 def test_database_is_newer_than_a_file(cp: SyncCheckpointer, tmp_path: Path) -> None:
-    started(cp).save_checkpoint("s", talk("a"), None, 0)
+    start_session(cp).save_checkpoint("s", conversation("a"), None, 0)
     files = SyncSessionFiles(cp, tmp_path)
     files.save("s")
-    cp.save_checkpoint("s", talk("ab"), None, 0)
+    cp.save_checkpoint("s", conversation("ab"), None, 0)
 
-    assert files.resume("s").transcript == talk("ab")
+    assert files.resume("s").transcript == conversation("ab")
 
 
 def test_without_autosave_nothing_is_written(cp: SyncCheckpointer, tmp_path: Path) -> None:
     SyncSessionFiles(cp, tmp_path)
-    started(cp).save_checkpoint("s", talk("a"), None, 0)
+    start_session(cp).save_checkpoint("s", conversation("a"), None, 0)
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_autosave_follows_every_version_and_the_end(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_autosave_writes_every_version_and_the_final_state(cp: SyncCheckpointer, tmp_path: Path) -> None:
     files = SyncSessionFiles(cp, tmp_path, autosave=True)
-    started(cp).save_checkpoint("s", talk("a"), None, 0)
+    start_session(cp).save_checkpoint("s", conversation("a"), None, 0)
     assert version(files) == 1
-    cp.append_checkpoint("s", talk("b"), expected_version=1)
+    cp.append_checkpoint("s", conversation("b"), expected_version=1)
     assert version(files) == 2
     cp.finish_session("s", "completed", "done")
     cp.delete_session("s")
@@ -61,20 +61,20 @@ def test_autosave_follows_every_version_and_the_end(cp: SyncCheckpointer, tmp_pa
     assert AuditEvent.objects.filter(kind="exported").count() == 0
 
 
-def test_autosave_that_fails_is_told_and_the_version_is_there(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_failed_autosave_is_reported_and_the_version_is_saved(cp: SyncCheckpointer, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.touch()
     SyncSessionFiles(cp, folder, autosave=True)
 
     with pytest.raises(FileNotWritten):
-        started(cp).save_checkpoint("s", talk("a"), None, 0)
+        start_session(cp).save_checkpoint("s", conversation("a"), None, 0)
     assert (cp.load_latest("s") or {})["version"] == 1
 
 
 @pytest.mark.parametrize("session_id", IDS)
-def test_id_never_becomes_a_path(cp: SyncCheckpointer, tmp_path: Path, session_id: str) -> None:
+def test_session_id_is_never_used_as_a_path(cp: SyncCheckpointer, tmp_path: Path, session_id: str) -> None:
     files = SyncSessionFiles(cp, tmp_path / "in" / "here")
-    started(cp, session_id)
+    start_session(cp, session_id)
     files.save(session_id)
 
     (found,) = [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -83,14 +83,14 @@ def test_id_never_becomes_a_path(cp: SyncCheckpointer, tmp_path: Path, session_i
     assert found.stem.isalnum() is True
 
 
-def test_every_id_has_a_file_of_its_own(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_every_session_id_has_its_own_file(cp: SyncCheckpointer, tmp_path: Path) -> None:
     files = SyncSessionFiles(cp, tmp_path)
 
     assert len({files.get_file_path(session_id).name.lower() for session_id in IDS}) == len(IDS)
 
 
-def test_file_of_another_session_under_this_name_is_refused(open_checkpointer: Open, tmp_path: Path) -> None:
-    cp = started(open_checkpointer(), "other")
+def test_file_that_contains_another_session_is_refused(open_checkpointer: Open, tmp_path: Path) -> None:
+    cp = start_session(open_checkpointer(), "other")
     files = SyncSessionFiles(cp, tmp_path)
     files.save("other").path.rename(files.get_file_path("s"))
 
@@ -102,7 +102,7 @@ def test_file_of_another_session_under_this_name_is_refused(open_checkpointer: O
     assert list(Session.objects.values_list("session_id", flat=True)) == ["other"]
 
 
-def test_session_that_is_nowhere_is_not_found(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_session_without_file_or_rows_is_not_found(cp: SyncCheckpointer, tmp_path: Path) -> None:
     files = SyncSessionFiles(cp, tmp_path)
 
     for attempt in (files.resume, files.save):
@@ -113,17 +113,17 @@ def test_session_that_is_nowhere_is_not_found(cp: SyncCheckpointer, tmp_path: Pa
 
 
 @pytest.mark.asyncio
-async def test_async_twin(workspace: Workspace, tmp_path: Path) -> None:
+async def test_async_class_behaves_alike(workspace: Workspace, tmp_path: Path) -> None:
     async with Checkpointer() as cp:
         SessionFiles(cp, tmp_path, autosave=True)
         await cp.start_session("s")
-        await cp.save_checkpoint("s", talk("a"), None, 0)
+        await cp.save_checkpoint("s", conversation("a"), None, 0)
         await cp.finish_session("s", "completed")
         await cp.delete_session("s")
     async with Checkpointer() as cp:
         files = SessionFiles(cp, tmp_path)
         registry = ToolRegistry()
-        assert (await files.resume("s", registry)).transcript == talk("a")
+        assert (await files.resume("s", registry)).transcript == conversation("a")
         assert registry.session_id == "s"
         assert (await files.save("s")).version == 1
         await cp.delete_session("s")

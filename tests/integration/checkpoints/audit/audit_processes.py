@@ -1,11 +1,11 @@
-"""What runs in processes of its own."""
+"""Functions for child processes that record and seal audit events."""
 
 from checkpoints import SyncCheckpointer, audit
 from tests.support.processes import heed, say
 
 
-def work(url: str, name: str, rounds: int) -> None:
-    """Sessions begin, are taken over and end: each writes several entries inside transactions with locks."""
+def run_sessions(url: str, name: str, rounds: int) -> None:
+    """Start, take over and finish sessions; each operation writes audit events inside a transaction with locks."""
     with SyncCheckpointer.open(url) as cp:
         say("ready")
         heed()
@@ -15,8 +15,8 @@ def work(url: str, name: str, rounds: int) -> None:
             cp.finish_session(session_id, "completed")
 
 
-def seal(url: str, workspace: int) -> int:
-    """Seal again and again; returns how many."""
+def seal_repeatedly(url: str, workspace: int) -> int:
+    """Seal in a loop; return the number of sealed events."""
     with SyncCheckpointer.open(url) as cp:
         say("ready")
         heed()

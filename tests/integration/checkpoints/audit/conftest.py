@@ -1,4 +1,4 @@
-"""An audit trail to be tampered with."""
+"""Fixture that appends events to an audit trail."""
 
 from collections.abc import Callable
 
@@ -8,12 +8,12 @@ from checkpoints.audit import append_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import Workspace
 
-Happens = Callable[..., None]
+RecordEvents = Callable[..., None]
 
 
 @pytest.fixture
-def happens(workspace: Workspace) -> Happens:
-    """Something happens `times` times."""
+def record_events(workspace: Workspace) -> RecordEvents:
+    """Append events to the audit trail of a workspace."""
 
     def record(times: int = 1, *, in_: Workspace = workspace, **details: object) -> None:
         for number in range(times):

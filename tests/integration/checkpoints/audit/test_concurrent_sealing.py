@@ -1,4 +1,4 @@
-"""Recording waits for nobody, and sealing takes each event once, however many processes do both."""
+"""Concurrent recording and sealing: recording never waits, and each event is sealed once."""
 
 import threading
 
@@ -8,16 +8,20 @@ from checkpoints import SyncCheckpointer, audit
 from checkpoints.models import AuditChain, AuditEvent, Workspace
 from tests.conftest import StartChild
 from tests.integration.checkpoints.audit import audit_processes
-from tests.integration.checkpoints.audit.conftest import Happens
+from tests.integration.checkpoints.audit.conftest import RecordEvents
 from tests.support.processes import database_url
 
 _ROUNDS = 6
 
 
-def test_writers_and_sealers_at_once_make_one_chain_without_gaps(start_child: StartChild, workspace: Workspace) -> None:
+def test_concurrent_writers_and_sealers_build_one_chain_without_gaps(
+    start_child: StartChild, workspace: Workspace
+) -> None:
     url = database_url()
-    writers = [start_child(audit_processes.work, url=url, name=f"w{number}", rounds=_ROUNDS) for number in range(3)]
-    sealers = [start_child(audit_processes.seal, url=url, workspace=workspace.pk) for _ in range(2)]
+    writers = [
+        start_child(audit_processes.run_sessions, url=url, name=f"w{number}", rounds=_ROUNDS) for number in range(3)
+    ]
+    sealers = [start_child(audit_processes.seal_repeatedly, url=url, workspace=workspace.pk) for _ in range(2)]
     for child in (*writers, *sealers):
         child.expect("ready")
     for child in (*writers, *sealers):
@@ -34,13 +38,13 @@ def test_writers_and_sealers_at_once_make_one_chain_without_gaps(start_child: St
     assert list(numbers) == list(range(1, sealed + 1))
 
 
-def test_an_open_transaction_that_has_recorded_does_not_hold_up_sealing(workspace: Workspace, happens: Happens) -> None:
-    """On SQLite one writer excludes the other anyway; there the sealing waits for the commit and then does its work."""
-    happens(1)
+def test_sealing_does_not_wait_for_open_transactions(workspace: Workspace, record_events: RecordEvents) -> None:
+    """On PostgreSQL, sealing does not wait. On SQLite, which has one writer at a time, it waits for the commit."""
+    record_events(1)
     sealed: list[int] = []
-    sealing = threading.Thread(target=lambda: sealed.append(_sealed_elsewhere(workspace.pk)))
+    sealing = threading.Thread(target=lambda: sealed.append(seal_on_another_connection(workspace.pk)))
     with transaction.atomic():
-        happens(1)
+        record_events(1)
         sealing.start()
         if connection.vendor == "postgresql":
             sealing.join()
@@ -50,18 +54,18 @@ def test_an_open_transaction_that_has_recorded_does_not_hold_up_sealing(workspac
     assert audit.verify_chain(workspace.pk).checked == 2
 
 
-def test_a_chain_that_is_being_sealed_does_not_hold_up_an_agent(cp: SyncCheckpointer, workspace: Workspace) -> None:
-    """The lock of sealing is nothing that an operation of the library asks for."""
+def test_agent_does_not_wait_for_sealing(cp: SyncCheckpointer, workspace: Workspace) -> None:
+    """No operation of an agent uses the lock of sealing."""
     audit.seal_events(workspace.pk)
     done: list[str] = []
 
-    def work() -> None:
+    def run_sessions() -> None:
         cp.start_session("s", "Work")
         cp.finish_session("s", "completed")
         connection.close()
         done.append("done")
 
-    working = threading.Thread(target=work)
+    working = threading.Thread(target=run_sessions)
     with transaction.atomic():
         AuditChain.objects.select_for_update().get(workspace=workspace)
         if connection.vendor == "postgresql":
@@ -74,7 +78,7 @@ def test_a_chain_that_is_being_sealed_does_not_hold_up_an_agent(cp: SyncCheckpoi
     assert done == ["done"]
 
 
-def _sealed_elsewhere(workspace: int) -> int:
+def seal_on_another_connection(workspace: int) -> int:
     try:
         return audit.seal_events(workspace)
     finally:

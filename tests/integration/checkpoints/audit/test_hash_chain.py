@@ -1,4 +1,4 @@
-"""A chain notices what is done to the rows behind its back."""
+"""The hash chain detects changes of rows that bypass the library."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,7 +14,7 @@ from checkpoints.audit import chain_verification
 from checkpoints.enums import AuditKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import AuditChain, AuditEvent, Workspace
-from tests.integration.checkpoints.audit.conftest import Happens
+from tests.integration.checkpoints.audit.conftest import RecordEvents
 
 
 def flaws(workspace: Workspace) -> list[str]:
@@ -25,46 +25,46 @@ def place(number: int) -> "AuditEvent":
     return AuditEvent.objects.get(number=number)
 
 
-def resealed(workspace: Workspace) -> None:
-    """What somebody would do who knows how sealing works: forget the chain and make a new one."""
+def rebuild_chain(workspace: Workspace) -> None:
+    """Delete the chain and seal all entries again, as an attacker who knows the algorithm would."""
     AuditEvent.objects.update(number=None, seal="")
     AuditChain.objects.update(number=0, seal="")
     audit.seal_events(workspace.pk)
 
 
-def test_a_chain_that_nobody_touched_is_intact(workspace: Workspace, happens: Happens) -> None:
-    happens(5)
+def test_unchanged_chain_is_intact(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(5)
     verdict = audit.verify_chain(workspace.pk)
     assert (verdict.checked, verdict.number, verdict.flaws) == (5, 5, ())
     assert verdict.is_intact
 
 
-def test_an_empty_chain_is_intact(workspace: Workspace) -> None:
+def test_empty_chain_is_intact(workspace: Workspace) -> None:
     verdict = audit.verify_chain(workspace.pk)
     assert (verdict.checked, verdict.number, verdict.anchor) == (0, 0, "")
 
 
-def test_numbers_follow_the_order_in_which_things_happened(workspace: Workspace, happens: Happens) -> None:
-    happens(3)
+def test_numbers_follow_the_order_of_events(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(3)
     audit.seal_events(workspace.pk)
-    happens(2)
+    record_events(2)
     audit.seal_events(workspace.pk)
     events = AuditEvent.objects.order_by("pk").values_list("number", "details")
     assert [number for number, _ in events] == [1, 2, 3, 4, 5]
 
 
-def test_sealing_twice_changes_nothing(workspace: Workspace, happens: Happens) -> None:
-    happens(3)
+def test_second_sealing_changes_nothing(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(3)
     assert audit.seal_events(workspace.pk) == 3
     before = list(AuditEvent.objects.order_by("pk").values())
     assert audit.seal_events(workspace.pk) == 0
     assert list(AuditEvent.objects.order_by("pk").values()) == before
 
 
-def test_each_workspace_has_a_chain_of_its_own(workspace: Workspace, happens: Happens) -> None:
+def test_each_workspace_has_its_own_chain(workspace: Workspace, record_events: RecordEvents) -> None:
     other = Workspace.objects.create(slug="other", name="Other")
-    happens(2)
-    happens(3, in_=other)
+    record_events(2)
+    record_events(3, in_=other)
     assert audit.seal_all_workspaces() == 5
     assert audit.seal_all_workspaces() == 0
     assert list(AuditEvent.objects.filter(workspace=other).order_by("pk").values_list("number", flat=True)) == [1, 2, 3]
@@ -87,24 +87,26 @@ CHANGES: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_entry_is_noticed(workspace: Workspace, happens: Happens, change: str) -> None:
-    happens(4)
+def test_changed_entry_is_detected(workspace: Workspace, record_events: RecordEvents, change: str) -> None:
+    record_events(4)
     audit.seal_events(workspace.pk)
     CHANGES[change]()
     assert flaws(workspace)[0] == "Entry 2 was changed after it was recorded, or is not where it was."
 
 
-def test_an_entry_moved_to_another_workspace_is_noticed_in_both(workspace: Workspace, happens: Happens) -> None:
+def test_entry_moved_to_another_workspace_is_detected_in_both(
+    workspace: Workspace, record_events: RecordEvents
+) -> None:
     other = Workspace.objects.create(slug="other", name="Other")
-    happens(3)
+    record_events(3)
     audit.seal_events(workspace.pk)
     AuditEvent.objects.filter(number=3).update(workspace=other)
     assert flaws(workspace) == ["Entry 3 is missing."]
     assert flaws(other)[0] == "Entry 3 claims a place that the chain, of 0, never gave."
 
 
-def test_a_removed_entry_is_noticed(workspace: Workspace, happens: Happens) -> None:
-    happens(5)
+def test_removed_entry_is_detected(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(5)
     audit.seal_events(workspace.pk)
     place(2).delete()
     AuditEvent.objects.filter(number__in=[4]).delete()
@@ -114,22 +116,22 @@ def test_a_removed_entry_is_noticed(workspace: Workspace, happens: Happens) -> N
     ]
 
 
-def test_the_first_entries_cannot_go_unnoticed(workspace: Workspace, happens: Happens) -> None:
-    happens(4)
+def test_removed_first_entries_are_detected(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(4)
     audit.seal_events(workspace.pk)
     AuditEvent.objects.filter(number__lte=2).delete()
     assert flaws(workspace)[0] == "Entries 1 to 2 are missing."
 
 
-def test_the_newest_entries_cannot_go_unnoticed(workspace: Workspace, happens: Happens) -> None:
-    happens(4)
+def test_removed_newest_entries_are_detected(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(4)
     audit.seal_events(workspace.pk)
     AuditEvent.objects.filter(number__gte=3).delete()
     assert flaws(workspace) == ["Entries 3 to 4 are missing."]
 
 
-def test_exchanged_entries_are_noticed(workspace: Workspace, happens: Happens) -> None:
-    happens(4)
+def test_exchanged_entries_are_detected(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(4)
     audit.seal_events(workspace.pk)
     second, third = place(2), place(3)
     AuditEvent.objects.filter(pk=second.pk).update(number=None)
@@ -138,42 +140,42 @@ def test_exchanged_entries_are_noticed(workspace: Workspace, happens: Happens) -
     assert flaws(workspace)[0] == "Entry 2 was changed after it was recorded, or is not where it was."
 
 
-def test_a_seal_taken_off_to_have_a_changed_entry_sealed_again_is_noticed(
-    workspace: Workspace, happens: Happens
-) -> None:
-    happens(3)
+def test_changed_entry_that_is_sealed_again_is_detected(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(3)
     audit.seal_events(workspace.pk)
     AuditEvent.objects.filter(number=3).update(number=None, seal="", actor="mallory")
     assert flaws(workspace) == ["Entry 3 is missing."]
 
 
-def test_a_place_that_nobody_gave_is_noticed(workspace: Workspace, happens: Happens) -> None:
-    happens(2)
+def test_unassigned_number_is_detected(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(2)
     audit.seal_events(workspace.pk)
-    happens(1)
+    record_events(1)
     AuditEvent.objects.filter(number=None).update(number=9, seal="0" * 64)
     assert flaws(workspace) == ["Entry 9 claims a place that the chain, of 2, never gave."]
 
 
-def test_an_end_that_is_not_the_last_seal_is_noticed(workspace: Workspace, happens: Happens) -> None:
-    happens(2)
+def test_chain_head_that_differs_from_the_last_seal_is_detected(
+    workspace: Workspace, record_events: RecordEvents
+) -> None:
+    record_events(2)
     audit.seal_events(workspace.pk)
     AuditChain.objects.update(seal="0" * 64)
     assert flaws(workspace) == ["The end of the chain is not the seal of its last entry."]
 
 
-def test_a_chain_made_anew_is_noticed_by_an_anchor_alone(workspace: Workspace, happens: Happens) -> None:
-    happens(3)
+def test_rebuilt_chain_is_detected_by_an_anchor_only(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(3)
     anchor = audit.parse_anchor(audit.verify_chain(workspace.pk).anchor)
     AuditEvent.objects.filter(number=1).update(actor="mallory")
-    resealed(workspace)
+    rebuild_chain(workspace)
     assert flaws(workspace) == []
     found = audit.verify_chain(workspace.pk, anchor=anchor).flaws
     assert [flaw.what for flaw in found] == ["Entry 3 is another one than when its anchor was taken."]
 
 
-def test_an_end_that_was_set_back_is_noticed_by_an_anchor_alone(workspace: Workspace, happens: Happens) -> None:
-    happens(3)
+def test_truncated_chain_is_detected_by_an_anchor_only(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(3)
     anchor = audit.parse_anchor(audit.verify_chain(workspace.pk).anchor)
     place(3).delete()
     AuditChain.objects.update(number=2, seal=place(2).seal)
@@ -182,31 +184,31 @@ def test_an_end_that_was_set_back_is_noticed_by_an_anchor_alone(workspace: Works
     assert [flaw.what for flaw in found] == ["The chain ends at 2, before the anchor 3."]
 
 
-def test_an_anchor_holds_while_the_chain_grows(workspace: Workspace, happens: Happens) -> None:
-    happens(3)
+def test_anchor_stays_valid_while_the_chain_grows(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(3)
     anchor = audit.parse_anchor(audit.verify_chain(workspace.pk).anchor)
-    happens(4)
+    record_events(4)
     assert audit.verify_chain(workspace.pk, anchor=anchor).is_intact
 
 
 @pytest.mark.parametrize("text", ["", "3", "3:", "0:" + "a" * 64, "3:" + "g" * 64, "3:" + "a" * 63, "x:" + "a" * 64])
-def test_what_is_no_anchor_is_refused(text: str) -> None:
+def test_malformed_anchor_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="is not an anchor"):
         audit.parse_anchor(text)
 
 
-def test_long_chains_are_read_and_sealed_in_pieces(
-    workspace: Workspace, happens: Happens, monkeypatch: pytest.MonkeyPatch
+def test_long_chains_are_read_and_sealed_in_batches(
+    workspace: Workspace, record_events: RecordEvents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chain_verification, "_CHUNK", 3)
     monkeypatch.setattr("checkpoints.audit.chain_writer._BATCH_SIZE", 4)
-    happens(11)
+    record_events(11)
     verdict = audit.verify_chain(workspace.pk)
     assert (verdict.checked, verdict.number, verdict.is_intact) == (11, 11, True)
 
 
-def test_what_was_found_is_kept(workspace: Workspace, happens: Happens) -> None:
-    happens(2)
+def test_result_of_a_verification_is_stored(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(2)
     audit.verify_chain(workspace.pk)
     chain = AuditChain.objects.get()
     assert (chain.verified_number, chain.problem) == (2, "")
@@ -216,17 +218,17 @@ def test_what_was_found_is_kept(workspace: Workspace, happens: Happens) -> None:
     assert AuditChain.objects.get().problem.startswith("Entry 1 is missing.")
 
 
-def test_an_event_of_a_transaction_that_is_undone_leaves_no_gap(workspace: Workspace, happens: Happens) -> None:
-    happens(1)
+def test_rolled_back_event_leaves_no_gap(workspace: Workspace, record_events: RecordEvents) -> None:
+    record_events(1)
     with transaction.atomic():
-        happens(1)
+        record_events(1)
         transaction.set_rollback(True)
-    happens(1)
+    record_events(1)
     assert audit.verify_chain(workspace.pk).checked == 2
     assert flaws(workspace) == []
 
 
-def test_a_deleted_session_leaves_its_trail(cp: SyncCheckpointer, workspace: Workspace) -> None:
+def test_audit_trail_of_a_deleted_session_is_kept(cp: SyncCheckpointer, workspace: Workspace) -> None:
     cp.start_session("order-17", "Refund", agent="desk")
     cp.finish_session("order-17", "completed")
     before = AuditEvent.objects.count()
@@ -239,16 +241,18 @@ def test_a_deleted_session_leaves_its_trail(cp: SyncCheckpointer, workspace: Wor
 
 
 class TestCommand:
-    def test_it_says_that_all_is_well_and_gives_an_anchor(self, workspace: Workspace, happens: Happens) -> None:
-        happens(3)
+    def test_intact_chain_is_reported_with_an_anchor(self, workspace: Workspace, record_events: RecordEvents) -> None:
+        record_events(3)
         out = StringIO()
         call_command("verify_audit", stdout=out)
         lines = out.getvalue().splitlines()
         assert lines[0] == "default: 3 entries, all as they were recorded."
         assert lines[1] == f"default: anchor 3:{place(3).seal}"
 
-    def test_it_names_each_flaw_and_fails(self, workspace: Workspace, happens: Happens) -> None:
-        happens(3)
+    def test_each_flaw_is_reported_with_a_failure_status(
+        self, workspace: Workspace, record_events: RecordEvents
+    ) -> None:
+        record_events(3)
         audit.seal_events(workspace.pk)
         place(2).delete()
         complaints = StringIO()
@@ -256,12 +260,12 @@ class TestCommand:
             call_command("verify_audit", stderr=complaints)
         assert complaints.getvalue().splitlines()[0] == "default: Entry 2 is missing."
 
-    def test_an_anchor_that_does_not_hold_fails(self, workspace: Workspace, happens: Happens) -> None:
-        happens(1)
+    def test_mismatching_anchor_fails(self, workspace: Workspace, record_events: RecordEvents) -> None:
+        record_events(1)
         with pytest.raises(CommandError, match="not what was recorded"):
             call_command("verify_audit", anchor="1:" + "0" * 64, stderr=StringIO())
 
     @pytest.mark.parametrize(("option", "value"), [("anchor", "x"), ("workspace", "nowhere")])
-    def test_what_it_cannot_use_it_says(self, workspace: Workspace, option: str, value: str) -> None:
+    def test_invalid_options_are_reported(self, workspace: Workspace, option: str, value: str) -> None:
         with pytest.raises(CommandError, match=r"is not an anchor|There is no workspace 'nowhere'"):
             call_command("verify_audit", **{option: value})

@@ -1,4 +1,4 @@
-"""What a person decides, and what follows from it."""
+"""Decisions about interrupted calls, and their effect on the next run."""
 
 import json
 from pathlib import Path
@@ -11,24 +11,24 @@ from checkpoints.exceptions import CallConflict, ReviewRequired
 from checkpoints.formats import digests
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 from tests.support.processes import append_line
 
 
-class Case:
-    """A session whose run died inside `pay(order=17)`, and the run that has taken it over."""
+class InterruptedPayment:
+    """Session with an interrupted call `pay(order=17)`, and a closed client that can decide about it."""
 
     def __init__(self, open_checkpointer: Open, effects: Path) -> None:
         self.open_checkpointer, self.effects = open_checkpointer, effects
-        first = started(open_checkpointer())
-        self.registry = self.desk(first)
+        first = start_session(open_checkpointer())
+        self.registry = self.make_registry(first)
         self.registry.dispatch("warm_up", {}, "call_0")
         first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, self.key(first))
         self.cp = lose_run(open_checkpointer)
         (self.call,) = self.cp.pending_tool_calls("s")
         self.cp.close()
 
-    def desk(self, cp: SyncCheckpointer) -> ToolRegistry:
+    def make_registry(self, cp: SyncCheckpointer) -> ToolRegistry:
         registry = ToolRegistry(checkpointer=cp, session_id="s")
 
         @registry.tool(idempotency=lambda args: f"order {args['order']}")
@@ -46,105 +46,120 @@ class Case:
         space = str(Session.objects.get().key_space)
         return digests.digest_key_parts("own", ["default", space], "pay", "order 17")
 
-    def resumed(self) -> tuple[ToolRegistry, dict[str, ToolResult]]:
-        """The next run, past the gate: its tools and what it is told to replay."""
+    def resume(self) -> tuple[ToolRegistry, dict[str, ToolResult]]:
+        """Resume the session with another client; return its tools and the results to replay."""
         cp = self.open_checkpointer()
-        registry = self.desk(cp)
+        registry = self.make_registry(cp)
         point = cp.resume("s", registry)
         return registry, {key: value for key, value in point.replayable.items() if key != "call_0"}
 
-    def paid(self) -> list[str]:
+    def payments(self) -> list[str]:
         return self.effects.read_text().splitlines()
 
 
 @pytest.fixture
-def case(open_checkpointer: Open, effects: Path) -> Case:
-    return Case(open_checkpointer, effects)
+def interrupted_payment(open_checkpointer: Open, effects: Path) -> InterruptedPayment:
+    return InterruptedPayment(open_checkpointer, effects)
 
 
 def call_status() -> str:
     return ToolCall.objects.filter(call_id="call_1").latest("pk").status
 
 
-def test_call_that_landed_is_replayed_and_not_run(case: Case) -> None:
-    case.cp.confirm_landed(
-        "s", "call_1", "receipt 5\0", actor="alice", reason="in the ledger", revision=case.call["revision"]
+def test_confirmed_call_is_replayed(interrupted_payment: InterruptedPayment) -> None:
+    interrupted_payment.cp.confirm_landed(
+        "s",
+        "call_1",
+        "receipt 5\0",
+        actor="alice",
+        reason="in the ledger",
+        revision=interrupted_payment.call["revision"],
     )
     assert (call_status(), Session.objects.get().status) == ("completed", "ready")
 
-    registry, replayable = case.resumed()
+    registry, replayable = interrupted_payment.resume()
     assert replayable == {"call_1": ToolResult("call_1", "receipt 5\0", replayed=True)}
     assert registry.dispatch("pay", {"order": 17}, "call_9") == ToolResult("call_9", "receipt 5\0", replayed=True)
-    assert case.paid() == []
+    assert interrupted_payment.payments() == []
 
 
-def test_call_that_did_not_happen_is_told_to_the_agent(case: Case) -> None:
-    case.cp.mark_failed("s", "call_1", actor="alice", reason="The bank says no.", revision=case.call["revision"])
+def test_failed_call_is_reported_to_the_agent(interrupted_payment: InterruptedPayment) -> None:
+    interrupted_payment.cp.mark_failed(
+        "s", "call_1", actor="alice", reason="The bank says no.", revision=interrupted_payment.call["revision"]
+    )
     assert (call_status(), Session.objects.get().status) == ("failed", "ready")
 
-    registry, replayable = case.resumed()
+    registry, replayable = interrupted_payment.resume()
     told = ToolResult("call_1", "This call did not happen. The bank says no.", is_error=True, replayed=True)
-    assert (replayable, case.paid()) == ({"call_1": told}, [])
+    assert (replayable, interrupted_payment.payments()) == ({"call_1": told}, [])
     assert registry.dispatch("pay", {"order": 17}, "call_2").content == "paid 17"
-    assert case.paid() == ["pay 17 40"]
+    assert interrupted_payment.payments() == ["pay 17 40"]
 
 
-def test_approved_rerun_runs_exactly_once(case: Case) -> None:
-    case.cp.approve_rerun("s", "call_1", actor="alice", reason="Not in the ledger.", revision=case.call["revision"])
+def test_approved_rerun_runs_exactly_once(interrupted_payment: InterruptedPayment) -> None:
+    interrupted_payment.cp.approve_rerun(
+        "s", "call_1", actor="alice", reason="Not in the ledger.", revision=interrupted_payment.call["revision"]
+    )
     assert (call_status(), Session.objects.get().status) == ("rerun_approved", "ready")
 
-    registry, replayable = case.resumed()
+    registry, replayable = interrupted_payment.resume()
     assert replayable == {}
     assert registry.dispatch("pay", {"order": 17}, "call_1") == ToolResult("call_1", "paid 17", attempt=2)
     assert registry.dispatch("pay", {"order": 17}, "call_2") == ToolResult(
         "call_2", "paid 17", replayed=True, attempt=2
     )
-    assert case.paid() == ["pay 17 40"]
-    assert statuses()[1:] == [("call_1", 1, "superseded"), ("call_1", 2, "completed")]
+    assert interrupted_payment.payments() == ["pay 17 40"]
+    assert call_statuses()[1:] == [("call_1", 1, "superseded"), ("call_1", 2, "completed")]
     assert ToolCall.objects.get(attempt=2).supersedes_id == ToolCall.objects.get(call_id="call_1", attempt=1).pk
 
 
-def test_approved_rerun_may_come_back_under_another_id(case: Case) -> None:
-    case.cp.approve_rerun("s", "call_1", actor="alice", reason="Not there.", revision=case.call["revision"])
-    registry, _ = case.resumed()
+def test_approved_rerun_may_use_another_call_id(interrupted_payment: InterruptedPayment) -> None:
+    interrupted_payment.cp.approve_rerun(
+        "s", "call_1", actor="alice", reason="Not there.", revision=interrupted_payment.call["revision"]
+    )
+    registry, _ = interrupted_payment.resume()
 
     assert registry.dispatch("pay", {"order": 17}, "call_7") == ToolResult("call_7", "paid 17")
-    assert case.paid() == ["pay 17 40"]
+    assert interrupted_payment.payments() == ["pay 17 40"]
 
 
-def test_approved_rerun_is_not_for_other_arguments(case: Case) -> None:
-    case.cp.approve_rerun("s", "call_1", actor="alice", reason="Not there.", revision=case.call["revision"])
-    registry, _ = case.resumed()
+def test_approved_rerun_does_not_apply_to_other_arguments(interrupted_payment: InterruptedPayment) -> None:
+    interrupted_payment.cp.approve_rerun(
+        "s", "call_1", actor="alice", reason="Not there.", revision=interrupted_payment.call["revision"]
+    )
+    registry, _ = interrupted_payment.resume()
 
     for call_id in ("call_1", "call_2"):
         with pytest.raises(CallConflict):
             registry.dispatch("pay", {"order": 17, "amount": 400}, call_id)
-    assert (case.paid(), call_status()) == ([], "rerun_approved")
+    assert (interrupted_payment.payments(), call_status()) == ([], "rerun_approved")
 
 
-def test_rerun_that_is_interrupted_needs_a_decision_of_its_own(case: Case) -> None:
-    case.cp.approve_rerun("s", "call_1", actor="alice", reason="Not there.", revision=case.call["revision"])
-    cp = case.open_checkpointer()
-    case.desk(cp)
+def test_interrupted_rerun_needs_another_decision(interrupted_payment: InterruptedPayment) -> None:
+    interrupted_payment.cp.approve_rerun(
+        "s", "call_1", actor="alice", reason="Not there.", revision=interrupted_payment.call["revision"]
+    )
+    cp = interrupted_payment.open_checkpointer()
+    interrupted_payment.make_registry(cp)
     cp.resume("s")
-    cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, case.key(cp))
-    lose_run(case.open_checkpointer).close()
+    cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, interrupted_payment.key(cp))
+    lose_run(interrupted_payment.open_checkpointer).close()
 
     with pytest.raises(ReviewRequired) as caught:
-        case.open_checkpointer().resume("s")
+        interrupted_payment.open_checkpointer().resume("s")
     assert [(call["call_id"], call["attempt"]) for call in caught.value.calls] == [("call_1", 2)]
-    assert statuses()[1:] == [("call_1", 1, "superseded"), ("call_1", 2, "interrupted")]
+    assert call_statuses()[1:] == [("call_1", 1, "superseded"), ("call_1", 2, "interrupted")]
 
 
-def test_decision_is_kept_with_who_when_why_and_on_what(case: Case) -> None:
-    case.cp.confirm_landed(
+def test_decision_is_stored_with_actor_time_reason_and_evidence(interrupted_payment: InterruptedPayment) -> None:
+    interrupted_payment.cp.confirm_landed(
         "s",
         "call_1",
         "receipt 5",
         actor=Actor(ActorKind.TOKEN, "nightly", Role.ADMIN),
         reason="  In the ledger\0. ",
         evidence={"link": "https://bank.example/5", "text": "line 5"},
-        revision=case.call["revision"],
+        revision=interrupted_payment.call["revision"],
     )
     decision, call = Decision.objects.get(), ToolCall.objects.get(call_id="call_1")
 
@@ -162,14 +177,18 @@ def test_decision_is_kept_with_who_when_why_and_on_what(case: Case) -> None:
     assert call.revision == 3
 
 
-def test_evidence_may_be_a_text(case: Case) -> None:
-    case.cp.mark_failed("s", "call_1", actor="alice", reason="no", evidence="line 5", revision=case.call["revision"])
+def test_evidence_may_be_a_text(interrupted_payment: InterruptedPayment) -> None:
+    interrupted_payment.cp.mark_failed(
+        "s", "call_1", actor="alice", reason="no", evidence="line 5", revision=interrupted_payment.call["revision"]
+    )
 
     assert json.loads(Decision.objects.get().evidence or "") == {"text": "line 5"}
 
 
-def test_decision_is_audited(case: Case) -> None:
-    case.cp.mark_failed("s", "call_1", actor="alice", reason="no", revision=case.call["revision"])
+def test_decision_is_audited(interrupted_payment: InterruptedPayment) -> None:
+    interrupted_payment.cp.mark_failed(
+        "s", "call_1", actor="alice", reason="no", revision=interrupted_payment.call["revision"]
+    )
     event = AuditEvent.objects.get(kind="decided")
 
     assert (event.actor_kind, event.actor) == ("person", "alice")
@@ -179,21 +198,21 @@ def test_decision_is_audited(case: Case) -> None:
 
 
 def test_session_is_ready_when_the_last_call_is_decided(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     for number in (1, 2):
         cp.record_tool_call_issued("s", f"call_{number}", "pay", {"order": number}, f"key {number}")
     taker = lose_run(open_checkpointer)
     pending = taker.pending_tool_calls("s")
-    seen = []
+    pending_revision = []
     for call in pending:
         taker.mark_failed("s", call["call_id"], actor="alice", reason="no", revision=call["revision"])
-        seen.append(Session.objects.get().status)
+        pending_revision.append(Session.objects.get().status)
 
-    assert seen == ["needs_review", "ready"]
+    assert pending_revision == ["needs_review", "ready"]
 
 
-def test_call_of_a_certain_step_can_be_decided(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+def test_call_of_a_given_step_is_decided(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
     for step in (1, 2):
         cp.record_tool_call_issued("s", "call_1", "pay", {"order": step}, f"key {step}", step=step)
     taker = lose_run(open_checkpointer)
@@ -205,9 +224,9 @@ def test_call_of_a_certain_step_can_be_decided(open_checkpointer: Open) -> None:
     ]
 
 
-def test_owner_goes_on_after_the_decision_without_resuming(open_checkpointer: Open) -> None:
-    taker, call = interrupt(started(open_checkpointer()), open_checkpointer)
+def test_owner_continues_after_the_decision_without_a_resume(open_checkpointer: Open) -> None:
+    taker, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     taker.mark_failed("s", "call_1", actor="alice", reason="no", revision=call["revision"])
     taker.record_tool_call_issued("s", "call_2", "pay", {"order": 18}, "other key")
 
-    assert (statuses()[-1], Session.objects.get().status) == (("call_2", 1, "issued"), "active")
+    assert (call_statuses()[-1], Session.objects.get().status) == (("call_2", 1, "issued"), "active")

@@ -1,4 +1,4 @@
-"""Decisions that are not taken: each says why, and changes nothing."""
+"""Refused decisions: each raises a specific error and changes nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +21,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, start_session
 
 KINDS = ["confirm_landed", "mark_failed", "approve_rerun"]
 Decide = Callable[..., None]
@@ -41,14 +41,14 @@ def decide(cp: SyncCheckpointer, kind: str, **changed: Any) -> None:
 
 
 def everything() -> list[Any]:
-    """What a refused decision must not change."""
+    """Return all rows that a refused decision must not change."""
     models = (Session, ToolCall, Decision, AuditEvent)
     return [list(model.objects.order_by("pk").values()) for model in models]
 
 
 @pytest.fixture
 def cp(open_checkpointer: Open) -> SyncCheckpointer:
-    return interrupt(started(open_checkpointer()), open_checkpointer)[0]
+    return interrupt_call(start_session(open_checkpointer()), open_checkpointer)[0]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -78,7 +78,7 @@ def cp(open_checkpointer: Open) -> SyncCheckpointer:
         pytest.param({"evidence": 5}, NotRepresentable, id="number as evidence"),
     ],
 )
-def test_unfitting_decision_is_refused(
+def test_invalid_decision_is_refused(
     cp: SyncCheckpointer, kind: str, changed: dict[str, Any], error: type[Exception]
 ) -> None:
     before = everything()
@@ -88,14 +88,14 @@ def test_unfitting_decision_is_refused(
     assert everything() == before
 
 
-def test_stale_revision_names_both(cp: SyncCheckpointer) -> None:
+def test_stale_revision_error_names_both_revisions(cp: SyncCheckpointer) -> None:
     with pytest.raises(StaleRevision) as caught:
         decide(cp, "mark_failed", revision=0)
     assert (caught.value.given, caught.value.current) == (0, 2)
 
 
 @pytest.mark.parametrize("result", [None, 5, {"paid": True}], ids=repr)
-def test_result_that_is_no_text_is_refused(cp: SyncCheckpointer, result: Any) -> None:
+def test_result_that_is_not_a_string_is_refused(cp: SyncCheckpointer, result: Any) -> None:
     before = everything()
 
     with pytest.raises(InvalidInput):
@@ -106,7 +106,7 @@ def test_result_that_is_no_text_is_refused(cp: SyncCheckpointer, result: Any) ->
 @pytest.mark.parametrize("first", KINDS)
 @pytest.mark.parametrize("second", KINDS)
 @pytest.mark.parametrize("revision", [1, 2])
-def test_second_decision_is_told_who_was_first(cp: SyncCheckpointer, first: str, second: str, revision: int) -> None:
+def test_second_decision_names_the_first(cp: SyncCheckpointer, first: str, second: str, revision: int) -> None:
     decide(cp, first)
     made, before = Decision.objects.get(), everything()
 
@@ -118,7 +118,7 @@ def test_second_decision_is_told_who_was_first(cp: SyncCheckpointer, first: str,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_running_call_cannot_be_decided(open_checkpointer: Open, kind: str) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     before = everything()
 
@@ -129,7 +129,7 @@ def test_running_call_cannot_be_decided(open_checkpointer: Open, kind: str) -> N
 
 @pytest.mark.parametrize("success", [True, False])
 def test_settled_call_cannot_be_decided(open_checkpointer: Open, success: bool) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     cp.record_tool_call_result("s", "call_1", "done", success)
     before = everything()
@@ -139,7 +139,7 @@ def test_settled_call_cannot_be_decided(open_checkpointer: Open, success: bool) 
     assert everything() == before
 
 
-def test_decision_on_an_old_attempt_does_not_reach_the_new_one(cp: SyncCheckpointer) -> None:
+def test_decision_on_an_old_attempt_does_not_change_the_new_one(cp: SyncCheckpointer) -> None:
     decide(cp, "approve_rerun")
     cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key of call_1")
 
@@ -147,11 +147,11 @@ def test_decision_on_an_old_attempt_does_not_reach_the_new_one(cp: SyncCheckpoin
         decide(cp, "mark_failed", attempt=1)
     with pytest.raises(NotUndecided):
         decide(cp, "mark_failed", attempt=2, revision=1)
-    assert statuses() == [("call_1", 1, "superseded"), ("call_1", 2, "issued")]
+    assert call_statuses() == [("call_1", 1, "superseded"), ("call_1", 2, "issued")]
 
 
-def test_hook_needs_no_reason_and_no_role(cp: SyncCheckpointer) -> None:
+def test_decision_of_a_hook_requires_no_reason_and_no_role(cp: SyncCheckpointer) -> None:
     hook = Actor(ActorKind.HOOK, "verify hook of pay")
     decide(cp, "mark_failed", actor=hook, reason="")
 
-    assert statuses() == [("call_1", 1, "failed")]
+    assert call_statuses() == [("call_1", 1, "failed")]

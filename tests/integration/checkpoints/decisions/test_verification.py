@@ -1,4 +1,4 @@
-"""A tool's own hook finds out whether an interrupted call landed."""
+"""Verify hooks find out whether an interrupted call happened."""
 
 import asyncio
 import logging
@@ -23,17 +23,17 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Decision, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, start_session
 
 #: What is recorded about an answer that is none of those a hook may give.
-NO_ANSWER = "the verify hook returned {} instead of Landed(result), NotLanded() or Unknown(why)"
-UNSAYABLE = (
+HOOKS_WITHOUT_ANSWER = "the verify hook returned {} instead of Landed(result), NotLanded() or Unknown(why)"
+UNPRINTABLE_ERRORS = (
     "the answer of the verify hook could not be recorded: result cannot be kept exactly: a set has no JSON form."
 )
 Hook = Callable[[dict[str, Any]], Any]
 
 
-def hooked(cp: SyncCheckpointer, hook: Hook | None) -> ToolRegistry:
+def make_registry_with_hook(cp: SyncCheckpointer, hook: Hook | None) -> ToolRegistry:
     registry = ToolRegistry(checkpointer=cp, session_id="s")
 
     @registry.tool(verify=hook)
@@ -43,15 +43,15 @@ def hooked(cp: SyncCheckpointer, hook: Hook | None) -> ToolRegistry:
     return registry
 
 
-def died_while_paying(open_checkpointer: Open) -> SyncCheckpointer:
-    """A fresh checkpointer on a session whose run died inside `pay(order=17)`."""
+def open_after_interrupted_payment(open_checkpointer: Open) -> SyncCheckpointer:
+    """Return a new checkpointer for a session whose run ended inside `pay(order=17)`."""
     with open_checkpointer() as first:
-        started(first).record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+        start_session(first).record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     return open_checkpointer()
 
 
-class Asked:
-    """A hook that remembers what it was asked."""
+class RecordingHook:
+    """Verify hook that records its arguments."""
 
     def __init__(self, answer: Landed | Unknown) -> None:
         self.answer, self.asked = answer, list[dict[str, Any]]()
@@ -61,7 +61,7 @@ class Asked:
         return self.answer
 
 
-def as_coroutine(hook: Hook) -> Hook:
+def make_async_hook(hook: Hook) -> Hook:
     async def ask(args: dict[str, Any]) -> Any:
         await asyncio.sleep(0)
         return hook(args)
@@ -69,7 +69,7 @@ def as_coroutine(hook: Hook) -> Hook:
     return ask
 
 
-def raising(error: BaseException) -> Hook:
+def make_raising_hook(error: BaseException) -> Hook:
     def ask(args: dict[str, Any]) -> Any:
         raise error
 
@@ -77,7 +77,7 @@ def raising(error: BaseException) -> Hook:
 
 
 class Unprintable(Exception):
-    """An error whose text cannot be made."""
+    """Error whose message cannot be built."""
 
     def __str__(self) -> str:
         raise ValueError("no text")
@@ -87,26 +87,26 @@ def decisions() -> list[tuple[str, str, str, str]]:
     return list(Decision.objects.order_by("pk").values_list("kind", "actor_kind", "actor", "reason"))
 
 
-@pytest.mark.parametrize("shape", [lambda hook: hook, as_coroutine], ids=["blocking", "async"])
-def test_landed_call_is_completed_and_replayed(open_checkpointer: Open, shape: Callable[[Hook], Hook]) -> None:
-    cp = died_while_paying(open_checkpointer)
-    hook = Asked(Landed("receipt 5"))
-    registry = hooked(cp, shape(hook))
+@pytest.mark.parametrize("shape", [lambda hook: hook, make_async_hook], ids=["blocking", "async"])
+def test_confirmed_call_is_completed_and_replayed(open_checkpointer: Open, shape: Callable[[Hook], Hook]) -> None:
+    cp = open_after_interrupted_payment(open_checkpointer)
+    hook = RecordingHook(Landed("receipt 5"))
+    registry = make_registry_with_hook(cp, shape(hook))
     point = cp.resume("s", registry)
 
-    assert (hook.asked, statuses()) == ([{"order": 17}], [("call_1", 1, "completed")])
+    assert (hook.asked, call_statuses()) == ([{"order": 17}], [("call_1", 1, "completed")])
     assert point.replayable == {"call_1": ToolResult("call_1", "receipt 5", replayed=True)}
     assert decisions() == [("probe_landed", "hook", "verify hook of pay", "The effect was found.")]
     assert Session.objects.get().status == "active"
 
 
-@pytest.mark.parametrize("shape", [lambda hook: hook, as_coroutine], ids=["blocking", "async"])
-def test_call_that_did_not_land_may_run_again(open_checkpointer: Open, shape: Callable[[Hook], Hook]) -> None:
-    cp = died_while_paying(open_checkpointer)
-    registry = hooked(cp, shape(lambda args: NotLanded()))
+@pytest.mark.parametrize("shape", [lambda hook: hook, make_async_hook], ids=["blocking", "async"])
+def test_call_that_did_not_happen_may_run_again(open_checkpointer: Open, shape: Callable[[Hook], Hook]) -> None:
+    cp = open_after_interrupted_payment(open_checkpointer)
+    registry = make_registry_with_hook(cp, shape(lambda args: NotLanded()))
     point = cp.resume("s", registry)
 
-    assert (point.replayable, statuses()) == ({}, [("call_1", 1, "failed")])
+    assert (point.replayable, call_statuses()) == ({}, [("call_1", 1, "failed")])
     assert registry.dispatch("pay", {"order": 17}, "call_1") == ToolResult("call_1", "paid 17", attempt=2)
 
 
@@ -117,13 +117,13 @@ def test_call_that_did_not_land_may_run_again(open_checkpointer: Open, shape: Ca
         (lambda args: Unknown(), "the verify hook gave no reason"),
         (lambda args: Unknown, "the verify hook gave no reason"),
         (lambda args: Unknown(ValueError("closed")), "ValueError('closed')"),  # type: ignore[arg-type]
-        (raising(ValueError("no connection")), "the verify hook raised ValueError: no connection"),
-        (raising(TimeoutError("of a request")), "the verify hook raised TimeoutError: of a request"),
-        (raising(Unprintable()), "the verify hook raised Unprintable"),
-        (lambda args: None, NO_ANSWER.format("None")),
-        (lambda args: "landed", NO_ANSWER.format("a value of type str")),
-        (lambda args: 1, NO_ANSWER.format("a value of type int")),
-        (lambda args: Landed({1}), UNSAYABLE),
+        (make_raising_hook(ValueError("no connection")), "the verify hook raised ValueError: no connection"),
+        (make_raising_hook(TimeoutError("of a request")), "the verify hook raised TimeoutError: of a request"),
+        (make_raising_hook(Unprintable()), "the verify hook raised Unprintable"),
+        (lambda args: None, HOOKS_WITHOUT_ANSWER.format("None")),
+        (lambda args: "landed", HOOKS_WITHOUT_ANSWER.format("a value of type str")),
+        (lambda args: 1, HOOKS_WITHOUT_ANSWER.format("a value of type int")),
+        (lambda args: Landed({1}), UNPRINTABLE_ERRORS),
         (lambda args: args["other"], "the verify hook raised KeyError: 'other'"),
     ],
     ids=[
@@ -141,14 +141,14 @@ def test_call_that_did_not_land_may_run_again(open_checkpointer: Open, shape: Ca
         "other arguments",
     ],
 )
-def test_answer_that_settles_nothing_leaves_it_to_a_person_and_says_why(
+def test_unusable_answer_of_a_hook_leaves_the_decision_to_a_person(
     open_checkpointer: Open, caplog: pytest.LogCaptureFixture, hook: Hook, reason: str
 ) -> None:
-    cp = died_while_paying(open_checkpointer)
+    cp = open_after_interrupted_payment(open_checkpointer)
 
     with caplog.at_level(logging.WARNING), pytest.raises(ReviewRequired) as caught:
-        cp.resume("s", hooked(cp, hook))
-    assert statuses() == [("call_1", 1, "interrupted")]
+        cp.resume("s", make_registry_with_hook(cp, hook))
+    assert call_statuses() == [("call_1", 1, "interrupted")]
     assert [(kind, why) for kind, _, _, why in decisions()] == [("probe_unknown", reason)]
     assert [call["verify_reason"] for call in caught.value.calls] == [reason]
     assert f"The verify hook was asked about 'call_1': {reason}." in str(caught.value)
@@ -173,18 +173,18 @@ def test_answer_that_settles_nothing_leaves_it_to_a_person_and_says_why(
     ],
     ids=["True", "the class Landed", "no result", "object", "null", "False", "the class NotLanded"],
 )
-def test_answer_that_cannot_be_misunderstood_settles_the_call(
+def test_unambiguous_answer_of_a_hook_settles_the_call(
     open_checkpointer: Open, answer: object, status: str, result: str
 ) -> None:
-    cp = died_while_paying(open_checkpointer)
-    cp.resume("s", hooked(cp, lambda args: answer))
+    cp = open_after_interrupted_payment(open_checkpointer)
+    cp.resume("s", make_registry_with_hook(cp, lambda args: answer))
 
     call = ToolCall.objects.get()
     assert (call.status, call.result_text) == (status, result)
 
 
 class Bank:
-    """Hooks of every shape that Python has."""
+    """Callables of every kind as verify hooks."""
 
     async def __call__(self, args: dict[str, Any]) -> Landed:
         return self.found(args)
@@ -216,9 +216,11 @@ class Bank:
     ids=["lambda", "lambda of a coroutine", "any number", "object", "method", "coroutine", "partial", "async partial"],
 )
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
-def test_hook_of_any_shape_gets_the_arguments_by_position(open_checkpointer: Open, hook: Hook, is_async: bool) -> None:
-    cp = died_while_paying(open_checkpointer)
-    registry = hooked(cp, hook)
+def test_hook_of_any_signature_gets_the_arguments_by_position(
+    open_checkpointer: Open, hook: Hook, is_async: bool
+) -> None:
+    cp = open_after_interrupted_payment(open_checkpointer)
+    registry = make_registry_with_hook(cp, hook)
 
     async def resume() -> None:
         async with Checkpointer() as other:
@@ -231,8 +233,8 @@ def test_hook_of_any_shape_gets_the_arguments_by_position(open_checkpointer: Ope
     assert ToolCall.objects.get().result_text == "receipt 17"
 
 
-def test_async_verification_awaits_the_hook_on_the_loop_of_its_caller(open_checkpointer: Open) -> None:
-    cp = died_while_paying(open_checkpointer)
+def test_async_hook_runs_on_the_event_loop_of_the_caller(open_checkpointer: Open) -> None:
+    cp = open_after_interrupted_payment(open_checkpointer)
     cp.sweep_lost_runs()
     loops = list[asyncio.AbstractEventLoop]()
 
@@ -242,7 +244,7 @@ def test_async_verification_awaits_the_hook_on_the_loop_of_its_caller(open_check
 
     async def verify() -> tuple[str, asyncio.AbstractEventLoop]:
         async with Checkpointer() as other:
-            registry = hooked(cp, was_paid)
+            registry = make_registry_with_hook(cp, was_paid)
             registry.bind(other, "s")
             return await other.verify_call("s", "call_1", actor="alice"), asyncio.get_running_loop()
 
@@ -252,18 +254,18 @@ def test_async_verification_awaits_the_hook_on_the_loop_of_its_caller(open_check
 
 
 @pytest.mark.parametrize("hook", [Bank().found_later, Bank(), lambda args: Bank().found_later(args)])
-def test_hook_is_asked_about_the_arguments_that_were_logged_or_not_at_all(open_checkpointer: Open, hook: Hook) -> None:
-    cp = died_while_paying(open_checkpointer)
+def test_hook_gets_the_logged_arguments_or_is_not_called(open_checkpointer: Open, hook: Hook) -> None:
+    cp = open_after_interrupted_payment(open_checkpointer)
     ToolCall.objects.update(args='{"order":18}')
 
     with pytest.raises(ReviewRequired, match="the stored arguments of the call are damaged"):
-        cp.resume("s", hooked(cp, hook))
-    assert statuses() == [("call_1", 1, "interrupted")]
+        cp.resume("s", make_registry_with_hook(cp, hook))
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
-def test_newest_answer_of_a_hook_is_the_one_that_is_told(open_checkpointer: Open) -> None:
-    cp, reasons = died_while_paying(open_checkpointer), iter(["closed", "still closed"])
-    registry = hooked(cp, lambda args: Unknown(next(reasons)))
+def test_newest_answer_of_a_hook_is_reported(open_checkpointer: Open) -> None:
+    cp, reasons = open_after_interrupted_payment(open_checkpointer), iter(["closed", "still closed"])
+    registry = make_registry_with_hook(cp, lambda args: Unknown(next(reasons)))
 
     for reason in ("closed", "still closed"):
         with pytest.raises(ReviewRequired, match=f"'call_1': {reason}"):
@@ -271,8 +273,8 @@ def test_newest_answer_of_a_hook_is_the_one_that_is_told(open_checkpointer: Open
     assert [call["verify_reason"] for call in cp.pending_tool_calls("s")] == ["still closed"]
 
 
-def test_error_of_a_tool_that_leaves_its_effect_unknown_says_what_the_hook_said(cp: SyncCheckpointer) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+def test_ambiguous_error_contains_the_answer_of_the_hook(cp: SyncCheckpointer) -> None:
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool(verify=lambda args: Unknown("the bank is closed"))
     def pay(order: int) -> str:
@@ -285,35 +287,33 @@ def test_error_of_a_tool_that_leaves_its_effect_unknown_says_what_the_hook_said(
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
-def test_hook_that_hangs_is_left_behind(
-    open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch, is_async: bool
-) -> None:
+def test_hanging_hook_times_out(open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch, is_async: bool) -> None:
     monkeypatch.setattr(run_verify_hooks, "VERIFY_TIMEOUT", 0.05)
-    cp, released = died_while_paying(open_checkpointer), threading.Event()
+    cp, released = open_after_interrupted_payment(open_checkpointer), threading.Event()
 
     async def forever(args: dict[str, Any]) -> None:
         await asyncio.Event().wait()
 
     with pytest.raises(ReviewRequired):
-        cp.resume("s", hooked(cp, forever if is_async else lambda args: released.wait(60)))
+        cp.resume("s", make_registry_with_hook(cp, forever if is_async else lambda args: released.wait(60)))
     released.set()
     assert decisions() == [
         ("probe_unknown", "hook", "verify hook of pay", "the verify hook gave no answer within 0.05 seconds")
     ]
 
 
-def test_tool_without_a_hook_is_left_to_a_person(open_checkpointer: Open) -> None:
-    cp = died_while_paying(open_checkpointer)
+def test_call_without_a_hook_is_left_to_a_person(open_checkpointer: Open) -> None:
+    cp = open_after_interrupted_payment(open_checkpointer)
 
-    for registry in (hooked(cp, None), ToolRegistry(), None):
+    for registry in (make_registry_with_hook(cp, None), ToolRegistry(), None):
         with pytest.raises(ReviewRequired):
             cp.resume("s", registry)
     assert decisions() == []
 
 
-def test_hook_is_asked_once_for_each_resume(open_checkpointer: Open) -> None:
-    cp, hook = died_while_paying(open_checkpointer), Asked(Unknown())
-    registry = hooked(cp, hook)
+def test_hook_is_called_once_for_each_resume(open_checkpointer: Open) -> None:
+    cp, hook = open_after_interrupted_payment(open_checkpointer), RecordingHook(Unknown())
+    registry = make_registry_with_hook(cp, hook)
 
     for _ in range(3):
         with pytest.raises(ReviewRequired):
@@ -321,41 +321,43 @@ def test_hook_is_asked_once_for_each_resume(open_checkpointer: Open) -> None:
     assert hook.asked == [{"order": 17}] * 3
 
 
-def test_hook_does_not_overrule_a_person_who_was_quicker(open_checkpointer: Open) -> None:
-    cp, person = died_while_paying(open_checkpointer), open_checkpointer()
+def test_hook_does_not_overrule_an_earlier_decision(open_checkpointer: Open) -> None:
+    cp, person = open_after_interrupted_payment(open_checkpointer), open_checkpointer()
 
     def slow(args: dict[str, Any]) -> Landed:
         (call,) = person.pending_tool_calls("s")
         person.mark_failed("s", "call_1", actor="alice", reason="the bank says no", revision=call["revision"])
         return Landed("receipt 5")
 
-    point = cp.resume("s", hooked(cp, slow))
-    assert (statuses(), [kind for kind, *_ in decisions()]) == ([("call_1", 1, "failed")], ["mark_failed"])
+    point = cp.resume("s", make_registry_with_hook(cp, slow))
+    assert (call_statuses(), [kind for kind, *_ in decisions()]) == ([("call_1", 1, "failed")], ["mark_failed"])
     assert point.replayable["call_1"].is_error is True
 
 
 # asked for by a person
 
 
-def test_person_may_ask_the_hook(open_checkpointer: Open) -> None:
-    cp, _ = interrupt(started(open_checkpointer()), open_checkpointer)
-    registry = hooked(cp, lambda args: Landed("receipt 5"))
+def test_person_may_call_the_hook(open_checkpointer: Open) -> None:
+    cp, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
+    registry = make_registry_with_hook(cp, lambda args: Landed("receipt 5"))
 
     assert cp.verify_call("s", "call_1", actor="alice") == "landed"
-    assert (registry.session_id, statuses()) == ("s", [("call_1", 1, "completed")])
+    assert (registry.session_id, call_statuses()) == ("s", [("call_1", 1, "completed")])
 
 
 @pytest.mark.parametrize(
-    ("answer", "said", "status"),
+    ("answer", "text_message", "status"),
     [(NotLanded(), "not_landed", "failed"), (Unknown("closed"), "unknown", "interrupted")],
     ids=["not landed", "unknown"],
 )
-def test_answer_to_a_person(open_checkpointer: Open, answer: object, said: str, status: str) -> None:
-    cp, _ = interrupt(started(open_checkpointer()), open_checkpointer)
-    registry = hooked(cp, lambda args: answer)
+def test_answer_of_the_hook_is_returned_to_the_person(
+    open_checkpointer: Open, answer: object, expected_message: str, status: str
+) -> None:
+    cp, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
+    registry = make_registry_with_hook(cp, lambda args: answer)
 
-    assert (cp.verify_call("s", "call_1", actor="alice"), registry.session_id) == (said, "s")
-    assert statuses() == [("call_1", 1, status)]
+    assert (cp.verify_call("s", "call_1", actor="alice"), registry.session_id) == (expected_message, "s")
+    assert call_statuses() == [("call_1", 1, status)]
     assert ToolCall.objects.get().verify_requested_by == ""
 
 
@@ -369,9 +371,9 @@ def ask_nobody(args: dict[str, Any]) -> Landed:
     raise AssertionError("the hook of another agent was asked")
 
 
-def test_hook_of_another_session_is_not_asked(open_checkpointer: Open) -> None:
-    """Two agents of one process may have tools of one name, which look into different places."""
-    cp = died_while_paying(open_checkpointer)
+def test_hook_of_another_session_is_not_called(open_checkpointer: Open) -> None:
+    """Two agents of one process may have different tools with the same name."""
+    cp = open_after_interrupted_payment(open_checkpointer)
     others = [registry_with(ask_nobody).for_session(cp, f"other {number}") for number in range(5)]
     with pytest.raises(ReviewRequired, match="it is unknown whether this happened: pay \\(call_1\\)") as undecided:
         cp.resume("s")
@@ -381,8 +383,8 @@ def test_hook_of_another_session_is_not_asked(open_checkpointer: Open) -> None:
     assert cp.resume("s", mine).replayable["call_1"].content == "receipt 5"
 
 
-def test_registry_that_was_bound_last_decides_for_its_session(open_checkpointer: Open) -> None:
-    cp = died_while_paying(open_checkpointer)
+def test_last_bound_registry_of_a_session_is_used(open_checkpointer: Open) -> None:
+    cp = open_after_interrupted_payment(open_checkpointer)
     earlier = [registry_with(ask_nobody) for _ in range(5)]
     for registry in earlier:
         registry.bind(cp, "s")
@@ -392,7 +394,7 @@ def test_registry_that_was_bound_last_decides_for_its_session(open_checkpointer:
 
 
 def test_tool_without_a_hook_in_its_session_has_none(open_checkpointer: Open) -> None:
-    cp = died_while_paying(open_checkpointer)
+    cp = open_after_interrupted_payment(open_checkpointer)
     anywhere, mine = registry_with(ask_nobody), registry_with(None)
     anywhere.bind(cp)
 
@@ -401,8 +403,8 @@ def test_tool_without_a_hook_in_its_session_has_none(open_checkpointer: Open) ->
     assert undecided.value.calls[0]["verify_reason"] is None
 
 
-def test_registries_of_no_session_have_to_agree(open_checkpointer: Open) -> None:
-    cp = died_while_paying(open_checkpointer)
+def test_unbound_registries_must_agree_on_the_hook(open_checkpointer: Open) -> None:
+    cp = open_after_interrupted_payment(open_checkpointer)
     first, second = registry_with(lambda args: Landed("receipt 5")), registry_with(lambda args: NotLanded())
     first.bind(cp)
     second.bind(cp)
@@ -413,37 +415,37 @@ def test_registries_of_no_session_have_to_agree(open_checkpointer: Open) -> None
     assert cp.resume("s").replayable["call_1"].content == "receipt 5"
 
 
-def test_error_of_a_tool_is_asked_about_with_its_own_hook(cp: SyncCheckpointer) -> None:
+def test_ambiguous_error_is_verified_by_the_hook_of_the_same_tool(cp: SyncCheckpointer) -> None:
     def cut_off(order: int) -> str:
         raise ConnectionError("the line was cut")
 
     registries = [ToolRegistry(checkpointer=cp, session_id="s") for _ in range(5)]
     for number, registry in enumerate(registries):
-        registry.tool(name="pay", verify=Asked(Landed(f"receipt {number}")))(cut_off)
+        registry.tool(name="pay", verify=RecordingHook(Landed(f"receipt {number}")))(cut_off)
     cp.start_session("s")
 
     results = [registry.dispatch("pay", {"order": at}, f"call_{at}") for at, registry in enumerate(registries)]
     assert [result.content for result in results] == [f"receipt {number}" for number in range(5)]
 
 
-def test_question_where_no_hook_is_known_is_left_for_the_run_that_has_it(open_checkpointer: Open) -> None:
-    interrupt(started(open_checkpointer()), open_checkpointer)
+def test_verification_without_a_known_hook_is_left_to_the_owner(open_checkpointer: Open) -> None:
+    interrupt_call(start_session(open_checkpointer()), open_checkpointer)
 
     assert open_checkpointer().verify_call("s", "call_1", actor="alice") == "requested"
-    assert (ToolCall.objects.get().verify_requested_by, statuses()) == ("alice", [("call_1", 1, "interrupted")])
+    assert (ToolCall.objects.get().verify_requested_by, call_statuses()) == ("alice", [("call_1", 1, "interrupted")])
 
 
-def test_question_is_refused_to_an_auditor(open_checkpointer: Open) -> None:
-    cp, _ = interrupt(started(open_checkpointer()), open_checkpointer)
-    registry = hooked(cp, lambda args: Landed("receipt 5"))
+def test_verification_is_refused_to_an_auditor(open_checkpointer: Open) -> None:
+    cp, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
+    registry = make_registry_with_hook(cp, lambda args: Landed("receipt 5"))
 
     with pytest.raises(NotPermitted):
         cp.verify_call("s", "call_1", actor=Actor(ActorKind.PERSON, "bob", Role.AUDITOR))
-    assert (registry.session_id, statuses()) == ("s", [("call_1", 1, "interrupted")])
+    assert (registry.session_id, call_statuses()) == ("s", [("call_1", 1, "interrupted")])
 
 
-def test_question_about_a_settled_call_is_refused(open_checkpointer: Open) -> None:
-    cp, call = interrupt(started(open_checkpointer()), open_checkpointer)
+def test_verification_of_a_settled_call_is_refused(open_checkpointer: Open) -> None:
+    cp, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     cp.mark_failed("s", "call_1", actor="alice", reason="no", revision=call["revision"])
     with pytest.raises(AlreadyDecided):
         cp.verify_call("s", "call_1", actor="alice")
@@ -453,9 +455,9 @@ def test_question_about_a_settled_call_is_refused(open_checkpointer: Open) -> No
         cp.verify_call("s", "call_2", actor="alice")
 
 
-def test_question_about_nothing_is_refused(cp: SyncCheckpointer) -> None:
+def test_verification_of_an_unknown_call_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(SessionNotFound):
         cp.verify_call("s", "call_1", actor="alice")
-    started(cp)
+    start_session(cp)
     with pytest.raises(CallNotFound):
         cp.verify_call("s", "call_1", actor="alice")

@@ -1,4 +1,4 @@
-"""Withdrawing a decision: the call waits again, as long as no run has used the decision."""
+"""A decision can be withdrawn until a run has used it; then the call needs a decision again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, start_session
 from tests.support.processes import append_line
 
 
@@ -31,8 +31,8 @@ def withdraw(cp: SyncCheckpointer, revision: int, *, reason: str = "Wrong order.
 
 
 def interrupted(cp: SyncCheckpointer, open_checkpointer: Open) -> tuple[SyncCheckpointer, int]:
-    """A checkpointer that has stopped at the gate, and the revision of the interrupted call."""
-    taker, call = interrupt(started(cp), open_checkpointer)
+    """Return a checkpointer that was refused at the gate, and the revision of the interrupted call."""
+    taker, call = interrupt_call(start_session(cp), open_checkpointer)
     taker.release_session("s")
     return taker, call["revision"]
 
@@ -45,7 +45,7 @@ DECIDE: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("kind", DECIDE)
-def test_unused_decision_is_withdrawn_and_made_again(cp: SyncCheckpointer, open_checkpointer: Open, kind: str) -> None:
+def test_unused_decision_is_withdrawn_and_repeated(cp: SyncCheckpointer, open_checkpointer: Open, kind: str) -> None:
     taker, revision = interrupted(cp, open_checkpointer)
     decide = getattr(taker, kind)
     decide("s", "call_1", actor="alice", reason="I looked.", revision=revision, **DECIDE[kind])
@@ -67,10 +67,10 @@ def test_unused_decision_is_withdrawn_and_made_again(cp: SyncCheckpointer, open_
     taker.mark_failed("s", "call_1", actor="alice", reason="Not in the export.", revision=revision + 2)
     with pytest.raises(AlreadyDecided, match="It did not happen"):  # not the decision that was withdrawn
         taker.mark_failed("s", "call_1", actor="bob", reason="Late.", revision=revision)
-    assert statuses() == [("call_1", 1, "failed")]
+    assert call_statuses() == [("call_1", 1, "failed")]
 
 
-def test_a_run_that_passed_the_gate_has_used_the_decision(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_decision_is_used_by_a_run_that_passed_the_gate(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     taker, revision = interrupted(cp, open_checkpointer)
     taker.mark_failed("s", "call_1", actor="alice", reason="I looked.", revision=revision)
     open_checkpointer().resume("s")
@@ -78,13 +78,11 @@ def test_a_run_that_passed_the_gate_has_used_the_decision(cp: SyncCheckpointer, 
     with pytest.raises(DecisionUsed, match="alice") as caught:
         withdraw(taker, revision + 1)
     assert "fork the session" in caught.value.hint
-    assert (statuses(), Decision.objects.count()) == ([("call_1", 1, "failed")], 1)
+    assert (call_statuses(), Decision.objects.count()) == ([("call_1", 1, "failed")], 1)
 
 
-def test_resume_uses_a_decision_although_another_call_has_made_the_session_active(
-    cp: SyncCheckpointer, open_checkpointer: Open
-) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+def test_resume_uses_the_decision_of_an_active_session(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool(requires_approval=True)
     def pay(order: int) -> str:
@@ -116,8 +114,8 @@ def test_resume_stops_at_a_withdrawn_decision(cp: SyncCheckpointer, open_checkpo
         open_checkpointer().resume("s")
 
 
-def test_approval_and_rejection_of_a_call(cp: SyncCheckpointer, effects: Path) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+def test_withdrawn_approval_and_rejection(cp: SyncCheckpointer, effects: Path) -> None:
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool(requires_approval=True, sentence="Pay {amount:.2f} for order {order}")
     def pay(order: int, amount: float) -> str:
@@ -148,8 +146,8 @@ def test_approval_and_rejection_of_a_call(cp: SyncCheckpointer, effects: Path) -
     assert effects.read_text() == "pay 18\n"
 
 
-def test_result_that_was_replayed_is_used(cp: SyncCheckpointer) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+def test_decision_is_used_when_its_result_was_replayed(cp: SyncCheckpointer) -> None:
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool(requires_approval=True)
     def pay(order: int) -> str:
@@ -163,7 +161,7 @@ def test_result_that_was_replayed_is_used(cp: SyncCheckpointer) -> None:
         withdraw(cp, 2)
 
 
-def test_who_may_withdraw_and_how(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_permissions_and_arguments_of_withdrawals(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     taker, revision = interrupted(cp, open_checkpointer)
     with pytest.raises(NothingToWithdraw):
         withdraw(taker, revision)
@@ -174,12 +172,12 @@ def test_who_may_withdraw_and_how(cp: SyncCheckpointer, open_checkpointer: Open)
         withdraw(taker, revision + 1, reason=" ")
     with pytest.raises(StaleRevision):
         withdraw(taker, revision)
-    assert (statuses(), Decision.objects.count()) == ([("call_1", 1, "failed")], 1)
+    assert (call_statuses(), Decision.objects.count()) == ([("call_1", 1, "failed")], 1)
 
 
-def test_a_person_takes_back_their_own_vote(cp: SyncCheckpointer) -> None:
-    """What the others said stays, and a person who has taken a vote back can vote again."""
-    started(cp)
+def test_voter_withdraws_own_vote(cp: SyncCheckpointer) -> None:
+    """Other votes stay, and a person who has withdrawn a vote can vote again."""
+    start_session(cp)
     registry = ToolRegistry(checkpointer=cp, session_id="s")
 
     @registry.tool(requires_approval=True, approvals=3)

@@ -1,4 +1,4 @@
-"""Opaque states of frameworks: values come back equal, appends stay small, and nothing is left behind."""
+"""States of frameworks: values are restored equal, appends store little, and removal leaves nothing behind."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.versions.blobs import EncodedValue, project_value
-from tests.integration.checkpoints.situations import said, talk
+from tests.integration.checkpoints.session_setups import conversation, text_message
 
 Open = Callable[..., SyncCheckpointer]
 
@@ -52,13 +52,13 @@ def _load(cp: SyncCheckpointer, state_id: str | None = None, session_id: str = "
 
 
 @pytest.mark.parametrize("length", [0, 1, 15, 16, 17, 300])
-def test_lists_come_back_in_order(cp: SyncCheckpointer, length: int) -> None:
+def test_lists_are_restored_in_order(cp: SyncCheckpointer, length: int) -> None:
     items = [_item(number) for number in range(length)]
     _save(cp, 0, messages=items, plan=("bytes", bytes(range(256)) * 40))
     assert _load(cp) == {"messages": items, "plan": ("bytes", bytes(range(256)) * 40)}
 
 
-def test_an_append_stores_little_whatever_the_length(cp: SyncCheckpointer) -> None:
+def test_append_stores_little_at_any_length(cp: SyncCheckpointer) -> None:
     items = [_item(number) for number in range(1000)]
     _save(cp, 0, messages=items[:999])
     before = set(Blob.objects.values_list("digest", flat=True))
@@ -69,14 +69,14 @@ def test_an_append_stores_little_whatever_the_length(cp: SyncCheckpointer) -> No
     assert _load(cp, "0000")["messages"] == items[:999]
 
 
-def test_a_channel_that_has_not_changed_keeps_its_value(cp: SyncCheckpointer) -> None:
+def test_unchanged_channel_keeps_its_value(cp: SyncCheckpointer) -> None:
     _save(cp, 0, a=_item(1), b=_item(2))
     _save(cp, 1, a=_item(3), versions={"b": 0})
     _save(cp, 7, versions={"a": 1, "b": 0})  # its parent is missing
     assert _load(cp) == {"a": _item(3), "b": _item(2)}
 
 
-def test_a_write_replaces_another_only_at_a_negative_position(cp: SyncCheckpointer) -> None:
+def test_write_replaces_another_only_at_a_negative_position(cp: SyncCheckpointer) -> None:
     _save(cp, 0)
     for value in (_item(1), _item(2)):
         writes = [NewWrite(0, "a", value), NewWrite(-1, "__error__", value)]
@@ -86,7 +86,7 @@ def test_a_write_replaces_another_only_at_a_negative_position(cp: SyncCheckpoint
     assert [(write.channel, write.value) for write in loaded.writes] == [("__error__", _item(2)), ("a", _item(1))]
 
 
-def test_removed_states_take_their_blobs_along(cp: SyncCheckpointer) -> None:
+def test_removed_states_remove_their_blobs(cp: SyncCheckpointer) -> None:
     kept = [_item(number) for number in range(40)]
     _save(cp, 0, messages=[*kept, _item(99)], gone=_item(50))
     _save(cp, 1, messages=kept)
@@ -99,7 +99,7 @@ def test_removed_states_take_their_blobs_along(cp: SyncCheckpointer) -> None:
     assert not Blob.objects.exists()
 
 
-def test_a_missing_or_altered_blob_is_refused(cp: SyncCheckpointer) -> None:
+def test_missing_or_altered_blob_is_refused(cp: SyncCheckpointer) -> None:
     _save(cp, 0, a=_item(1))
     Blob.objects.update(content=b"other")
     with pytest.raises(CheckpointCorrupted, match="does not match its digest"):
@@ -109,7 +109,7 @@ def test_a_missing_or_altered_blob_is_refused(cp: SyncCheckpointer) -> None:
         _load(cp)
 
 
-def test_a_write_needs_no_run_and_respects_one(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_write_needs_no_run_and_is_refused_during_another_run(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     _save(cp, 0, a=_item(1))
     assert not Run.objects.exists()
     owner = open_checkpointer()
@@ -124,23 +124,23 @@ def test_a_write_needs_no_run_and_respects_one(cp: SyncCheckpointer, open_checkp
     assert _load(cp) == {"a": _item(3)}
 
 
-def test_a_transcript_becomes_versions(cp: SyncCheckpointer) -> None:
-    transcript = talk("abc")
+def test_transcripts_of_states_are_saved_as_versions(cp: SyncCheckpointer) -> None:
+    transcript = conversation("abc")
     _save(cp, 0, transcript=transcript[:2])
     _save(cp, 1, transcript=transcript[:2])  # unchanged
     _save(cp, 2, transcript=transcript)
-    edited = [transcript[0], said("other", "assistant")]
+    edited = [transcript[0], text_message("other", "assistant")]
     cp.start_session("s")
     _save(cp, 3, transcript=edited)
-    assert cp.append_checkpoint("s", [said("next")], expected_version=3) == 4
+    assert cp.append_checkpoint("s", [text_message("next")], expected_version=3) == 4
     loaded = [cp.load("s", version)["transcript"] for version in (1, 2, 3, 4)]
-    assert loaded == [transcript[:2], transcript, edited, [*edited, said("next")]]
+    assert loaded == [transcript[:2], transcript, edited, [*edited, text_message("next")]]
     assert cp.load("s", 3)["payload"] == {"state": 3}
 
 
-def test_pruned_versions_take_their_states_along(cp: SyncCheckpointer) -> None:
+def test_pruned_versions_remove_their_states(cp: SyncCheckpointer) -> None:
     for number, text in enumerate("abcd"):
-        _save(cp, 2 * number, transcript=talk("abcd"[: number + 1]), messages=[_item(number)])
+        _save(cp, 2 * number, transcript=conversation("abcd"[: number + 1]), messages=[_item(number)])
         _save(cp, 2 * number + 1, other=("json", text.encode()), versions={"messages": 2 * number})
     cp.prune("s", keep_last=2)
     assert [version["version"] for version in cp.list_checkpoints("s")] == [4, 3]
@@ -170,7 +170,7 @@ def test_states_that_rebuild_a_value_are_kept(cp: SyncCheckpointer) -> None:
     assert [state.state_id for state in state_store.iterate_states(cp.store, "s")] == ["0005", "0004", "0003", "0002"]
 
 
-def test_a_copy_is_complete_and_its_own(cp: SyncCheckpointer) -> None:
+def test_copy_is_complete_and_independent(cp: SyncCheckpointer) -> None:
     _save(cp, 0, messages=[_item(number) for number in range(20)])
     state_store.save_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
     state_store.copy_states(cp.store, "s", "copy")
@@ -181,8 +181,8 @@ def test_a_copy_is_complete_and_its_own(cp: SyncCheckpointer) -> None:
         state_store.copy_states(cp.store, "copy", "copy")
 
 
-def test_states_move_with_the_file_of_a_session(cp: SyncCheckpointer, tmp_path: Any) -> None:
-    _save(cp, 0, transcript=talk("ab"), messages=[_item(number) for number in range(20)])
+def test_states_are_exported_with_the_session(cp: SyncCheckpointer, tmp_path: Any) -> None:
+    _save(cp, 0, transcript=conversation("ab"), messages=[_item(number) for number in range(20)])
     cp.export_session("s", tmp_path / "s.jsonl")
     before = _load(cp)
     state_store.delete_session_with_states(cp.store, "s")
@@ -192,7 +192,7 @@ def test_states_move_with_the_file_of_a_session(cp: SyncCheckpointer, tmp_path: 
     assert FrameworkState.objects.get().run_key == "run-1"
 
 
-def test_values_have_a_readable_form() -> None:
+def test_values_have_a_readable_representation() -> None:
     assert project_value([_item(1), ("null", b""), ("json", b'{"a":1}'), ("pickle", b"cos\nsystem")]) == [
         f"{1:016}",
         None,

@@ -1,4 +1,4 @@
-"""A transcript to write."""
+"""Fixture that writes a transcript."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 
 
 @pytest.fixture
-def scribe(tmp_path: Path) -> Scribe:
-    return Scribe(tmp_path / f"{SESSION}.jsonl")
+def transcript_writer(tmp_path: Path) -> TranscriptWriter:
+    return TranscriptWriter(tmp_path / f"{SESSION}.jsonl")

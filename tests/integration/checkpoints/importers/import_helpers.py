@@ -1,4 +1,4 @@
-"""Imports in processes of their own, to be killed and to race each other."""
+"""Functions for child processes that import transcripts: killed ones and concurrent ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.processes import die, heed, say
 
 
 def import_and_die(url: str, path: str, statement: int) -> str:
-    """Import, and end as by a power cut before that statement; "over" where there are not so many."""
+    """Import, and die before the given statement; return "over" if the import has fewer statements."""
     from django.db import connections
 
     checkpointer = SyncCheckpointer.open(url)
@@ -29,7 +29,7 @@ def import_and_die(url: str, path: str, statement: int) -> str:
 
 
 def import_at_once(url: str, path: str) -> str:
-    """One of several that import the same file at the same moment."""
+    """Import a file when the parent says so."""
     checkpointer = SyncCheckpointer.open(url)
     say("ready")
     heed()

@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code in the store: what is where, and what a second import does."""
+"""Imported Claude Code transcripts: messages, versions, calls and costs in the store."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from checkpoints.importers import import_transcripts
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from harness_site.sessions.selectors import conversation
 from harness_site.sessions.selectors.conversation import CallCard, Entry, Rewrite
-from tests.integration.checkpoints.importers.stored_rows import a_turn, session, texts
-from tests.integration.checkpoints.importers.transcript_files import SESSION, THEN, Scribe
+from tests.integration.checkpoints.importers.stored_rows import session, texts, write_turn
+from tests.integration.checkpoints.importers.transcript_writer import SESSION, THEN, TranscriptWriter
 
 
-def test_a_conversation_becomes_a_session(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    a_turn(scribe, 1)
-    a_turn(scribe, 2)
-    report = import_transcripts(cp, scribe.path)
+def test_conversation_is_imported_as_a_session(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    write_turn(transcript_writer, 1)
+    write_turn(transcript_writer, 2)
+    report = import_transcripts(cp, transcript_writer.path)
     row = session()
     assert (row.title, row.agent, row.status) == ("Question 1", "claude-code", SessionStatus.COMPLETED)
     assert (row.latest_version, row.message_count) == (2, 8)
@@ -36,9 +36,11 @@ def test_a_conversation_becomes_a_session(cp: SyncCheckpointer, scribe: Scribe) 
     assert run.ended_at == THEN + timedelta(seconds=10)
 
 
-def test_what_a_line_says_beside_its_message_is_kept(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("Hello", thinkingMetadata={"level": "high"})
-    import_transcripts(cp, scribe.path)
+def test_metadata_of_a_line_is_stored_with_its_message(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("Hello", thinkingMetadata={"level": "high"})
+    import_transcripts(cp, transcript_writer.path)
     loaded = cp.load_latest(SESSION)
     assert loaded is not None
     (line,) = loaded["transcript"][0]["source"]["lines"]
@@ -47,9 +49,11 @@ def test_what_a_line_says_beside_its_message_is_kept(cp: SyncCheckpointer, scrib
     assert line["message"] == {"role": "user"}
 
 
-def test_a_page_reads_like_a_conversation(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    a_turn(scribe, 1)
-    import_transcripts(cp, scribe.path)
+def test_imported_session_page_shows_the_conversation(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    write_turn(transcript_writer, 1)
+    import_transcripts(cp, transcript_writer.path)
     place = conversation.find_version_place(session())
     assert place is not None
     user, agent, last = conversation.load_conversation(session(), place).items
@@ -66,29 +70,31 @@ def test_a_page_reads_like_a_conversation(cp: SyncCheckpointer, scribe: Scribe) 
     assert [part.kind for part in last.parts] == ["text"]
 
 
-def test_usage_repeated_on_the_lines_of_a_message_counts_once(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("Hello")
-    scribe.says("one", message="msg_1", usage={"input_tokens": 10, "output_tokens": 1})
-    scribe.says("two", message="msg_1", usage={"input_tokens": 10, "output_tokens": 50})
-    import_transcripts(cp, scribe.path)
+def test_usage_repeated_on_lines_of_a_message_counts_once(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("Hello")
+    transcript_writer.says("one", message="msg_1", usage={"input_tokens": 10, "output_tokens": 1})
+    transcript_writer.says("two", message="msg_1", usage={"input_tokens": 10, "output_tokens": 50})
+    import_transcripts(cp, transcript_writer.path)
     counts = {"input_tokens": 10, "output_tokens": 50}
     usage = json.loads(Checkpoint.objects.get().usage or "")
     assert usage == {**counts, "total_tokens": 60, "by_model": {"claude-x": counts}}
 
 
-def test_costs_are_summed_where_they_are_given(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("Hello")
-    scribe.says("one", message="msg_1", costUSD=0.1)
-    scribe.says("two", message="msg_2", costUSD=0.2)
-    import_transcripts(cp, scribe.path)
+def test_stated_costs_are_summed(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    transcript_writer.user("Hello")
+    transcript_writer.says("one", message="msg_1", costUSD=0.1)
+    transcript_writer.says("two", message="msg_2", costUSD=0.2)
+    import_transcripts(cp, transcript_writer.path)
     assert session().budget_spent_usd == Decimal("0.3")
 
 
-def test_a_failed_call_is_failed(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("Hello")
-    scribe.calls("call_1", "Bash", {"command": "false"}, message="msg_1")
-    scribe.result("call_1", [{"type": "text", "text": "exit 1"}], is_error=True)
-    import_transcripts(cp, scribe.path)
+def test_failed_call_has_status_failed(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    transcript_writer.user("Hello")
+    transcript_writer.calls("call_1", "Bash", {"command": "false"}, message="msg_1")
+    transcript_writer.result("call_1", [{"type": "text", "text": "exit 1"}], is_error=True)
+    import_transcripts(cp, transcript_writer.path)
     call = ToolCall.objects.get()
     assert (call.status, call.result_text, call.settled_at) == (
         CallStatus.FAILED,
@@ -97,23 +103,25 @@ def test_a_failed_call_is_failed(cp: SyncCheckpointer, scribe: Scribe) -> None:
     )
 
 
-def test_parallel_calls_find_their_results(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("Hello")
-    first = scribe.calls("call_1", "Read", {"file": "a"}, message="msg_1")
-    second = scribe.calls("call_2", "Read", {"file": "b"}, message="msg_1")
-    scribe.result("call_2", "b", parentUuid=second["uuid"])
-    scribe.result("call_1", "a", parentUuid=first["uuid"])
-    scribe.says("Both read.", message="msg_2")
-    import_transcripts(cp, scribe.path)
+def test_parallel_calls_are_paired_with_their_results(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("Hello")
+    first = transcript_writer.calls("call_1", "Read", {"file": "a"}, message="msg_1")
+    second = transcript_writer.calls("call_2", "Read", {"file": "b"}, message="msg_1")
+    transcript_writer.result("call_2", "b", parentUuid=second["uuid"])
+    transcript_writer.result("call_1", "a", parentUuid=first["uuid"])
+    transcript_writer.says("Both read.", message="msg_2")
+    import_transcripts(cp, transcript_writer.path)
     results = {call.call_id: call.result_text for call in ToolCall.objects.all()}
     assert results == {"call_1": "a", "call_2": "b"}
     assert session().message_count == 5
 
 
-def test_a_call_without_a_result_asks_nobody(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("Pay")
-    scribe.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
-    report = import_transcripts(cp, scribe.path)
+def test_call_without_a_result_needs_no_decision(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    transcript_writer.user("Pay")
+    transcript_writer.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
+    report = import_transcripts(cp, transcript_writer.path)
     call = ToolCall.objects.get()
     assert call.status == CallStatus.DISCARDED
     assert call.sentence.startswith("The imported transcript ends before this call was answered.")
@@ -128,14 +136,16 @@ def test_a_call_without_a_result_asks_nobody(cp: SyncCheckpointer, scribe: Scrib
     assert [item.kind for item in items] == ["message", "message"]
 
 
-def test_an_edited_prompt_leaves_what_it_replaced_in_earlier_versions(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("One")
-    answer = scribe.says("Answer one", message="msg_1")
-    scribe.user("Two")
-    scribe.says("Answer two", message="msg_2")
-    scribe.user("Two, but better", parentUuid=answer["uuid"])
-    scribe.says("Better answer", message="msg_3")
-    import_transcripts(cp, scribe.path)
+def test_messages_replaced_by_an_edited_prompt_stay_in_earlier_versions(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("One")
+    answer = transcript_writer.says("Answer one", message="msg_1")
+    transcript_writer.user("Two")
+    transcript_writer.says("Answer two", message="msg_2")
+    transcript_writer.user("Two, but better", parentUuid=answer["uuid"])
+    transcript_writer.says("Better answer", message="msg_3")
+    import_transcripts(cp, transcript_writer.path)
     assert [content if isinstance(content, str) else content[0]["text"] for content in texts(cp)] == [
         "One",
         "Answer one",
@@ -146,34 +156,36 @@ def test_an_edited_prompt_leaves_what_it_replaced_in_earlier_versions(cp: SyncCh
     assert Segment.objects.count() == 2
 
 
-def test_results_stay_with_the_calls_that_an_edit_goes_on_from(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("One")
-    call = scribe.calls("call_1", "Read", {}, message="msg_1")
-    scribe.result("call_1", "a")
-    scribe.says("Answer", message="msg_2")
-    scribe.user("Two", parentUuid=call["uuid"])
-    import_transcripts(cp, scribe.path)
+def test_results_stay_with_the_calls_before_an_edit(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    transcript_writer.user("One")
+    call = transcript_writer.calls("call_1", "Read", {}, message="msg_1")
+    transcript_writer.result("call_1", "a")
+    transcript_writer.says("Answer", message="msg_2")
+    transcript_writer.user("Two", parentUuid=call["uuid"])
+    import_transcripts(cp, transcript_writer.path)
     loaded = cp.load_latest(SESSION)
     assert loaded is not None
     assert [message["id"] for message in loaded["transcript"]] == ["u1", "u2", "u3", "u5"]
 
 
-def test_results_of_parallel_calls_are_no_edit(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("One")
-    call = scribe.calls("call_1", "Read", {}, message="msg_1")
-    scribe.calls("call_2", "Read", {}, message="msg_1")
-    scribe.result("call_1", "a", parentUuid=call["uuid"])
-    scribe.result("call_2", "b")
-    scribe.user("Go on")
-    import_transcripts(cp, scribe.path)
+def test_results_of_parallel_calls_do_not_start_a_branch(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("One")
+    call = transcript_writer.calls("call_1", "Read", {}, message="msg_1")
+    transcript_writer.calls("call_2", "Read", {}, message="msg_1")
+    transcript_writer.result("call_1", "a", parentUuid=call["uuid"])
+    transcript_writer.result("call_2", "b")
+    transcript_writer.user("Go on")
+    import_transcripts(cp, transcript_writer.path)
     assert Segment.objects.count() == 1
 
 
-def test_a_compaction_begins_anew(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    a_turn(scribe, 1)
-    scribe.compaction("This session is being continued. Summary: one question.")
-    a_turn(scribe, 2)
-    import_transcripts(cp, scribe.path)
+def test_compaction_starts_a_new_segment(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    write_turn(transcript_writer, 1)
+    transcript_writer.compaction("This session is being continued. Summary: one question.")
+    write_turn(transcript_writer, 2)
+    import_transcripts(cp, transcript_writer.path)
     place = conversation.find_version_place(session())
     assert place is not None
     items = conversation.load_conversation(session(), place).items
@@ -187,26 +199,30 @@ def test_a_compaction_begins_anew(cp: SyncCheckpointer, scribe: Scribe) -> None:
     assert session().title == "Question 1"
 
 
-def test_a_summary_without_a_boundary_begins_anew_too(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    a_turn(scribe, 1)
-    scribe.user("Summary: one question.", isCompactSummary=True)
-    import_transcripts(cp, scribe.path)
+def test_summary_without_a_boundary_starts_a_new_segment(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    write_turn(transcript_writer, 1)
+    transcript_writer.user("Summary: one question.", isCompactSummary=True)
+    import_transcripts(cp, transcript_writer.path)
     assert session().message_count == 1
 
 
-def test_repeated_lines_count_once(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    a_turn(scribe, 1)
-    line = json.loads(scribe.path.read_text().splitlines()[0])
-    scribe.write({**line, "parentUuid": "elsewhere"})
-    report = import_transcripts(cp, scribe.path)
+def test_repeated_lines_count_once(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    write_turn(transcript_writer, 1)
+    line = json.loads(transcript_writer.path.read_text().splitlines()[0])
+    transcript_writer.write({**line, "parentUuid": "elsewhere"})
+    report = import_transcripts(cp, transcript_writer.path)
     assert (report.repeated, report.messages) == (1, 4)
 
 
-def test_unknown_lines_and_blocks_are_shown_as_they_are(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("Hello")
-    scribe.line(type="holo-gram", depth={"of": 3})
-    scribe.agent({"type": "smell", "notes": ["pine"]}, message="msg_1")
-    report = import_transcripts(cp, scribe.path)
+def test_unknown_lines_and_blocks_are_shown_unchanged(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("Hello")
+    transcript_writer.line(type="holo-gram", depth={"of": 3})
+    transcript_writer.agent({"type": "smell", "notes": ["pine"]}, message="msg_1")
+    report = import_transcripts(cp, transcript_writer.path)
     assert report.unknown == {"line holo-gram": 1, "block smell": 1}
     assert texts(cp)[1:] == [[{"type": "holo-gram", "depth": {"of": 3}}], [{"type": "smell", "notes": ["pine"]}]]
     place = conversation.find_version_place(session())
@@ -217,11 +233,11 @@ def test_unknown_lines_and_blocks_are_shown_as_they_are(cp: SyncCheckpointer, sc
     assert shown == ["text", "other", "other"]
 
 
-def test_notes_are_kept_with_the_message_after_them(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.note("file-history-snapshot", messageId="x", snapshot={"files": {}})
-    scribe.user("Hello")
-    scribe.note("queue-operation", operation="dequeue")
-    import_transcripts(cp, scribe.path)
+def test_notes_are_stored_with_the_next_message(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    transcript_writer.note("file-history-snapshot", messageId="x", snapshot={"files": {}})
+    transcript_writer.user("Hello")
+    transcript_writer.note("queue-operation", operation="dequeue")
+    import_transcripts(cp, transcript_writer.path)
     loaded = cp.load_latest(SESSION)
     assert loaded is not None
     (message,) = loaded["transcript"]
@@ -230,11 +246,11 @@ def test_notes_are_kept_with_the_message_after_them(cp: SyncCheckpointer, scribe
     assert [note["type"] for note in told["trailing_notes"]] == ["queue-operation"]
 
 
-def test_a_long_turn_becomes_several_versions(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("Go")
+def test_long_turn_is_split_into_several_versions(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    transcript_writer.user("Go")
     for number in range(300):
-        scribe.calls(f"call_{number}", "Read", {"n": number}, message=f"msg_{number}")
-        scribe.result(f"call_{number}", str(number))
-    import_transcripts(cp, scribe.path)
+        transcript_writer.calls(f"call_{number}", "Read", {"n": number}, message=f"msg_{number}")
+        transcript_writer.result(f"call_{number}", str(number))
+    import_transcripts(cp, transcript_writer.path)
     assert list(Checkpoint.objects.order_by("version").values_list("length", flat=True)) == [250, 500, 601]
     assert ToolCall.objects.filter(status=CallStatus.COMPLETED).count() == 300

@@ -321,7 +321,7 @@ def read_sample(cp: SyncCheckpointer, folder: Path, content: Any) -> ImportRepor
 
 
 @pytest.mark.parametrize(("name", "content", "session_id", "roles", "facts"), SAMPLES, ids=IDS)
-def test_a_sample_keeps_messages_calls_tokens_times_and_costs(
+def test_sample_keeps_messages_calls_tokens_times_and_costs(
     cp: SyncCheckpointer,
     tmp_path: Path,
     name: str,
@@ -366,7 +366,7 @@ def test_a_sample_keeps_messages_calls_tokens_times_and_costs(
         "Exit code: 0\nWall time: 0.4 seconds\nOutput:",
     ],
 )
-def test_a_stated_duration_counts_where_call_and_result_have_one_time(
+def test_stated_duration_is_used_when_call_and_result_have_the_same_time(
     cp: SyncCheckpointer, tmp_path: Path, output: str
 ) -> None:
     call = {"type": "function_call", "name": "shell", "call_id": "x", "arguments": "{}"}
@@ -404,7 +404,9 @@ ODD: list[Any] = [None, 7, "", [], {}, [[]], {"a": []}, True]
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=IDS)
-def test_any_field_may_hold_anything(cp: SyncCheckpointer, tmp_path: Path, sample: Sample) -> None:
+def test_any_value_in_any_field_is_imported_without_an_error(
+    cp: SyncCheckpointer, tmp_path: Path, sample: Sample
+) -> None:
     """Replace each field of the sample once; nothing is raised, and a second import adds nothing."""
     text = json.dumps(sample[1])
     fields = sorted(set(_iterate_fields(sample[1])))

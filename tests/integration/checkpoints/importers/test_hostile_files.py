@@ -1,4 +1,4 @@
-"""Whatever stands in a file, an import ends with a report, and the store holds what it could keep."""
+"""Hostile transcript files: an import always ends with a report and stores what it could read."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.models import Session, ToolCall
-from tests.integration.checkpoints.importers.transcript_files import Scribe
+from tests.integration.checkpoints.importers.transcript_writer import TranscriptWriter
 
 _numbers = count(1)
 odd_text = st.text(st.characters() | st.just("\0") | st.just("\ud800"), max_size=8)
-anything = st.recursive(
+any_value = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | odd_text,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
@@ -87,36 +87,38 @@ MESSAGE_FIELDS = [
 ]
 
 
-def replaced(value: Any, path: str, new: Any) -> Any:
-    """`value` with something else at a place, where it has that place."""
+def replace_at_path(value: Any, path: str, new: Any) -> Any:
+    """Return `value` with another value at a path, if it has that path."""
     name, _, rest = path.partition(".")
     key: Any = int(name) if name.isdecimal() else name
     if isinstance(value, list) and isinstance(key, int) and value:
-        return [replaced(value[0], rest, new) if rest else new, *value[1:]]
+        return [replace_at_path(value[0], rest, new) if rest else new, *value[1:]]
     if isinstance(value, dict) and isinstance(key, str):
-        return {**value, key: replaced(value.get(key), rest, new) if rest else new}
+        return {**value, key: replace_at_path(value.get(key), rest, new) if rest else new}
     return value
 
 
-def a_conversation(path: Path) -> list[Any]:
-    scribe = Scribe(path)
-    scribe.note("summary", summary="A greeting", leafUuid="u1")
-    scribe.user("Hello")
-    scribe.calls("call_1", "Read", {"file": "a"}, message="msg_1", usage={"input_tokens": 3})
-    scribe.result("call_1", "content")
-    scribe.line(type="system", subtype="compact_boundary", content="Compacted")
-    scribe.says("Bye", message="msg_2")
+def write_sample_conversation(path: Path) -> list[Any]:
+    transcript_writer = TranscriptWriter(path)
+    transcript_writer.note("summary", summary="A greeting", leafUuid="u1")
+    transcript_writer.user("Hello")
+    transcript_writer.calls("call_1", "Read", {"file": "a"}, message="msg_1", usage={"input_tokens": 3})
+    transcript_writer.result("call_1", "content")
+    transcript_writer.line(type="system", subtype="compact_boundary", content="Compacted")
+    transcript_writer.says("Bye", message="msg_2")
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(FIELDS), anything), min_size=1, max_size=4))
-def test_any_field_of_claude_code_may_hold_anything(cp: SyncCheckpointer, changes: list[tuple[int, str, Any]]) -> None:
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(FIELDS), any_value), min_size=1, max_size=4))
+def test_any_value_in_any_claude_code_field_is_imported_without_an_error(
+    cp: SyncCheckpointer, changes: list[tuple[int, str, Any]]
+) -> None:
     folder = Path(tempfile.mkdtemp())
     path = folder / f"{next(_numbers):08}-1111-4222-8333-444455556666.jsonl"
-    lines = a_conversation(path)
+    lines = write_sample_conversation(path)
     for number, field, new in changes:
-        lines[number] = replaced(lines[number], field, new)
+        lines[number] = replace_at_path(lines[number], field, new)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     os.utime(path, (0, 0))
     first = import_transcripts(cp, path)
@@ -149,13 +151,13 @@ ENTRIES = [
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses", "anthropic"])
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(MESSAGE_FIELDS), anything), min_size=1, max_size=4))
-def test_any_field_of_a_message_may_hold_anything(
+@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(MESSAGE_FIELDS), any_value), min_size=1, max_size=4))
+def test_any_value_in_any_message_field_is_imported_without_an_error(
     cp: SyncCheckpointer, name: str, changes: list[tuple[int, str, Any]]
 ) -> None:
     entries: list[Any] = list(ENTRIES)
     for number, field, new in changes:
-        entries[number] = replaced(entries[number], field, new)
+        entries[number] = replace_at_path(entries[number], field, new)
     session_id = f"s-{next(_numbers)}"
     first = import_transcripts(cp, entries, session_id=session_id, format=name)
     again = import_transcripts(cp, entries, session_id=session_id, format=name)

@@ -14,7 +14,7 @@ from checkpoints.importers import ImportProgress, ImportReport
 from checkpoints.importers.import_progress import ProgressBar, format_summary
 from checkpoints.management.commands.import_transcripts import DAMAGED_STATUS, REFUSED_STATUS
 from checkpoints.models import AuditEvent, Session, Workspace
-from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 
 
 class Terminal(StringIO):
@@ -23,12 +23,12 @@ class Terminal(StringIO):
 
 
 @pytest.fixture
-def scribe(tmp_path: Path) -> Scribe:
-    scribe = Scribe(tmp_path / f"{SESSION}.jsonl")
-    scribe.user("Pay")
-    scribe.calls("call_1", "Bash", {}, message="msg_1")
-    scribe.raw("{\n")
-    return scribe
+def transcript_writer(tmp_path: Path) -> TranscriptWriter:
+    transcript_writer = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
+    transcript_writer.user("Pay")
+    transcript_writer.calls("call_1", "Bash", {}, message="msg_1")
+    transcript_writer.raw("{\n")
+    return transcript_writer
 
 
 def run(*arguments: str) -> str:
@@ -38,41 +38,43 @@ def run(*arguments: str) -> str:
 
 
 def run_with_status(*arguments: str) -> tuple[int, str]:
-    """Exit status and output of a command that ends with an error."""
+    """Run a command that fails; return its exit status and output."""
     said = StringIO()
     with pytest.raises(CommandError) as caught:
         call_command(*arguments, stdout=said)
     return caught.value.returncode, said.getvalue()
 
 
-def test_the_summary_says_what_was_read(workspace: Workspace, scribe: Scribe) -> None:
-    status, text = run_with_status("import_transcripts", "--imported-by=bob", str(scribe.path))
+def test_summary_lists_what_was_read(workspace: Workspace, transcript_writer: TranscriptWriter) -> None:
+    status, text = run_with_status("import_transcripts", "--imported-by=bob", str(transcript_writer.path))
     assert (status, text.splitlines()) == (
         DAMAGED_STATUS,
         [
             "Read 1 file, 3 lines: 1 session (1 new), 2 messages (2 new), 1 tool call (1 new).",
             "Formats: claude-code 1.",
             "1 call without a result. Nobody has to decide about them.",
-            f"Damaged: {scribe.path}, line 3: it is not JSON (Expecting property name enclosed in double quotes: "
-            "line 1 column 2 (char 1)).",
+            f"Damaged: {transcript_writer.path}, line 3: it is not JSON "
+            "(Expecting property name enclosed in double quotes: line 1 column 2 (char 1)).",
         ],
     )
     (event,) = AuditEvent.objects.filter(kind=AuditKind.SESSION_IMPORTED)
     assert (event.actor, event.actor_kind) == ("bob", ActorKind.PERSON)
-    assert json.loads(event.details) == {"format": "claude-code", "path": str(scribe.path)}
+    assert json.loads(event.details) == {"format": "claude-code", "path": str(transcript_writer.path)}
 
 
-def test_an_unchanged_file_is_not_read_again(workspace: Workspace, scribe: Scribe) -> None:
-    run_with_status("import_transcripts", str(scribe.path))
-    assert "1 unchanged file not read again" in run("import_transcripts", str(scribe.path))
-    status, text = run_with_status("import_transcripts", "--reread", "--json", str(scribe.path))
+def test_unchanged_file_is_not_read_again(workspace: Workspace, transcript_writer: TranscriptWriter) -> None:
+    run_with_status("import_transcripts", str(transcript_writer.path))
+    assert "1 unchanged file not read again" in run("import_transcripts", str(transcript_writer.path))
+    status, text = run_with_status("import_transcripts", "--reread", "--json", str(transcript_writer.path))
     told = json.loads(text)
     assert (status, told["session_ids"], told["new_messages"], told["skipped"]) == (DAMAGED_STATUS, [SESSION], 0, 1)
     call_command("delete_session", SESSION, stdout=StringIO())
-    assert "1 session (1 new)" in run_with_status("import_transcripts", str(scribe.path))[1]
+    assert "1 session (1 new)" in run_with_status("import_transcripts", str(transcript_writer.path))[1]
 
 
-def test_a_wrong_format_is_refused_and_stops_no_folder(workspace: Workspace, tmp_path: Path, scribe: Scribe) -> None:
+def test_wrong_format_is_refused_and_the_folder_is_imported(
+    workspace: Workspace, tmp_path: Path, transcript_writer: TranscriptWriter
+) -> None:
     rollout = {"timestamp": "2025-03-04T10:00:00Z", "type": "event_msg", "payload": {"type": "agent_message"}}
     path = tmp_path / "chats" / "rollout.jsonl"
     path.parent.mkdir()
@@ -97,7 +99,7 @@ def test_a_wrong_format_is_refused_and_stops_no_folder(workspace: Workspace, tmp
         run("import_transcripts", str(unknown))
 
 
-def test_links_in_a_folder_are_not_followed(workspace: Workspace, tmp_path: Path) -> None:
+def test_symbolic_links_in_a_folder_are_not_followed(workspace: Workspace, tmp_path: Path) -> None:
     outside, folder = tmp_path / "outside", tmp_path / "inside"
     outside.mkdir()
     folder.mkdir()
@@ -132,7 +134,7 @@ def test_costs_are_unknown_or_estimated_from_a_table(workspace: Workspace, tmp_p
         run("apply_prices", str(table))
 
 
-def test_what_cannot_be_imported_is_an_error(workspace: Workspace, tmp_path: Path) -> None:
+def test_unimportable_input_is_an_error(workspace: Workspace, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="it does not exist"):
         run("import_transcripts", str(tmp_path / "missing"))
 
@@ -150,12 +152,12 @@ def test_transcripts_of_each_format(workspace: Workspace, tmp_path: Path, name: 
     assert (row.session_id, row.agent, row.title) == ("o-17", "desk", "Hello")
 
 
-def test_one_session_id_is_for_one_file(workspace: Workspace) -> None:
+def test_session_id_option_requires_a_single_file(workspace: Workspace) -> None:
     with pytest.raises(CommandError, match="several were given"):
         run("import_transcripts", "--format=anthropic", "--session-id=o-17", "a.json", "b.json")
 
 
-def test_the_bar_moves_on_a_terminal() -> None:
+def test_progress_bar_is_shown_on_a_terminal() -> None:
     terminal, elsewhere = Terminal(), StringIO()
     for stream in (terminal, elsewhere):
         bar = ProgressBar(stream)
@@ -170,7 +172,7 @@ def test_the_bar_moves_on_a_terminal() -> None:
     ]
 
 
-def test_a_long_list_of_damage_is_cut_with_its_number() -> None:
+def test_long_list_of_damaged_lines_is_truncated_with_a_count() -> None:
     report = ImportReport()
     for number in range(30):
         report.add_damaged_place(Path("a"), number, "it is not UTF-8", "x")

@@ -1,4 +1,4 @@
-"""Imported sessions on the pages."""
+"""Pages of imported sessions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from checkpoints import SyncCheckpointer
 from checkpoints.enums import Role
 from checkpoints.importers import import_transcripts
 from checkpoints.models import Session
-from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 from tests.support.factories import make_user
-from tests.support.pages import said
+from tests.support.page_text import visible_text
 
 
 @pytest.fixture
@@ -23,24 +23,24 @@ def reader(cp: SyncCheckpointer, client: Client) -> Client:
 
 
 @pytest.fixture
-def scribe(cp: SyncCheckpointer, tmp_path: Path) -> Scribe:
-    scribe = Scribe(tmp_path / f"{SESSION}.jsonl")
-    scribe.user("Why is the <script>lamp()</script> dark?")
-    scribe.agent({"type": "thinking", "thinking": "Look at it."}, message="msg_1")
-    scribe.calls("call_1", "Read", {"file": "lamp.py"}, message="msg_1")
-    scribe.result("call_1", "lamp = off")
-    scribe.says("It is **off**.", message="msg_2")
-    return scribe
+def transcript_writer(cp: SyncCheckpointer, tmp_path: Path) -> TranscriptWriter:
+    transcript_writer = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
+    transcript_writer.user("Why is the <script>lamp()</script> dark?")
+    transcript_writer.agent({"type": "thinking", "thinking": "Look at it."}, message="msg_1")
+    transcript_writer.calls("call_1", "Read", {"file": "lamp.py"}, message="msg_1")
+    transcript_writer.result("call_1", "lamp = off")
+    transcript_writer.says("It is **off**.", message="msg_2")
+    return transcript_writer
 
 
 def url(path: str = "") -> str:
     return f"/sessions/{Session.objects.get(session_id=SESSION).pk}/{path}"
 
 
-def test_it_reads_like_a_conversation(cp: SyncCheckpointer, reader: Client, scribe: Scribe) -> None:
-    import_transcripts(cp, scribe.path)
+def test_page_shows_the_conversation(cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter) -> None:
+    import_transcripts(cp, transcript_writer.path)
     page = reader.get(url())
-    words = said(page)
+    words = visible_text(page)
     assert "Agent claude-code" in words
     assert "Readlamp.py Completed 1.0 s" in words
     assert "lamp = off" in words
@@ -49,28 +49,34 @@ def test_it_reads_like_a_conversation(cp: SyncCheckpointer, reader: Client, scri
     assert "<script>lamp" not in page.content.decode()
 
 
-def test_a_call_without_a_result_says_so(cp: SyncCheckpointer, reader: Client, scribe: Scribe) -> None:
-    scribe.calls("call_2", "Bash", {"command": "make light"}, message="msg_3")
-    import_transcripts(cp, scribe.path)
-    words = said(reader.get(url()))
+def test_call_without_a_result_is_labelled(
+    cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.calls("call_2", "Bash", {"command": "make light"}, message="msg_3")
+    import_transcripts(cp, transcript_writer.path)
+    words = visible_text(reader.get(url()))
     assert "nobody has to decide: no run of this store made it." in words
     assert "needs a decision" not in words
     assert "Decide" not in words
 
 
-def test_a_compaction_is_drawn(cp: SyncCheckpointer, reader: Client, scribe: Scribe) -> None:
-    scribe.compaction("The lamp is off.")
-    import_transcripts(cp, scribe.path)
-    words = said(reader.get(url()))
+def test_compaction_is_drawn_on_the_timeline(
+    cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.compaction("The lamp is off.")
+    import_transcripts(cp, transcript_writer.path)
+    words = visible_text(reader.get(url()))
     assert "version 2 continues differently from here" in words
     assert (
         "Conversation compacted Compacted at 155,000 tokens: 4 earlier messages are in the version before this" in words
     )
-    assert "lamp = off" in said(reader.get(url("?v=1")))
+    assert "lamp = off" in visible_text(reader.get(url("?v=1")))
 
 
 @pytest.mark.parametrize("path", ["versions/", "compare/?a=1&b=2", "calls/", "plan/", "history/"])
-def test_every_page_of_the_session_opens(cp: SyncCheckpointer, reader: Client, scribe: Scribe, path: str) -> None:
-    scribe.user("And now?")
-    import_transcripts(cp, scribe.path)
+def test_every_page_of_the_session_opens(
+    cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter, path: str
+) -> None:
+    transcript_writer.user("And now?")
+    import_transcripts(cp, transcript_writer.path)
     assert reader.get(url(path)).status_code == 200

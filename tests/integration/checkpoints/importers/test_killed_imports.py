@@ -1,4 +1,4 @@
-"""An import that is killed anywhere is repeated, and nothing is there twice or missing."""
+"""An import that is killed at any statement and repeated stores everything once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from checkpoints.importers import import_transcripts
 from checkpoints.models import Checkpoint, ImportedFile, Message, Run, Session, ToolCall
 from tests.conftest import StartChild
 from tests.integration.checkpoints.importers.import_helpers import import_and_die, import_at_once
-from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 from tests.support.processes import database_url
 
 #: More than one transaction takes.
@@ -25,26 +25,26 @@ TURNS = 130
 
 
 @pytest.fixture
-def scribe(tmp_path: Path) -> Scribe:
-    """Two conversations with an edit and a compaction, in a file that takes several transactions."""
-    scribe = Scribe(tmp_path / f"{SESSION}.jsonl")
+def transcript_writer(tmp_path: Path) -> TranscriptWriter:
+    """Conversation with an edit and a compaction, large enough for several transactions."""
+    transcript_writer = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
     for number in range(TURNS):
-        scribe.user(f"Question {number}")
-        scribe.calls(f"call_{number}", "Read", {"n": number}, message=f"msg_{number}")
-        answered = scribe.result(f"call_{number}", f"content {number}")
+        transcript_writer.user(f"Question {number}")
+        transcript_writer.calls(f"call_{number}", "Read", {"n": number}, message=f"msg_{number}")
+        answered = transcript_writer.result(f"call_{number}", f"content {number}")
         if number == TURNS // 2:
-            scribe.compaction("What was said so far.")
+            transcript_writer.compaction("What was said so far.")
         elif number == TURNS // 4:
-            scribe.user("Taken back")
-            scribe.says("Too late", message="msg_back")
-            scribe.parent = answered["uuid"]
-    side = Scribe(scribe.path, prefix="s", isSidechain=True, agentId="a1")
+            transcript_writer.user("Taken back")
+            transcript_writer.says("Too late", message="msg_back")
+            transcript_writer.parent = answered["uuid"]
+    side = TranscriptWriter(transcript_writer.path, prefix="s", isSidechain=True, agentId="a1")
     side.user("Explore")
-    return scribe
+    return transcript_writer
 
 
-def what_is_there() -> tuple[object, ...]:
-    """Everything said and called, without the numbers of rows and versions."""
+def imported_content() -> tuple[object, ...]:
+    """Return messages and calls without primary keys and version numbers."""
     return (
         sorted(Message.objects.values_list("message_id", "position", "chain")),
         sorted(ToolCall.objects.values_list("idempotency_key", "status", "result", "args")),
@@ -54,15 +54,15 @@ def what_is_there() -> tuple[object, ...]:
 
 
 @dataclass(frozen=True)
-class Undisturbed:
-    """What one import that nobody kills makes of the file, and how many statements it takes."""
+class CompleteImport:
+    """Result of an import that is not killed, and the number of its statements."""
 
     there: tuple[object, ...]
     statements: int
 
 
 @pytest.fixture
-def undisturbed(cp: SyncCheckpointer, scribe: Scribe) -> Undisturbed:
+def complete_import(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> CompleteImport:
     statements: list[str] = []
 
     def counted(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -70,8 +70,8 @@ def undisturbed(cp: SyncCheckpointer, scribe: Scribe) -> Undisturbed:
         return execute(sql, params, many, context)
 
     with connections[cp.store.using].execute_wrapper(counted):
-        import_transcripts(cp, scribe.path)
-    found = Undisturbed(what_is_there(), len(statements))
+        import_transcripts(cp, transcript_writer.path)
+    found = CompleteImport(imported_content(), len(statements))
     for row in Session.objects.all():
         Session.objects.filter(pk=row.pk).update(head_segment=None)
         cp.delete_session(row.session_id)
@@ -80,33 +80,35 @@ def undisturbed(cp: SyncCheckpointer, scribe: Scribe) -> Undisturbed:
     return found
 
 
-def _kill(start_child: StartChild, scribe: Scribe, undisturbed: Undisturbed, moment: float) -> None:
-    """Import in a process that is killed when that share of the statements has been made."""
-    statement = max(1, int(moment * undisturbed.statements))
-    child = start_child(import_and_die, url=database_url(), path=str(scribe.path), statement=statement)
+def _kill(
+    start_child: StartChild, transcript_writer: TranscriptWriter, complete_import: CompleteImport, moment: float
+) -> None:
+    """Import in a process that is killed after the given share of its statements."""
+    statement = max(1, int(moment * complete_import.statements))
+    child = start_child(import_and_die, url=database_url(), path=str(transcript_writer.path), statement=statement)
     assert child.died_by() == signal.SIGKILL
 
 
 @pytest.mark.parametrize("moment", [0.003, 0.02, 0.4, 0.6, 0.9, 0.995])
-def test_a_killed_import_is_repeated(
+def test_killed_import_is_completed_by_another_import(
     cp: SyncCheckpointer,
-    scribe: Scribe,
-    undisturbed: Undisturbed,
+    transcript_writer: TranscriptWriter,
+    complete_import: CompleteImport,
     start_child: StartChild,
     moment: float,
 ) -> None:
-    _kill(start_child, scribe, undisturbed, moment)
-    import_transcripts(cp, scribe.path)
-    assert what_is_there() == undisturbed.there
+    _kill(start_child, transcript_writer, complete_import, moment)
+    import_transcripts(cp, transcript_writer.path)
+    assert imported_content() == complete_import.there
     for row in Session.objects.all():
         for version in Checkpoint.objects.filter(session=row):
             cp.load(row.session_id, version.version)
 
 
-def test_what_was_written_before_the_kill_is_whole(
-    scribe: Scribe, undisturbed: Undisturbed, start_child: StartChild, cp: SyncCheckpointer
+def test_versions_written_before_the_kill_are_complete(
+    transcript_writer: TranscriptWriter, complete_import: CompleteImport, start_child: StartChild, cp: SyncCheckpointer
 ) -> None:
-    _kill(start_child, scribe, undisturbed, 0.9)
+    _kill(start_child, transcript_writer, complete_import, 0.9)
     row = Session.objects.get(session_id=SESSION)
     assert row.status == SessionStatus.ACTIVE
     loaded = cp.load_latest(SESSION)
@@ -117,13 +119,13 @@ def test_what_was_written_before_the_kill_is_whole(
     assert not ToolCall.objects.exclude(status__in=[CallStatus.COMPLETED, CallStatus.DISCARDED]).exists()
 
 
-def test_imports_at_the_same_moment_write_once(
-    scribe: Scribe, undisturbed: Undisturbed, start_child: StartChild
+def test_concurrent_imports_write_once(
+    transcript_writer: TranscriptWriter, complete_import: CompleteImport, start_child: StartChild
 ) -> None:
-    children = [start_child(import_at_once, url=database_url(), path=str(scribe.path)) for _ in range(3)]
+    children = [start_child(import_at_once, url=database_url(), path=str(transcript_writer.path)) for _ in range(3)]
     for child in children:
         child.expect("ready")
     for child in children:
         child.tell()
     assert [child.result() for child in children] == ["done"] * 3
-    assert what_is_there() == undisturbed.there
+    assert imported_content() == complete_import.there

@@ -1,4 +1,4 @@
-"""Transcripts that go on: their state while they grow, the watch, and the links between agents and subagents."""
+"""Growing transcripts: status, the watch command, and links between agents and subagents."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from checkpoints.importers.watch_folder import FolderWatch
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.sessions.display_status import HAS_LIVE_OWNER
 from checkpoints.sessions.sweep_lost_runs import sweep_lost_runs
-from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 
 
 @pytest.fixture
-def live(scribe: Scribe) -> Scribe:
-    scribe.live = True
-    scribe.user("Pay")
-    scribe.calls("call_1", "Bash", {}, message="msg_1")
-    return scribe
+def live(transcript_writer: TranscriptWriter) -> TranscriptWriter:
+    transcript_writer.live = True
+    transcript_writer.user("Pay")
+    transcript_writer.calls("call_1", "Bash", {}, message="msg_1")
+    return transcript_writer
 
 
-def test_a_watch_follows_a_growing_file_and_ends_it(cp: SyncCheckpointer, live: Scribe) -> None:
+def test_watch_imports_a_growing_file_and_finishes_its_session(cp: SyncCheckpointer, live: TranscriptWriter) -> None:
     watch = FolderWatch(cp, live.path.parent)
     watch.import_existing()
     row, call = Session.objects.get(), ToolCall.objects.get()
@@ -50,8 +50,8 @@ def test_a_watch_follows_a_growing_file_and_ends_it(cp: SyncCheckpointer, live: 
     assert (row.status, row.owner_id, row.message_count) == ("completed", None, 5)
 
 
-def test_a_quiet_file_ends_without_a_change(
-    cp: SyncCheckpointer, live: Scribe, monkeypatch: pytest.MonkeyPatch
+def test_session_of_an_unchanged_file_is_finished(
+    cp: SyncCheckpointer, live: TranscriptWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch = FolderWatch(cp, live.path)
     watch.import_existing()
@@ -63,7 +63,7 @@ def test_a_quiet_file_ends_without_a_change(
     assert (row.status, call.status, call.reason) == ("cancelled", "discarded", "no_result")
 
 
-def test_a_lost_lease_asks_nobody(cp: SyncCheckpointer, live: Scribe) -> None:
+def test_lost_lease_of_an_import_needs_no_decision(cp: SyncCheckpointer, live: TranscriptWriter) -> None:
     import_transcripts(cp, live.path)
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))
     sweep_lost_runs(cp.store)
@@ -74,14 +74,16 @@ def test_a_lost_lease_asks_nobody(cp: SyncCheckpointer, live: Scribe) -> None:
     assert (ToolCall.objects.get().status, Session.objects.get().status) == ("completed", "active")
 
 
-def test_subagents_are_linked_and_helpers_left_out(cp: SyncCheckpointer, tmp_path: Path) -> None:
-    parent = Scribe(tmp_path / f"{SESSION}.jsonl")
+def test_subagents_are_linked_and_helper_agents_are_skipped(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    parent = TranscriptWriter(tmp_path / f"{SESSION}.jsonl")
     parent.user("<question>Which poem?</question>")
     parent.calls("call_1", "Task", {"prompt": "Write"}, message="msg_1")
     parent.result("call_1", "written", toolUseResult={"agentId": "a7", "status": "completed"})
     folder = tmp_path / SESSION / "subagents"
-    Scribe(folder / "agent-a7.jsonl", prefix="a", isSidechain=True, agentId="a7").user("Write")
-    Scribe(folder / "agent-acompact-1.jsonl", prefix="c", isSidechain=True, agentId="acompact-1").user("Summarise")
+    TranscriptWriter(folder / "agent-a7.jsonl", prefix="a", isSidechain=True, agentId="a7").user("Write")
+    TranscriptWriter(folder / "agent-acompact-1.jsonl", prefix="c", isSidechain=True, agentId="acompact-1").user(
+        "Summarise"
+    )
     report = import_transcripts(cp, tmp_path)
     assert sorted(report.session_ids) == [SESSION, f"{SESSION}/agent-a7"]
     assert [Path(path).name for path in report.helpers] == ["agent-acompact-1.jsonl"]

@@ -1,4 +1,4 @@
-"""Conversations of OpenAI and Anthropic in the store."""
+"""Imported conversations of the OpenAI and Anthropic APIs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def transcript(cp: SyncCheckpointer, session_id: str) -> list[Any]:
 
 
 def shown(session_id: str) -> list[tuple[str, list[str]]]:
-    """Role and kinds of parts of each entry on the page."""
+    """Return role and part kinds of each message on the page."""
     place = conversation.find_version_place(session(session_id))
     assert place is not None
     items = conversation.load_conversation(session(session_id), place).items
@@ -54,7 +54,7 @@ def saved(path: Path, value: Any) -> Path:
 
 
 @pytest.mark.parametrize("name", ["order.json", "order.jsonl"])
-def test_chat_messages_are_stored_as_they_are(cp: SyncCheckpointer, tmp_path: Path, name: str) -> None:
+def test_chat_messages_are_stored_unchanged(cp: SyncCheckpointer, tmp_path: Path, name: str) -> None:
     report = import_transcripts(cp, saved(tmp_path / name, CHAT), agent="desk", format="openai-chat")
     assert transcript(cp, "order") == CHAT
     assert shown("order") == [("user", ["text"]), ("assistant", ["card"]), ("assistant", ["text"])]
@@ -69,14 +69,14 @@ def test_chat_messages_are_stored_as_they_are(cp: SyncCheckpointer, tmp_path: Pa
     assert (report.files, report.sessions, report.messages, report.calls) == (1, 1, 4, 1)
 
 
-def test_messages_from_memory(cp: SyncCheckpointer) -> None:
+def test_messages_are_imported_from_memory(cp: SyncCheckpointer) -> None:
     import_transcripts(cp, CHAT, session_id="s-1", format="openai-chat")
     assert transcript(cp, "s-1") == CHAT
     with pytest.raises(InvalidInput, match="session_id"):
         import_transcripts(cp, CHAT, format="openai-chat")
 
 
-def test_a_longer_list_adds_its_end(cp: SyncCheckpointer) -> None:
+def test_longer_list_adds_its_new_messages(cp: SyncCheckpointer) -> None:
     import_transcripts(cp, CHAT[:2], session_id="s-1", format="openai-chat")
     assert ToolCall.objects.get().status == CallStatus.DISCARDED
     report = import_transcripts(cp, CHAT, session_id="s-1", format="openai-chat")
@@ -87,7 +87,7 @@ def test_a_longer_list_adds_its_end(cp: SyncCheckpointer) -> None:
     assert transcript(cp, "s-1") == CHAT
 
 
-def test_an_edited_list_branches_and_can_come_back(cp: SyncCheckpointer) -> None:
+def test_edited_list_creates_a_branch_and_can_be_reverted(cp: SyncCheckpointer) -> None:
     edited = [ASK, {"role": "assistant", "content": "I do not know."}]
     again = [*CHAT, {"role": "user", "content": "Thanks"}]
     for messages in (CHAT, edited, again):
@@ -99,13 +99,13 @@ def test_an_edited_list_branches_and_can_come_back(cp: SyncCheckpointer) -> None
     assert cp.load("s-1", 1)["transcript"] == CHAT
 
 
-def test_whole_conversations_on_lines_are_sessions_of_their_own(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_each_conversation_of_a_jsonl_file_is_a_session(cp: SyncCheckpointer, tmp_path: Path) -> None:
     path = saved(tmp_path / "tuning.jsonl", [{"messages": CHAT}, {"id": "x", "messages": CHAT[:1], "model": "gpt"}])
     assert import_transcripts(cp, path, format="openai-chat").session_ids == ["tuning/1", "tuning/x"]
     assert json.loads(session("tuning/x").metadata)["models"] == ["gpt"]
 
 
-def test_answers_of_the_chat_api(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_chat_completion_responses(cp: SyncCheckpointer, tmp_path: Path) -> None:
     answer = {
         "object": "chat.completion",
         "created": 1_741_000_000,
@@ -121,14 +121,14 @@ def test_answers_of_the_chat_api(cp: SyncCheckpointer, tmp_path: Path) -> None:
     assert Message.objects.get(position=1).created_at == datetime.fromtimestamp(1_741_000_000, UTC)
 
 
-def test_a_reused_call_id_belongs_to_the_newest_call(cp: SyncCheckpointer) -> None:
+def test_reused_call_id_belongs_to_the_newest_call(cp: SyncCheckpointer) -> None:
     import_transcripts(
         cp, [*CHAT, ASK, CALL, {**RESULT, "content": "delivered"}], session_id="s-1", format="openai-chat"
     )
     assert [call.result_text for call in ToolCall.objects.order_by("pk")] == ["on its way", "delivered"]
 
 
-def test_what_is_no_message_is_reported(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_invalid_message_is_reported(cp: SyncCheckpointer, tmp_path: Path) -> None:
     path = saved(tmp_path / "log.jsonl", [ASK, {"event": "ping"}, ANSWER])
     with path.open("a") as file:
         file.write("{torn")
@@ -141,7 +141,7 @@ def test_what_is_no_message_is_reported(cp: SyncCheckpointer, tmp_path: Path) ->
     ]
 
 
-def test_a_damaged_file_of_one_value_is_reported(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_damaged_json_file_is_reported(cp: SyncCheckpointer, tmp_path: Path) -> None:
     path = tmp_path / "order.json"
     path.write_text('[{"role": "user", ')
     report = import_transcripts(cp, path, format="openai-chat")
@@ -150,13 +150,13 @@ def test_a_damaged_file_of_one_value_is_reported(cp: SyncCheckpointer, tmp_path:
     assert not Session.objects.exists()
 
 
-def test_another_format_under_the_same_id_is_refused(cp: SyncCheckpointer) -> None:
+def test_another_format_for_the_same_session_is_refused(cp: SyncCheckpointer) -> None:
     import_transcripts(cp, CHAT, session_id="s-1", format="openai-chat")
     with pytest.raises(ImportRefused, match="openai-chat"):
         import_transcripts(cp, [ASK], session_id="s-1", format="anthropic")
 
 
-def test_a_session_that_went_on_is_refused(cp: SyncCheckpointer) -> None:
+def test_session_continued_by_an_agent_is_refused(cp: SyncCheckpointer) -> None:
     import_transcripts(cp, CHAT[:2], session_id="s-1", format="openai-chat")
     Session.objects.update(status="active")
     cp.resume("s-1")
@@ -164,7 +164,7 @@ def test_a_session_that_went_on_is_refused(cp: SyncCheckpointer) -> None:
         import_transcripts(cp, CHAT, session_id="s-1", format="openai-chat")
 
 
-def test_items_of_the_responses_api(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_responses_api_items(cp: SyncCheckpointer, tmp_path: Path) -> None:
     items: list[dict[str, Any]] = [
         {"role": "user", "content": [{"type": "input_text", "text": "Where is order 17?"}]},
         {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Look it up."}]},
@@ -204,7 +204,7 @@ def test_items_of_the_responses_api(cp: SyncCheckpointer, tmp_path: Path) -> Non
     assert import_transcripts(cp, tmp_path / "items.json", format="openai-responses").new_messages == 0
 
 
-def test_answers_of_the_responses_api_follow_each_other(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_responses_api_responses_are_joined(cp: SyncCheckpointer, tmp_path: Path) -> None:
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}
     answers = [
         {"object": "response", "id": f"resp_{n}", "output": [said], "usage": {"input_tokens": 3, "output_tokens": 2}}
@@ -235,7 +235,7 @@ def test_anthropic_messages(cp: SyncCheckpointer, tmp_path: Path) -> None:
     assert (ToolCall.objects.get().status, ToolCall.objects.get().result_text) == (CallStatus.FAILED, "lost")
 
 
-def test_answers_of_anthropics_api(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_anthropic_responses(cp: SyncCheckpointer, tmp_path: Path) -> None:
     answer = {
         "id": "msg_1",
         "type": "message",
@@ -252,7 +252,7 @@ def test_answers_of_anthropics_api(cp: SyncCheckpointer, tmp_path: Path) -> None
     assert transcript(cp, "log")[1]["source"]["stop_reason"] == "end_turn"
 
 
-def test_a_folder_names_sessions_after_its_files(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_sessions_of_a_folder_are_named_after_the_files(cp: SyncCheckpointer, tmp_path: Path) -> None:
     (tmp_path / "may").mkdir()
     saved(tmp_path / "may" / "one.json", CHAT)
     saved(tmp_path / "two.jsonl", CHAT)

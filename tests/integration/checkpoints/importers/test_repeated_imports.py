@@ -1,4 +1,4 @@
-"""A transcript that is imported again, longer, by several, or after an agent has gone on with it."""
+"""Repeated imports: of unchanged, longer and concurrent transcripts, and of sessions an agent has continued."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from checkpoints.importers import ImportProgress, ImportRefused, import_transcri
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.models import ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.importers.stored_rows import a_turn, everything, session, texts
-from tests.integration.checkpoints.importers.transcript_files import SESSION, Scribe
+from tests.integration.checkpoints.importers.stored_rows import all_rows, session, texts, write_turn
+from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 
 
-def test_the_result_that_comes_later_settles_the_call(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("Pay")
-    scribe.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
-    import_transcripts(cp, scribe.path)
-    scribe.result("call_1", "paid")
-    report = import_transcripts(cp, scribe.path)
+def test_later_result_settles_the_call(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    transcript_writer.user("Pay")
+    transcript_writer.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
+    import_transcripts(cp, transcript_writer.path)
+    transcript_writer.result("call_1", "paid")
+    report = import_transcripts(cp, transcript_writer.path)
     call = ToolCall.objects.get()
     assert (call.status, call.result_text, call.sentence) == (CallStatus.COMPLETED, "paid", "")
     assert (report.new_messages, report.new_calls, report.unanswered) == (1, 0, 0)
     assert session().status == SessionStatus.COMPLETED
 
 
-def test_a_second_import_changes_nothing(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    a_turn(scribe, 1)
-    scribe.calls("call_9", "Bash", {}, message="msg_9")
-    scribe.note("last-prompt", lastPrompt="Question 1")
-    import_transcripts(cp, scribe.path)
-    before = everything()
-    report = import_transcripts(cp, scribe.path)
-    assert everything() == before
+def test_second_import_changes_nothing(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    write_turn(transcript_writer, 1)
+    transcript_writer.calls("call_9", "Bash", {}, message="msg_9")
+    transcript_writer.note("last-prompt", lastPrompt="Question 1")
+    import_transcripts(cp, transcript_writer.path)
+    before = all_rows()
+    report = import_transcripts(cp, transcript_writer.path)
+    assert all_rows() == before
     assert (report.new_sessions, report.new_messages, report.new_calls, report.new_versions) == (0, 0, 0, 0)
     assert (report.sessions, report.messages, report.calls, report.unanswered) == (1, 5, 2, 1)
 
 
-def test_a_later_import_adds_what_was_said_since(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    a_turn(scribe, 1)
-    import_transcripts(cp, scribe.path)
+def test_later_import_adds_new_messages(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    write_turn(transcript_writer, 1)
+    import_transcripts(cp, transcript_writer.path)
     first = texts(cp)
-    a_turn(scribe, 2)
-    report = import_transcripts(cp, scribe.path)
+    write_turn(transcript_writer, 2)
+    report = import_transcripts(cp, transcript_writer.path)
     assert texts(cp)[: len(first)] == first
     assert (report.new_messages, report.new_versions) == (4, 1)
     assert session().total_tokens == 4 * 122
@@ -54,13 +54,13 @@ def test_a_later_import_adds_what_was_said_since(cp: SyncCheckpointer, scribe: S
 
 
 @pytest.mark.parametrize("cut", range(1, 11))
-def test_an_import_at_any_line_and_then_of_the_rest_says_the_same(
-    cp: SyncCheckpointer, scribe: Scribe, tmp_path: Path, cut: int
+def test_import_in_two_parts_equals_one_import(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter, tmp_path: Path, cut: int
 ) -> None:
-    a_turn(scribe, 1)
-    a_turn(scribe, 2)
-    lines = scribe.path.read_text().splitlines(keepends=True)
-    growing = tmp_path / "growing" / scribe.path.name
+    write_turn(transcript_writer, 1)
+    write_turn(transcript_writer, 2)
+    lines = transcript_writer.path.read_text().splitlines(keepends=True)
+    growing = tmp_path / "growing" / transcript_writer.path.name
     growing.parent.mkdir()
     growing.write_text("".join(lines[:cut]))
     import_transcripts(cp, growing)
@@ -74,51 +74,59 @@ def test_an_import_at_any_line_and_then_of_the_rest_says_the_same(
     assert {call.status for call in ToolCall.objects.all()} == {CallStatus.COMPLETED}
 
 
-def test_the_same_uuid_with_other_content_is_another_message(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    line = scribe.user("One")
-    scribe.write({**line, "message": {"role": "user", "content": "Two"}})
+def test_same_uuid_with_other_content_is_another_message(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    line = transcript_writer.user("One")
+    transcript_writer.write({**line, "message": {"role": "user", "content": "Two"}})
     for _ in range(2):
-        import_transcripts(cp, scribe.path)
+        import_transcripts(cp, transcript_writer.path)
         assert texts(cp) == ["One", "Two"]
 
 
-def test_a_session_from_elsewhere_is_left_alone(cp: SyncCheckpointer, scribe: Scribe) -> None:
+def test_session_not_created_by_an_import_is_not_changed(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
     cp.start_session(SESSION)
-    scribe.user("Hello")
+    transcript_writer.user("Hello")
     with pytest.raises(ImportRefused, match="it was not imported"):
-        import_transcripts(cp, scribe.path)
+        import_transcripts(cp, transcript_writer.path)
 
 
-def test_an_agent_that_takes_the_session_meanwhile_keeps_it(
-    cp: SyncCheckpointer, open_checkpointer: Open, scribe: Scribe
+def test_agent_that_takes_the_session_during_the_import_keeps_it(
+    cp: SyncCheckpointer, open_checkpointer: Open, transcript_writer: TranscriptWriter
 ) -> None:
     agent = open_checkpointer()
     for number in range(700):
-        scribe.user(f"Question {number}" + "." * 1000)
+        transcript_writer.user(f"Question {number}" + "." * 1000)
 
     def take(progress: ImportProgress) -> None:
         if progress.report.new_versions:
             agent.resume(SESSION)
 
     with pytest.raises(ImportOvertaken):
-        import_transcripts(cp, scribe.path, progress=take)
+        import_transcripts(cp, transcript_writer.path, progress=take)
     point = agent.resume(SESSION)
     agent.save_checkpoint(SESSION, [*point.transcript, {"role": "user", "content": "Mine"}], None, 0)
 
 
-def test_a_fork_goes_on_where_the_transcript_ended(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    a_turn(scribe, 1)
-    import_transcripts(cp, scribe.path)
+def test_fork_continues_after_the_imported_transcript(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    write_turn(transcript_writer, 1)
+    import_transcripts(cp, transcript_writer.path)
     cp.fork_session(SESSION, "mine")
     point = cp.resume("mine")
     assert [message["role"] for message in point.transcript] == ["user", "assistant", "user", "assistant"]
     assert point.replayable == {}
 
 
-def test_a_fork_does_not_ask_about_a_call_that_was_never_answered(cp: SyncCheckpointer, scribe: Scribe) -> None:
-    scribe.user("Pay")
-    scribe.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
-    import_transcripts(cp, scribe.path)
+def test_fork_needs_no_decision_about_an_imported_call_without_a_result(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.user("Pay")
+    transcript_writer.calls("call_1", "Bash", {"command": "pay"}, message="msg_1")
+    import_transcripts(cp, transcript_writer.path)
     cp.fork_session(SESSION, "mine")
     point = cp.resume("mine")
     assert (point.replayable, len(point.transcript)) == ({}, 2)

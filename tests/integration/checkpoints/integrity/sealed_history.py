@@ -1,4 +1,4 @@
-"""A session with a row in every sealed table, and edits of its rows behind the library's back."""
+"""Session with a row in every sealed table, and changes of its rows that bypass the library."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from checkpoints.models import (
 from checkpoints.peers.peer_requests import Join as JoinRequest
 from checkpoints.peers.peer_requests import PeerCall as PeerRequest
 from checkpoints.sessions import ownership
-from tests.integration.checkpoints.situations import said, talk
+from tests.integration.checkpoints.session_setups import conversation, text_message
 
 SEALED_TABLES: tuple[type[models.Model], ...] = (
     Session,
@@ -58,15 +58,17 @@ SEALED_TABLES: tuple[type[models.Model], ...] = (
 _AS_TEXT = ValueCodec(lambda value: ("text", value.encode()), lambda stored: stored[1].decode())
 
 
-def play(open_checkpointer: Callable[..., SyncCheckpointer], session_id: str) -> None:
-    """Save, branch, call, lose a run, decide, guard, keep a state, run a step, pause, and get an answer."""
+def create_sealed_session(open_checkpointer: Callable[..., SyncCheckpointer], session_id: str) -> None:
+    """Create a session with rows in every sealed table: versions, calls, decisions, states, steps and peer calls."""
     first = open_checkpointer()
     first.start_session(session_id, "Refund order 17")
-    transcript = talk("abc")
+    transcript = conversation("abc")
     first.save_checkpoint(session_id, transcript, {"n": 1}, 0.25, payload={"cursor": 3})
     first.record_tool_call_issued(session_id, "call_1", "pay", {"order": 17}, f"key 1 {session_id}")
     first.record_tool_call_result(session_id, "call_1", "paid", True)
-    first.save_checkpoint(session_id, [*transcript[:2], said("other", "assistant")], {"n": 2}, 0.5, usage={"input": 5})
+    first.save_checkpoint(
+        session_id, [*transcript[:2], text_message("other", "assistant")], {"n": 2}, 0.5, usage={"input": 5}
+    )
     first.record_tool_call_issued(session_id, "call_2", "pay", {"order": 18}, f"key 2 {session_id}")
     second = open_checkpointer()
     second.start_session(f"{session_id} beside it", "Something else")
@@ -101,7 +103,7 @@ def _lose(checkpointer: SyncCheckpointer, session_id: str) -> None:
 
 
 def change(value: Any, field: models.Field[Any, Any]) -> Any:
-    """Another value of the same kind."""
+    """Return another value of the same type."""
     if isinstance(field, models.ForeignKey):
         return change(value, field.target_field)
     if value is None:
@@ -125,13 +127,13 @@ def change(value: Any, field: models.Field[Any, Any]) -> Any:
 
 
 def plain(model: type[models.Model]) -> models.QuerySet[Any]:
-    """Query set that writes past the seals, as an attacker with the database's password does."""
+    """Return a queryset that does not write seals, as an attacker with the database password would use."""
     return models.QuerySet(model)
 
 
 @contextmanager
-def undone() -> Iterator[None]:
-    """Take back every change of the block."""
+def rolled_back() -> Iterator[None]:
+    """Roll back all changes of the block."""
     with transaction.atomic():
         yield
         transaction.set_rollback(True)

@@ -15,16 +15,22 @@ from checkpoints.seals.sealed_model import SealedModel
 from checkpoints.versions import load_version
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
-from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, play, undone
-from tests.integration.checkpoints.situations import said, started, talk
+from tests.integration.checkpoints.integrity.sealed_history import (
+    SEALED_TABLES,
+    change,
+    create_sealed_session,
+    plain,
+    rolled_back,
+)
+from tests.integration.checkpoints.session_setups import conversation, start_session, text_message
 
 
 def problems(session_id: str) -> list[Any]:
     return list(find_session_problems("default", Session.objects.get(session_id=session_id), VerificationCounts()))
 
 
-def test_every_edit_of_a_sealed_column_is_found(open_checkpointer: Open) -> None:
-    play(open_checkpointer, "s")
+def test_every_change_of_a_sealed_column_is_detected(open_checkpointer: Open) -> None:
+    create_sealed_session(open_checkpointer, "s")
     session = Session.objects.get(session_id="s")
     assert problems("s") == []
     unnoticed, edits = [], 0
@@ -36,7 +42,7 @@ def test_every_edit_of_a_sealed_column_is_found(open_checkpointer: Open) -> None
         for name in sorted(columns - {"id"}):
             field: Any = model._meta.get_field(name)
             row: Any = rows.last()
-            with undone():
+            with rolled_back():
                 plain(model).filter(pk=row.pk).update(**{field.attname: change(getattr(row, field.attname), field)})
                 altered = plain(model).get(pk=row.pk)
                 edits += 1
@@ -50,9 +56,9 @@ def test_every_edit_of_a_sealed_column_is_found(open_checkpointer: Open) -> None
     assert edits > 120
 
 
-def test_rows_that_were_exchanged_or_taken_from_elsewhere_are_refused(open_checkpointer: Open) -> None:
-    play(open_checkpointer, "s")
-    play(open_checkpointer, "t")
+def test_exchanged_and_foreign_rows_are_refused(open_checkpointer: Open) -> None:
+    create_sealed_session(open_checkpointer, "s")
+    create_sealed_session(open_checkpointer, "t")
     mine, theirs = Session.objects.get(session_id="s"), Session.objects.get(session_id="t")
     unnoticed = []
     for model in SEALED_TABLES:
@@ -64,7 +70,7 @@ def test_rows_that_were_exchanged_or_taken_from_elsewhere_are_refused(open_check
             pair = rows.filter(session=mine).first(), rows.filter(session=theirs).first()
         place = {"session", "workspace", "id", "row_seal", *_foreign(model)}
         content = [name for name in model.sealed_fields if name not in place]
-        with undone():  # the content of theirs under the name of mine, with its seal
+        with rolled_back():  # the content of theirs under the name of mine, with its seal
             values = {name: getattr(pair[1], name) for name in content if name not in _unique(model)}
             plain(model).filter(pk=pair[0].pk).update(**values, row_seal=pair[1].row_seal)
             try:
@@ -85,9 +91,9 @@ def _unique(model: Any) -> set[str]:
 
 @pytest.fixture
 def cp(open_checkpointer: Open) -> SyncCheckpointer:
-    checkpointer = started(open_checkpointer())
+    checkpointer = start_session(open_checkpointer())
     for length in (2, 3):
-        checkpointer.save_checkpoint("s", talk("abc"[:length]), {"n": length}, 0.5)
+        checkpointer.save_checkpoint("s", conversation("abc"[:length]), {"n": length}, 0.5)
     return checkpointer
 
 
@@ -103,7 +109,7 @@ def test_altered_message_is_not_served(cp: SyncCheckpointer) -> None:
             read()
 
 
-def test_message_that_was_altered_with_every_digest_after_it_is_not_served(cp: SyncCheckpointer) -> None:
+def test_altered_message_with_recomputed_digests_is_not_served(cp: SyncCheckpointer) -> None:
     bodies = list(Message.objects.order_by("position").values_list("body", flat=True))
     bodies[1] = '{"role":"assistant","text":"forged"}'
     for position, chain in enumerate(digests.compute_hash_chains(bodies)):
@@ -117,9 +123,9 @@ def test_message_that_was_altered_with_every_digest_after_it_is_not_served(cp: S
             read()
 
 
-def test_session_with_an_altered_call_is_not_resumed_and_others_are(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
-    started(cp, "other")
+def test_only_the_session_with_an_altered_call_is_not_resumed(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    start_session(cp, "other")
     cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     cp.record_tool_call_result("s", "call_1", "paid", True)
     cp.close()
@@ -133,7 +139,7 @@ def test_session_with_an_altered_call_is_not_resumed_and_others_are(open_checkpo
 
 
 def test_altered_call_is_neither_replayed_nor_decided_nor_changed(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     cp.release_session("s")
     (call,) = cp.pending_tool_calls("s")
@@ -152,8 +158,8 @@ def test_altered_call_is_neither_replayed_nor_decided_nor_changed(open_checkpoin
     assert not Decision.objects.exists()
 
 
-def test_outcome_does_not_seal_what_was_altered_while_the_call_ran(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+def test_outcome_does_not_seal_a_row_altered_while_the_call_ran(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
     cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     plain(ToolCall).update(args='{"order":18}')
     cp.record_tool_call_result("s", "call_1", "paid", True)
@@ -177,7 +183,7 @@ def test_row_whose_seal_was_removed_is_refused_unless_that_is_configured(cp: Syn
 
 def test_former_key_verifies_and_the_present_one_seals(cp: SyncCheckpointer, settings: Any) -> None:
     settings.HARNESS_SEAL_KEY = f"{OTHER_KEY} {KEY}"
-    cp.save_checkpoint("s", [*talk("abc"), said("d")], {}, 1)
+    cp.save_checkpoint("s", [*conversation("abc"), text_message("d")], {}, 1)
     seals = [
         bytes(seal or b"")[:4] for seal in Checkpoint.objects.order_by("version").values_list("row_seal", flat=True)
     ]
@@ -195,17 +201,17 @@ def test_former_key_verifies_and_the_present_one_seals(cp: SyncCheckpointer, set
         cp.load_latest("s")
 
 
-def test_row_that_is_missing_or_in_a_former_state_is_found_by_the_sum(open_checkpointer: Open) -> None:
-    play(open_checkpointer, "s")
+def test_missing_or_restored_row_is_detected_by_the_sum(open_checkpointer: Open) -> None:
+    create_sealed_session(open_checkpointer, "s")
     session = Session.objects.get(session_id="s")
     before = plain(ToolCall).filter(session=session).values().order_by("pk")[0]
     ToolCall.objects.filter(pk=before["id"]).update(reason="abandoned")
     assert problems("s") == []
-    with undone():  # a former state, with its own valid seal
+    with rolled_back():  # a former state, with its own valid seal
         plain(ToolCall).filter(pk=before["id"]).update(**before)
         assert [problem.table for problem in problems("s")] == ["checkpoints_session"]
     for model in (Decision, Checkpoint):
-        with undone():
+        with rolled_back():
             row = plain(model).filter(session=session).order_by("pk").last()
             assert row
             plain(model).filter(pk=row.pk).delete()

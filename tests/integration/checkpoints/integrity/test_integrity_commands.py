@@ -13,8 +13,8 @@ from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY
-from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, plain, play
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 def run(*arguments: str) -> tuple[str, str]:
@@ -23,9 +23,9 @@ def run(*arguments: str) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
-def test_rows_from_before_sealing_are_sealed_once(open_checkpointer: Open, settings: Any) -> None:
+def test_unsealed_rows_are_sealed_once(open_checkpointer: Open, settings: Any) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
-    play(open_checkpointer, "s")
+    create_sealed_session(open_checkpointer, "s")
     settings.HARNESS_SEAL_KEY = KEY
     with pytest.raises(RowNotSealed):
         open_checkpointer().load_latest("s")
@@ -41,7 +41,7 @@ def test_rows_from_before_sealing_are_sealed_once(open_checkpointer: Open, setti
 
 def test_altered_transcript_is_not_sealed(open_checkpointer: Open, settings: Any) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
-    started(open_checkpointer()).save_checkpoint("s", talk("abc"), {}, 0)
+    start_session(open_checkpointer()).save_checkpoint("s", conversation("abc"), {}, 0)
     plain(Message).filter(position=1).update(body='{"forged":true}')
     settings.HARNESS_SEAL_KEY = KEY
 
@@ -50,10 +50,10 @@ def test_altered_transcript_is_not_sealed(open_checkpointer: Open, settings: Any
     assert plain(Message).filter(row_seal=None).count() == 3
 
 
-def test_verification_names_every_altered_row_and_goes_on(open_checkpointer: Open) -> None:
+def test_verification_reports_every_altered_row(open_checkpointer: Open) -> None:
     for name in ("s", "t", "u"):
-        cp = started(open_checkpointer(), name)
-        cp.save_checkpoint(name, talk("abc"), {}, 0)
+        cp = start_session(open_checkpointer(), name)
+        cp.save_checkpoint(name, conversation("abc"), {}, 0)
         cp.record_tool_call_issued(name, "call_1", "pay", {"order": 17}, f"key {name}")
     plain(ToolCall).filter(session__session_id="s").update(tool="refund")
     plain(Message).filter(session__session_id="t", position=1).delete()
@@ -75,11 +75,11 @@ def test_verification_names_every_altered_row_and_goes_on(open_checkpointer: Ope
     assert set(Session.objects.exclude(quarantined_at=None).values_list("session_id", flat=True)) == {"s", "t"}
 
 
-def test_an_interrupted_verification_goes_on_where_it_ended(
+def test_interrupted_verification_continues_where_it_stopped(
     open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("s", "t", "u"):
-        started(open_checkpointer(), name).save_checkpoint(name, talk("abc"), {}, 0)
+        start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
     monkeypatch.setattr(full_check, "BATCH_SIZE", 1)
     workspace = Session.objects.get(session_id="s").workspace_id
     interrupted = full_check.check_workspace("default", workspace, VerificationCounts())
@@ -95,7 +95,7 @@ def test_an_interrupted_verification_goes_on_where_it_ended(
     assert json.loads(run("verify_integrity", "--all", "--resume", "--json")[0])["rows"] == whole.rows
 
 
-def test_verification_needs_a_key_and_a_session(settings: Any, workspace: object) -> None:
+def test_verification_requires_a_key_and_a_session(settings: Any, workspace: object) -> None:
     with pytest.raises(CommandError, match="There is no session 'unknown'"):
         run("verify_integrity", "--session", "unknown")
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
@@ -104,8 +104,8 @@ def test_verification_needs_a_key_and_a_session(settings: Any, workspace: object
             run(*command)
 
 
-def test_invented_entry_of_the_audit_trail_is_named(open_checkpointer: Open) -> None:
-    started(open_checkpointer())
+def test_forged_audit_entry_is_reported(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer())
     event = AuditEvent.objects.first()
     assert event
     plain(AuditEvent).bulk_create(

@@ -1,4 +1,4 @@
-"""A session with an altered row stands still, the others go on, and an admin lets it go on again."""
+"""A session with an altered row is quarantined until an admin releases it; other sessions are not affected."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from checkpoints.exceptions import (
 from checkpoints.models import AuditEvent, Decision, Message, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 @pytest.fixture
 def cp(open_checkpointer: Open) -> SyncCheckpointer:
-    """A session `s` with two versions, an undecided call, and a session beside it."""
-    checkpointer = started(open_checkpointer())
-    started(checkpointer, "other").save_checkpoint("other", talk("ab"), {}, 0)
+    """Session `s` with two versions and an undecided call, and a second session."""
+    checkpointer = start_session(open_checkpointer())
+    start_session(checkpointer, "other").save_checkpoint("other", conversation("ab"), {}, 0)
     checkpointer.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
-    checkpointer.save_checkpoint("s", talk("ab"), {}, 0)
+    checkpointer.save_checkpoint("s", conversation("ab"), {}, 0)
     return checkpointer
 
 
@@ -61,7 +61,7 @@ def get_session(session_id: str = "s") -> Session:
     ],
     ids=["load_latest", "load", "messages", "result", "pending", "preview"],
 )
-def test_whoever_finds_an_altered_row_quarantines_the_session(
+def test_every_reader_that_finds_an_altered_row_quarantines_the_session(
     cp: SyncCheckpointer, alter: Callable[[], None], use: Callable[[SyncCheckpointer], Any]
 ) -> None:
     alter()
@@ -73,14 +73,14 @@ def test_whoever_finds_an_altered_row_quarantines_the_session(
     assert len(json.loads(session.quarantine)) == 1
     assert session.owner is None
     with pytest.raises(SessionQuarantined):
-        cp.save_checkpoint("s", talk("abc"), {}, 0)
+        cp.save_checkpoint("s", conversation("abc"), {}, 0)
     assert AuditEvent.objects.filter(kind="session_quarantined", session=session).count() == 1
     assert get_session("other").quarantined_at is None
     assert [row["session_id"] for row in cp.list_sessions(status="quarantined")] == ["s"]
-    assert cp.save_checkpoint("other", talk("abc"), {}, 0) == 2
+    assert cp.save_checkpoint("other", conversation("abc"), {}, 0) == 2
 
 
-def test_nothing_of_a_quarantined_session_runs(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_quarantined_session_runs_nothing(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     cp.release_session("s")
     (call,) = cp.pending_tool_calls("s")
     alter_call()
@@ -94,7 +94,7 @@ def test_nothing_of_a_quarantined_session_runs(cp: SyncCheckpointer, open_checkp
         lambda: cp.resume("s"),
         lambda: cp.start_session("s"),
         lambda: cp.fork_session("s", "copy"),
-        lambda: cp.append_checkpoint("s", talk("c"), expected_version=1),
+        lambda: cp.append_checkpoint("s", conversation("c"), expected_version=1),
         lambda: cp.approve_rerun("s", "call_1", **decide),
         lambda: cp.verify_call("s", "call_1", actor="alice"),
     ):
@@ -107,7 +107,7 @@ def test_nothing_of_a_quarantined_session_runs(cp: SyncCheckpointer, open_checkp
     assert latest["version"] == 1
 
 
-def test_an_admin_releases_a_restored_session_with_a_reason(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_admin_releases_a_restored_session_with_a_reason(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     cp.release_session("s")
     with pytest.raises(NotQuarantined):
         cp.release_quarantine("s", actor="ann", reason="Nothing.")
@@ -131,7 +131,7 @@ def test_an_admin_releases_a_restored_session_with_a_reason(cp: SyncCheckpointer
     assert [call["call_id"] for call in cp.pending_tool_calls("s")] == ["call_1"]
 
 
-def test_an_altered_row_can_be_accepted_and_an_altered_transcript_cannot(cp: SyncCheckpointer) -> None:
+def test_altered_row_can_be_accepted_but_not_an_altered_transcript(cp: SyncCheckpointer) -> None:
     cp.release_session("s")
     alter_call()
     with pytest.raises(IntegrityError):
@@ -147,21 +147,21 @@ def test_an_altered_row_can_be_accepted_and_an_altered_transcript_cannot(cp: Syn
     assert get_session().quarantined_at is not None
 
 
-def test_a_row_from_before_sealing_does_not_quarantine_its_session(cp: SyncCheckpointer) -> None:
+def test_unsealed_row_does_not_quarantine_its_session(cp: SyncCheckpointer) -> None:
     plain(ToolCall).update(row_seal=None)
     with pytest.raises(IntegrityError):
         cp.pending_tool_calls("s")
     assert get_session().quarantined_at is None
 
 
-def test_closing_a_client_quarantines_a_session_with_an_altered_call_and_raises_nothing(cp: SyncCheckpointer) -> None:
+def test_close_quarantines_a_session_with_an_altered_call_without_an_error(cp: SyncCheckpointer) -> None:
     models.QuerySet(Session).filter(session_id="s").update(fence=99)
     alter_call()
     cp.close()
     assert get_session().quarantined_at is not None
 
 
-def test_a_reader_in_a_transaction_of_its_own_gets_the_error_all_the_same(cp: SyncCheckpointer) -> None:
+def test_read_inside_a_transaction_raises_the_error(cp: SyncCheckpointer) -> None:
     alter_message()
     with pytest.raises(IntegrityError), transaction.atomic():
         cp.load_latest("s")

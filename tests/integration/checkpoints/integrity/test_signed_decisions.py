@@ -1,4 +1,4 @@
-"""A host with agents can write every row with its seal, and cannot make a decision of a person."""
+"""Signed decisions: an agent host can write sealed rows, but cannot forge a person's decision."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import AuditEvent, Decision, Session, ToolCall, Workspace
 from checkpoints.seals.decision_keys import create_key_pair
 from tests.conftest import Open
-from tests.integration.checkpoints.integrity.sealed_history import change, plain, undone
-from tests.integration.checkpoints.situations import interrupt, started, statuses
+from tests.integration.checkpoints.integrity.sealed_history import change, plain, rolled_back
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, start_session
 from tests.support.processes import append_line
 
 KEYS, NEW_KEYS = create_key_pair(), create_key_pair()
@@ -83,14 +83,14 @@ def call(desk: ToolRegistry) -> Any:
 
 
 def ask(cp: SyncCheckpointer, effects: Path, **options: Any) -> ToolRegistry:
-    desk = open_desk(started(cp), effects, **options)
+    desk = open_desk(start_session(cp), effects, **options)
     with pytest.raises(ApprovalRequired):
         call(desk)
     return desk
 
 
 def forge(kind: DecisionKind, status: CallStatus, *, actor_kind: ActorKind = ActorKind.PERSON, **changes: Any) -> None:
-    """Write a decision and its call as an agent host does: with their seals, and past every rule."""
+    """Write a decision and its call as an agent host could: with valid seals, ignoring all rules."""
     row = ToolCall.objects.get(call_id="call_1")
     Decision.objects.create(
         session=row.session,
@@ -143,7 +143,7 @@ def test_forged_approval_with_correct_seals_runs_nothing(
         (DecisionKind.DISCARD, CallStatus.DISCARDED, {}),
     ],
 )
-def test_no_forged_decision_is_used(
+def test_forged_decisions_are_not_used(
     cp: SyncCheckpointer,
     open_checkpointer: Open,
     effects: Path,
@@ -162,7 +162,7 @@ def test_no_forged_decision_is_used(
 
 @pytest.mark.parametrize("status", [CallStatus.APPROVED, CallStatus.RERUN_APPROVED, CallStatus.REJECTED])
 @pytest.mark.parametrize("forged_by_hook", [True, False])
-def test_status_that_only_a_person_gives_needs_a_signed_decision(
+def test_status_set_by_people_requires_a_signed_decision(
     cp: SyncCheckpointer, effects: Path, status: CallStatus, forged_by_hook: bool
 ) -> None:
     desk = ask(cp, effects)
@@ -215,22 +215,22 @@ def test_decision_about_an_interrupted_call_is_used(
     more: Any,
     status: str,
 ) -> None:
-    first = started(open_checkpointer())
-    taker, row = interrupt(first, open_checkpointer)
+    first = start_session(open_checkpointer())
+    taker, row = interrupt_call(first, open_checkpointer)
     arguments = ("s", "call_1", *more.values())
     with pytest.raises(DecisionSigningKeyMissing):
         getattr(taker, kind)(*arguments, actor="alice", reason="I looked.", revision=row["revision"])
-    assert (statuses(), Decision.objects.count()) == ([("call_1", 1, "interrupted")], 0)
+    assert (call_statuses(), Decision.objects.count()) == ([("call_1", 1, "interrupted")], 0)
 
     on_site()
     getattr(taker, kind)(*arguments, actor="alice", reason="I looked.", revision=row["revision"])
     on_agent()
 
     taker.resume("s")
-    assert statuses() == [("call_1", 1, status)]
+    assert call_statuses() == [("call_1", 1, status)]
 
 
-def test_every_change_of_what_was_signed_is_refused(
+def test_every_change_of_a_signed_field_is_refused(
     cp: SyncCheckpointer, effects: Path, decide: Callable[..., None]
 ) -> None:
     ask(cp, effects)
@@ -250,7 +250,7 @@ def test_every_change_of_what_was_signed_is_refused(
         for name in sorted(names):
             field: Any = model._meta.get_field(name)
             row: Any = model._default_manager.get()
-            with undone():
+            with rolled_back():
                 model._default_manager.filter(pk=row.pk).update(**{name: change(getattr(row, name), field)})
                 try:
                     signed_decisions.verify_session("default", session.pk)
@@ -279,7 +279,7 @@ def test_signature_of_another_call_is_refused(
     assert (genuine.signature, effects.read_text()) == (copy.signature, "")
 
 
-def test_approval_that_was_used_up_does_not_hold_for_another_revision(
+def test_used_approval_does_not_apply_to_another_revision(
     cp: SyncCheckpointer, effects: Path, decide: Callable[..., None]
 ) -> None:
     desk = ask(cp, effects)
@@ -292,7 +292,7 @@ def test_approval_that_was_used_up_does_not_hold_for_another_revision(
     assert effects.read_text() == "pay 17 40\n"
 
 
-def test_rejected_call_that_was_moved_on_is_refused(
+def test_rejected_call_with_a_changed_status_is_refused(
     cp: SyncCheckpointer, effects: Path, decide: Callable[..., None]
 ) -> None:
     desk = ask(cp, effects)
@@ -306,7 +306,7 @@ def test_rejected_call_that_was_moved_on_is_refused(
         call(desk)
 
 
-def test_lowered_number_of_people_does_not_suffice(
+def test_lowered_number_of_approvals_is_detected(
     cp: SyncCheckpointer, effects: Path, decide: Callable[..., None]
 ) -> None:
     desk = ask(cp, effects, approvals=2)
@@ -337,7 +337,7 @@ def test_forged_vote_does_not_count_on_the_site(
 
     with pytest.raises(DecisionNotSigned):
         decide("approve_call", revision=2)
-    assert statuses() == [("call_1", 1, "awaiting_approval")]
+    assert call_statuses() == [("call_1", 1, "awaiting_approval")]
 
 
 def test_fork_of_a_session_with_a_forged_decision_is_refused(cp: SyncCheckpointer, effects: Path) -> None:
@@ -361,7 +361,7 @@ def test_former_key_verifies_while_it_is_listed(
         call(desk)
     assert Session.objects.get().quarantined_at is None
     settings.HARNESS_DECISION_VERIFY_KEYS = f"{NEW_KEYS.verifying}, {KEYS.verifying}"
-    started(cp)
+    start_session(cp)
     assert call(desk).content == "paid 40"
 
 
@@ -377,7 +377,7 @@ def test_signatures_are_verified_without_seals(cp: SyncCheckpointer, effects: Pa
 def test_verify_hook_needs_no_signature(open_checkpointer: Open) -> None:
     from checkpoints import Landed
 
-    taker, _ = interrupt(started(open_checkpointer()), open_checkpointer)
+    taker, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     registry = ToolRegistry(checkpointer=taker, session_id="s")
 
     @registry.tool(verify=lambda args: Landed("paid"))
@@ -385,10 +385,10 @@ def test_verify_hook_needs_no_signature(open_checkpointer: Open) -> None:
         return "paid"
 
     assert taker.resume("s").run is not None
-    assert statuses() == [("call_1", 1, "completed")]
+    assert call_statuses() == [("call_1", 1, "completed")]
 
 
-def test_decisions_from_before_signing_are_signed_once(
+def test_unsigned_decisions_are_signed_once(
     cp: SyncCheckpointer,
     effects: Path,
     settings: Any,

@@ -1,4 +1,4 @@
-"""An old copy of a session, or of the whole database, is refused by a resume if a witness is configured."""
+"""With a witness, a resume refuses an old copy of a session or database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from checkpoints.seals.witness import FileWitness, get_witness
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 @pytest.fixture
@@ -31,24 +31,24 @@ def witness(tmp_path: Path, settings: Any) -> Path:
 
 @pytest.fixture
 def cp(open_checkpointer: Open, witness: Path) -> SyncCheckpointer:
-    checkpointer = started(open_checkpointer())
-    checkpointer.save_checkpoint("s", talk("ab"), {}, 0)
+    checkpointer = start_session(open_checkpointer())
+    checkpointer.save_checkpoint("s", conversation("ab"), {}, 0)
     checkpointer.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     checkpointer.record_tool_call_result("s", "call_1", "paid", True)
     return checkpointer
 
 
 def forget_witness() -> None:
-    """Read the witness as a new process does."""
+    """Clear the cached witness, so that it is read again."""
     get_witness.cache_clear()
 
 
 def remember_state() -> Callable[[], None]:
-    """Copy all rows of the sessions. Returns the function that puts them back, as an attacker or a backup does."""
+    """Copy all rows of the sessions; return a function that restores them, as an attacker or a backup would."""
     models = (Session, Message, Checkpoint, ToolCall)
     rows = {model: list(plain(model).values()) for model in models}
 
-    def put_back() -> None:
+    def restore_rows() -> None:
         for model in reversed(models):
             pks = [row["id"] for row in rows[model]]
             plain(model).exclude(pk__in=pks).delete()
@@ -56,7 +56,7 @@ def remember_state() -> Callable[[], None]:
                 changed = {name: value for name, value in row.items() if name not in {"fence", "owner_id"}}
                 plain(model).filter(pk=row["id"]).update(**changed)
 
-    return put_back
+    return restore_rows
 
 
 def set_witness(*arguments: str) -> str:
@@ -66,9 +66,9 @@ def set_witness(*arguments: str) -> str:
     return out.getvalue()
 
 
-def test_a_session_goes_on_as_long_as_nobody_puts_it_back(cp: SyncCheckpointer, witness: Path) -> None:
-    cp.append_checkpoint("s", talk("c"), expected_version=1)
-    cp.save_checkpoint("s", talk("x"), {}, 0)  # branches, by the slow path
+def test_session_is_resumed_while_its_rows_are_current(cp: SyncCheckpointer, witness: Path) -> None:
+    cp.append_checkpoint("s", conversation("c"), expected_version=1)
+    cp.save_checkpoint("s", conversation("x"), {}, 0)  # branches, by the slow path
     cp.release_session("s")
     forget_witness()
     assert cp.resume("s").version == 3
@@ -76,14 +76,14 @@ def test_a_session_goes_on_as_long_as_nobody_puts_it_back(cp: SyncCheckpointer, 
     assert witness.read_text().count("\n") > 10
 
 
-def test_a_session_that_was_put_back_is_not_resumed_and_others_are(cp: SyncCheckpointer, settings: Any) -> None:
-    started(cp, "other")
+def test_only_the_session_with_restored_rows_is_not_resumed(cp: SyncCheckpointer, settings: Any) -> None:
+    start_session(cp, "other")
     cp.release_session("s")
-    put_back = remember_state()
+    restore_rows = remember_state()
     cp.resume("s")
-    cp.save_checkpoint("s", talk("abc"), {}, 0)
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
     cp.release_session("s")
-    put_back()
+    restore_rows()
     forget_witness()
 
     latest = cp.load_latest("s")
@@ -98,12 +98,12 @@ def test_a_session_that_was_put_back_is_not_resumed_and_others_are(cp: SyncCheck
     assert cp.resume("s").version == 1
 
 
-def test_a_restore_is_adopted_with_a_reason(cp: SyncCheckpointer) -> None:
+def test_restored_state_is_adopted_with_a_reason(cp: SyncCheckpointer) -> None:
     cp.release_session("s")
-    put_back = remember_state()
+    restore_rows = remember_state()
     cp.resume("s")
     cp.release_session("s")
-    put_back()
+    restore_rows()
     forget_witness()
     with pytest.raises(CommandError, match="reason"):
         set_witness("adopt", "--all")
@@ -119,9 +119,9 @@ def test_a_restore_is_adopted_with_a_reason(cp: SyncCheckpointer) -> None:
     assert set_witness("adopt", "--session", "s", "--reason", "Again.").startswith("0 of 1 ")
 
 
-def test_a_witness_that_was_lost_or_put_back_is_noticed(cp: SyncCheckpointer, witness: Path, settings: Any) -> None:
+def test_lost_or_restored_witness_is_detected(cp: SyncCheckpointer, witness: Path, settings: Any) -> None:
     early = witness.read_bytes()
-    cp.save_checkpoint("s", talk("abc"), {}, 0)
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
     cp.release_session("s")
     newest = witness.read_bytes()
 
@@ -153,7 +153,7 @@ def test_a_witness_that_was_lost_or_put_back_is_noticed(cp: SyncCheckpointer, wi
     assert cp.resume("s").version == 2
 
 
-def test_a_forged_line_is_refused_and_a_torn_one_is_not(cp: SyncCheckpointer, witness: Path, settings: Any) -> None:
+def test_forged_line_is_refused_and_incomplete_line_is_not(cp: SyncCheckpointer, witness: Path, settings: Any) -> None:
     cp.release_session("s")
     whole = witness.read_bytes()
     *lines, last = whole.splitlines(keepends=True)
@@ -172,28 +172,26 @@ def test_a_forged_line_is_refused_and_a_torn_one_is_not(cp: SyncCheckpointer, wi
 
 @pytest.fixture
 def folder(open_checkpointer: Open, tmp_path: Path, settings: Any) -> Path:
-    """A witness in a folder, and what it has of a session with a version."""
+    """Witness folder that has recorded a session with one version."""
     settings.HARNESS_WITNESS = f"{tmp_path}/folder/"
     assert set_witness("create", "--reason", "first use").startswith("0 of 0 ")
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", talk("ab"), {}, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
     cp.release_session("s")
     (notes,) = [path for path in (tmp_path / "folder").iterdir() if path.is_dir()]
     return notes
 
 
-def test_a_folder_of_files_that_are_written_once_notices_an_old_copy(
-    open_checkpointer: Open, folder: Path, settings: Any
-) -> None:
+def test_folder_of_write_once_files_detects_an_old_copy(open_checkpointer: Open, folder: Path, settings: Any) -> None:
     before, cp = {file: file.read_bytes() for file in folder.iterdir()}, open_checkpointer()
     settings.HARNESS_WITNESS_SYNC = "each"
-    put_back = remember_state()
+    restore_rows = remember_state()
     assert cp.resume("s").version == 1
-    cp.save_checkpoint("s", talk("abc"), {}, 0)
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
     cp.release_session("s")
     assert all(file.read_bytes() == content for file, content in before.items())
     assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o400}
-    put_back()
+    restore_rows()
 
     with pytest.raises(WitnessAhead):
         open_checkpointer().resume("s")
@@ -206,7 +204,7 @@ def test_a_folder_of_files_that_are_written_once_notices_an_old_copy(
         set_witness("create", "--reason", "Again.")
 
 
-def test_a_folder_from_which_files_were_taken_is_noticed(open_checkpointer: Open, folder: Path) -> None:
+def test_removed_files_of_a_witness_folder_are_detected(open_checkpointer: Open, folder: Path) -> None:
     cp = open_checkpointer()
     newest = sorted(folder.iterdir())[-2:]
     contents = [file.read_bytes() for file in newest]
@@ -233,21 +231,19 @@ def test_a_folder_from_which_files_were_taken_is_noticed(open_checkpointer: Open
         cp.resume("s")
 
 
-def test_a_write_without_the_file_is_not_done(cp: SyncCheckpointer, witness: Path) -> None:
+def test_write_is_refused_when_the_witness_file_cannot_be_written(cp: SyncCheckpointer, witness: Path) -> None:
     witness.unlink()
     with pytest.raises(WitnessMissing):
-        cp.save_checkpoint("s", talk("abc"), {}, 0)
+        cp.save_checkpoint("s", conversation("abc"), {}, 0)
     assert plain(Checkpoint).count() == 1
 
 
-def test_any_function_that_makes_a_witness_can_be_configured(
-    open_checkpointer: Open, witness: Path, settings: Any
-) -> None:
+def test_witness_factory_can_be_configured(open_checkpointer: Open, witness: Path, settings: Any) -> None:
     settings.HARNESS_WITNESS = f"{__name__}.build_witness"
     BUILT.clear()
     BUILT.append(FileWitness(witness, sync_each=True))
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", talk("ab"), {}, 0)
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
     cp.release_session("s")
     assert cp.resume("s").version == 1
     assert witness.stat().st_size > 0

@@ -1,4 +1,4 @@
-"""A small agent loop that saves a version at every phase, in this process and in others."""
+"""Agent loop that saves a version at every phase, in this process or in children that die."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ POINTS = [
 ]
 
 
-class Loop:
-    """Asks the model, runs its tools, saves at each phase. `at` is called with the name of every place it passes."""
+class AgentLoop:
+    """Loop that asks the model, runs tools, and saves at each phase. It calls `at` with the name of each point."""
 
     def __init__(self, cp: SyncCheckpointer, effects: str, at: Callable[[str], None] = lambda point: None) -> None:
         self.cp = cp
@@ -139,18 +139,18 @@ class Loop:
 
 
 def die_at(url: str, effects: str, point: str, resume: bool = False) -> Any:
-    """Run the loop from the start, or from where it stood, and die at a place in it."""
+    """Start or resume the loop, and die at a point of it."""
 
     def at(passed: str) -> None:
         if passed == point:
             die()
 
-    loop = Loop(SyncCheckpointer.open(url), effects, at)
+    loop = AgentLoop(SyncCheckpointer.open(url), effects, at)
     return loop.resume() if resume else loop.start()
 
 
 def resume_run(url: str, run_id: str) -> list[Any]:
-    """Another machine that knows nothing but the database and the id of a run."""
+    """Resume a run by its id in a process that has only the database."""
     with SyncCheckpointer.open(url) as cp:
         point = cp.resume_run(run_id)
         assert point.run is not None

@@ -1,4 +1,4 @@
-"""A snapshot with everything in it."""
+"""Runtime snapshot with every field set."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""A snapshot that is damaged, of another version or gone is named, and nothing runs."""
+"""A damaged, newer or missing snapshot raises a specific error, and nothing runs."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from checkpoints.loop_state import PostLlm, PreToolBatch, RunTerminal, StepStart
 from checkpoints.models import Checkpoint, Session
 from tests.conftest import Open
 from tests.integration.checkpoints.loop_state.snapshot_samples import FULL
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ from tests.integration.checkpoints.situations import started, talk
         ("session_token", 5),
     ],
 )
-def test_value_of_the_wrong_kind_is_not_saved(cp: SyncCheckpointer, field: str, value: object) -> None:
+def test_snapshot_value_of_the_wrong_type_is_not_saved(cp: SyncCheckpointer, field: str, value: object) -> None:
     with pytest.raises(InvalidInput, match=field):
-        started(cp).save_phase("s", StepStarted(), snapshot=replace(FULL, **{field: value}))  # type: ignore[arg-type]
+        start_session(cp).save_phase("s", StepStarted(), snapshot=replace(FULL, **{field: value}))  # type: ignore[arg-type]
     assert Checkpoint.objects.count() == 0
 
 
 def damaged(cp: SyncCheckpointer, change: dict[str, Any], remove: str | None = None) -> None:
-    started(cp).save_phase("s", PostLlm(model="best"), snapshot=FULL, transcript=talk("a"))
+    start_session(cp).save_phase("s", PostLlm(model="best"), snapshot=FULL, transcript=conversation("a"))
     cp.close()
     payload = parse_json(Checkpoint.objects.get().payload or "") | change
     payload.pop(remove, None)
@@ -70,9 +70,7 @@ def damaged(cp: SyncCheckpointer, change: dict[str, Any], remove: str | None = N
         ({"snapshot_schema": 0}, "snapshot_schema"),
     ],
 )
-def test_damaged_payload_names_the_field_and_runs_nothing(
-    open_checkpointer: Open, change: dict[str, Any], field: str
-) -> None:
+def test_damaged_payload_error_names_the_field(open_checkpointer: Open, change: dict[str, Any], field: str) -> None:
     damaged(open_checkpointer(), change)
     cp = open_checkpointer()
 
@@ -84,7 +82,7 @@ def test_damaged_payload_names_the_field_and_runs_nothing(
 
 
 @pytest.mark.parametrize("field", ["step", "state", "tool_calls", "pending_llm_response", "final_text", "details"])
-def test_field_that_is_gone_is_named(open_checkpointer: Open, field: str) -> None:
+def test_missing_field_is_named(open_checkpointer: Open, field: str) -> None:
     damaged(open_checkpointer(), {}, remove=field)
 
     with pytest.raises(CheckpointCorrupted) as caught:
@@ -92,7 +90,7 @@ def test_field_that_is_gone_is_named(open_checkpointer: Open, field: str) -> Non
     assert caught.value.field == field
 
 
-def test_payload_from_the_future_runs_nothing(open_checkpointer: Open) -> None:
+def test_payload_of_a_newer_version_runs_nothing(open_checkpointer: Open) -> None:
     damaged(open_checkpointer(), {"snapshot_schema": 2, "feelings": "good"})
 
     with pytest.raises(SchemaFromFuture) as caught:
@@ -101,9 +99,9 @@ def test_payload_from_the_future_runs_nothing(open_checkpointer: Open) -> None:
 
 
 @pytest.mark.parametrize("payload", ['{"snapshot_schema":', "null", "[]"])
-def test_damaged_snapshot_behind_a_light_phase_is_found(open_checkpointer: Open, payload: str) -> None:
+def test_damaged_snapshot_before_a_light_phase_is_detected(open_checkpointer: Open, payload: str) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=talk("a"))
+        start_session(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=conversation("a"))
         first.save_phase("s", PreToolBatch())
     Checkpoint.objects.filter(version=1).update(payload=payload)
 
@@ -112,10 +110,10 @@ def test_damaged_snapshot_behind_a_light_phase_is_found(open_checkpointer: Open,
     assert caught.value.field == "the payload of version 1"
 
 
-def test_payload_of_a_users_own_is_left_alone(open_checkpointer: Open) -> None:
+def test_payload_of_the_user_is_not_validated(open_checkpointer: Open) -> None:
     own = {"step": "three", "schema": "x", "details": 5}
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [], None, 0, phase="step_started", payload=own)
+        start_session(first).save_checkpoint("s", [], None, 0, phase="step_started", payload=own)
     second = open_checkpointer()
 
     assert (second.resume("s").snapshot, (second.load_latest("s") or {})["payload"]) == (None, own)
@@ -128,9 +126,11 @@ def test_payload_of_a_users_own_is_left_alone(open_checkpointer: Open) -> None:
         ({"details": {"state": "running"}}, "details.state"),
     ],
 )
-def test_damaged_end_is_not_a_result(open_checkpointer: Open, change: dict[str, Any], field: str) -> None:
+def test_damaged_terminal_phase_is_not_returned_as_result(
+    open_checkpointer: Open, change: dict[str, Any], field: str
+) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", RunTerminal(state="completed", terminal_result=1))
+        start_session(first).save_phase("s", RunTerminal(state="completed", terminal_result=1))
     payload = parse_json(Checkpoint.objects.get().payload or "")
     if field == "details.state":
         change = {"details": payload["details"] | change["details"]}

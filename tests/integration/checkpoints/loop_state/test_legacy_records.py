@@ -1,4 +1,4 @@
-"""Phase records of other systems: brought to today's shape, or refused with the field that is wrong."""
+"""Phase records of other systems are migrated, or refused with the name of the invalid field."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from checkpoints.exceptions import CheckpointCorrupted, CheckpointsError, NotOwn
 from checkpoints.loop_state import RuntimeSnapshot, ToolExecution
 from checkpoints.models import Checkpoint
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 ANSWER = {"role": "assistant", "tool_calls": [{"id": "call_1", "name": "pay", "args": {}}]}
 OLD = {
@@ -19,7 +19,7 @@ OLD = {
     "phase": "post_llm",
     "timestamp": 1767323045,
     "data": {
-        "messages": talk("ab"),
+        "messages": conversation("ab"),
         "step": 2,
         "state": "running",
         "llmCalls": 3,
@@ -39,18 +39,18 @@ def record(**changes: Any) -> dict[str, Any]:
         "run_id": "run-abc123",
         "schema_version": 1,
         "phase": "step_started",
-        "payload": {"messages": talk("a"), "step": 1, "state": "running"},
+        "payload": {"messages": conversation("a"), "step": 1, "state": "running"},
     }
     return {**plain, **changes}
 
 
 def test_old_names_are_migrated_with_a_report(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        imported = started(first).import_record("s", OLD, run_id="run-abc123")
+        imported = start_session(first).import_record("s", OLD, run_id="run-abc123")
     point = open_checkpointer().resume("s")
 
     assert (imported.version, imported.run_id) == (1, "run-abc123")
-    assert [said for said in imported.applied if "missing" not in said] == [
+    assert [text_message for text_message in imported.applied if "missing" not in text_message] == [
         "schemaVersion → schema_version",
         "runId → run_id",
         "threadId → thread_id",
@@ -69,7 +69,7 @@ def test_old_names_are_migrated_with_a_report(open_checkpointer: Open) -> None:
         "payload.tool_executions[0].inputHash → input_hash",
     ]
     assert "payload.context: was missing" in imported.applied
-    assert (point.transcript, point.pending_response, point.budget_spent_usd) == (talk("ab"), ANSWER, 0.75)
+    assert (point.transcript, point.pending_response, point.budget_spent_usd) == (conversation("ab"), ANSWER, 0.75)
     assert point.snapshot == RuntimeSnapshot(
         step=2,
         llm_calls=3,
@@ -80,16 +80,16 @@ def test_old_names_are_migrated_with_a_report(open_checkpointer: Open) -> None:
     )
 
 
-def test_record_of_today_needs_no_change(cp: SyncCheckpointer) -> None:
+def test_current_record_needs_no_migration(cp: SyncCheckpointer) -> None:
     payload = {"model": "m", "provider": "p", "message_count": 1}
-    imported = started(cp).import_record("s", record(phase="pre_llm", payload=payload))
+    imported = start_session(cp).import_record("s", record(phase="pre_llm", payload=payload))
 
     assert (imported.applied, (cp.load_latest("s") or {})["payload"]) == ((), {"phase_schema": 1, "details": payload})
 
 
-def test_chain_of_records_stands_where_its_last_one_does(open_checkpointer: Open) -> None:
+def test_chain_of_records_has_the_state_of_its_last_record(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).import_record("s", OLD)
+        start_session(first).import_record("s", OLD)
         first.import_record("s", record(phase="pre_tool_batch", payload={"tool_call_count": 1}))
         assert open_checkpointer().preview_resume("s")["pending_response"] is True
         first.import_record("s", record(phase="run_terminal", payload={"state": "completed", "terminal_result": 5}))
@@ -128,39 +128,41 @@ def test_damaged_record_names_the_field_and_writes_nothing(
     cp: SyncCheckpointer, change: dict[str, Any], field: str | None
 ) -> None:
     with pytest.raises(CheckpointCorrupted) as caught:
-        started(cp).import_record("s", record(**change))
+        start_session(cp).import_record("s", record(**change))
     assert field is None or caught.value.field == field
     assert Checkpoint.objects.count() == 0
 
 
 @pytest.mark.parametrize("given", [None, [], "text", 5], ids=repr)
-def test_record_that_is_none_is_refused(cp: SyncCheckpointer, given: Any) -> None:
+def test_value_that_is_no_record_is_refused(cp: SyncCheckpointer, given: Any) -> None:
     with pytest.raises(CheckpointCorrupted) as caught:
-        started(cp).import_record("s", given)
+        start_session(cp).import_record("s", given)
     assert caught.value.field == "record"
 
 
 def test_record_of_another_run_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(CheckpointCorrupted) as caught:
-        started(cp).import_record("s", OLD, run_id="run-other")
+        start_session(cp).import_record("s", OLD, run_id="run-other")
     assert (caught.value.field, Checkpoint.objects.count()) == ("run_id", 0)
 
 
 @pytest.mark.parametrize("version", [2, "2.0", "v3"])
-def test_record_from_the_future_is_refused(cp: SyncCheckpointer, version: object) -> None:
+def test_record_of_a_newer_version_is_refused(cp: SyncCheckpointer, version: object) -> None:
     with pytest.raises(SchemaFromFuture):
-        started(cp).import_record("s", record(schema_version=version))
+        start_session(cp).import_record("s", record(schema_version=version))
     assert Checkpoint.objects.count() == 0
 
 
-def test_end_that_is_none_is_refused(cp: SyncCheckpointer) -> None:
+def test_record_without_a_terminal_phase_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(CheckpointsError, match="state"):
-        started(cp).import_record("s", record(phase="run_terminal", payload={"state": "running", "terminal_result": 1}))
+        start_session(cp).import_record(
+            "s", record(phase="run_terminal", payload={"state": "running", "terminal_result": 1})
+        )
     assert Checkpoint.objects.count() == 0
 
 
-def test_only_the_owner_imports(open_checkpointer: Open) -> None:
-    started(open_checkpointer())
+def test_import_requires_ownership(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer())
 
     with pytest.raises(NotOwner):
         open_checkpointer().import_record("s", OLD)

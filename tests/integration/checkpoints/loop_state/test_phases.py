@@ -1,4 +1,4 @@
-"""Phases of a run: what a version says of where the loop stands."""
+"""Phases of a run that are saved with its versions."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -31,23 +31,23 @@ from checkpoints.loop_state import (
 )
 from checkpoints.models import Checkpoint, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.loop_state.phase_agent import POINTS, Loop
+from tests.integration.checkpoints.loop_state.phase_agent import POINTS, AgentLoop
 from tests.integration.checkpoints.loop_state.snapshot_samples import ANSWER, FULL
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
-def test_snapshot_comes_back_as_it_was(open_checkpointer: Open) -> None:
+def test_snapshot_is_restored_equal(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", PostLlm(model="best"), snapshot=FULL, transcript=talk("a"))
+        start_session(first).save_phase("s", PostLlm(model="best"), snapshot=FULL, transcript=conversation("a"))
     point = open_checkpointer().resume("s")
 
     assert point.snapshot == FULL
-    assert (point.pending_response, point.transcript) == (ANSWER, talk("a"))
+    assert (point.pending_response, point.transcript) == (ANSWER, conversation("a"))
     assert (point.budget_spent_usd, point.usage) == (Decimal("0.30"), FULL.usage)
 
 
-def test_what_columns_hold_is_not_written_twice(cp: SyncCheckpointer) -> None:
-    started(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=talk("a"), plan={"goal": 1})
+def test_values_with_columns_are_not_stored_in_the_snapshot(cp: SyncCheckpointer) -> None:
+    start_session(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=conversation("a"), plan={"goal": 1})
     row = Checkpoint.objects.get()
     payload = parse_json(row.payload or "")
 
@@ -56,8 +56,8 @@ def test_what_columns_hold_is_not_written_twice(cp: SyncCheckpointer) -> None:
     assert (Session.objects.get().total_tokens, str(Session.objects.get().budget_spent_usd)) == (15, "0.300000")
 
 
-def test_light_phase_keeps_everything_and_says_only_its_own(cp: SyncCheckpointer) -> None:
-    started(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=talk("a"), plan={"goal": 1})
+def test_light_phase_keeps_the_snapshot_and_adds_details(cp: SyncCheckpointer) -> None:
+    start_session(cp).save_phase("s", StepStarted(), snapshot=FULL, transcript=conversation("a"), plan={"goal": 1})
     version = cp.save_phase("s", PreLlm(model="best", provider="plain", message_count=1))
     loaded = cp.load("s", version)
 
@@ -66,7 +66,7 @@ def test_light_phase_keeps_everything_and_says_only_its_own(cp: SyncCheckpointer
         "details": {"model": "best", "provider": "plain", "message_count": 1},
     }
     assert (loaded["phase"], loaded["plan"], loaded["usage"]) == ("pre_llm", {"goal": 1}, FULL.usage)
-    assert (loaded["transcript"], loaded["budget_spent_usd"]) == (talk("a"), Decimal("0.30"))
+    assert (loaded["transcript"], loaded["budget_spent_usd"]) == (conversation("a"), Decimal("0.30"))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_answer_is_pending_until_its_tools_have_run(
     open_checkpointer: Open, after: list[PhaseDetails], pending: dict[str, Any] | None
 ) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=talk("a"))
+        start_session(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=conversation("a"))
         for details in after:
             first.save_phase("s", details)
     point = open_checkpointer().resume("s")
@@ -94,44 +94,46 @@ def test_answer_is_pending_until_its_tools_have_run(
     assert open_checkpointer().preview_resume("s")["pending_response"] is (pending is not None)
 
 
-def test_light_phase_keeps_an_answer_that_was_saved_without_a_snapshot(open_checkpointer: Open) -> None:
+def test_light_phase_keeps_a_pending_answer_without_a_snapshot(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_checkpoint("s", [], None, 0, phase="post_llm", payload={"pending_llm_response": ANSWER})
+        start_session(first).save_checkpoint(
+            "s", [], None, 0, phase="post_llm", payload={"pending_llm_response": ANSWER}
+        )
         first.save_phase("s", PreToolBatch(tool_call_count=1))
     point = open_checkpointer().resume("s")
 
     assert (point.pending_response, point.snapshot) == (ANSWER, None)
 
 
-def test_plain_turn_ends_what_a_snapshot_said(open_checkpointer: Open) -> None:
+def test_plain_version_clears_the_snapshot(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=[])
-        first.save_checkpoint("s", talk("a"), None, 0)
+        start_session(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=[])
+        first.save_checkpoint("s", conversation("a"), None, 0)
         first.save_phase("s", PreToolBatch())
     point = open_checkpointer().resume("s")
 
     assert (point.pending_response, point.snapshot) == (None, None)
 
 
-def test_expected_version_is_held_against_the_session(cp: SyncCheckpointer) -> None:
-    started(cp).save_phase("s", RunStarted(), expected_version=0)
+def test_expected_version_is_compared_with_the_session(cp: SyncCheckpointer) -> None:
+    start_session(cp).save_phase("s", RunStarted(), expected_version=0)
 
-    for transcript in (None, talk("a")):
+    for transcript in (None, conversation("a")):
         with pytest.raises(VersionConflict):
             cp.save_phase("s", PreLlm(), transcript=transcript, expected_version=0)
 
 
-def test_only_the_owner_saves_phases(open_checkpointer: Open) -> None:
-    started(open_checkpointer())
+def test_saving_a_phase_requires_ownership(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer())
 
     with pytest.raises(NotOwner):
         open_checkpointer().save_phase("s", RunStarted())
 
 
-def test_end_that_was_saved_is_the_result_of_a_resume(open_checkpointer: Open) -> None:
+def test_saved_terminal_phase_is_the_result_of_a_resume(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         end = RunTerminal(state="failed", terminal_result={"why": "no money"})
-        started(first).save_phase("s", end, transcript=talk("a"))
+        start_session(first).save_phase("s", end, transcript=conversation("a"))
     assert open_checkpointer().preview_resume("s")["finished"] is True
 
     for _ in range(2):
@@ -140,9 +142,9 @@ def test_end_that_was_saved_is_the_result_of_a_resume(open_checkpointer: Open) -
     assert Session.objects.get().status == "failed"
 
 
-def test_finishing_waits_for_unknown_outcomes(open_checkpointer: Open) -> None:
+def test_finish_is_refused_while_an_outcome_is_unknown(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).record_tool_call_issued("s", "call_1", "pay", {}, "key")
+        start_session(first).record_tool_call_issued("s", "call_1", "pay", {}, "key")
         first.save_phase("s", RunTerminal(state="completed", terminal_result="paid"))
 
     with pytest.raises(ReviewRequired):
@@ -150,9 +152,9 @@ def test_finishing_waits_for_unknown_outcomes(open_checkpointer: Open) -> None:
     assert Session.objects.get().status == "needs_review"
 
 
-def test_end_that_is_none_is_not_saved(cp: SyncCheckpointer) -> None:
+def test_invalid_terminal_phase_is_not_saved(cp: SyncCheckpointer) -> None:
     with pytest.raises(InvalidInput, match=r"details\.state"):
-        started(cp).save_phase("s", RunTerminal(state="running", terminal_result=None))
+        start_session(cp).save_phase("s", RunTerminal(state="running", terminal_result=None))
 
 
 def test_replays_are_counted_in_the_snapshot(open_checkpointer: Open) -> None:
@@ -167,12 +169,12 @@ def test_replays_are_counted_in_the_snapshot(open_checkpointer: Open) -> None:
             registry.dispatch("pay", {"order": order}, f"call_{order}")
 
     with open_checkpointer() as first:
-        paying(started(first), 1, 2)
+        paying(start_session(first), 1, 2)
         assert saved(first) == 0
         paying(first, 1, 1)
         assert saved(first) == 1
     with open_checkpointer() as second:
-        paying(started(second), 1, 2, 3)
+        paying(start_session(second), 1, 2, 3)
         second.save_phase("s", PreToolBatch())
         assert saved(second) == 3
     third = open_checkpointer()
@@ -182,7 +184,7 @@ def test_replays_are_counted_in_the_snapshot(open_checkpointer: Open) -> None:
 
 def test_changed_result_is_not_replayed(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        registry = ToolRegistry(checkpointer=started(first), session_id="s")
+        registry = ToolRegistry(checkpointer=start_session(first), session_id="s")
         registry.tool(name="pay")(lambda order: "paid")
         registry.dispatch("pay", {"order": 1}, "call_1")
     ToolCall.objects.update(result='"paid nothing"')
@@ -193,17 +195,17 @@ def test_changed_result_is_not_replayed(open_checkpointer: Open) -> None:
     assert caught.value.field == "the result of call 'call_1'"
     with pytest.raises(CheckpointCorrupted):
         second.find_completed_call(ToolCall.objects.get().idempotency_key)
-    registry = ToolRegistry(checkpointer=started(second), session_id="s")
+    registry = ToolRegistry(checkpointer=start_session(second), session_id="s")
     registry.tool(name="pay")(lambda order: "paid")
     with pytest.raises(CheckpointCorrupted):
         registry.dispatch("pay", {"order": 1}, "call_2")
 
 
-def test_snapshot_stays_while_a_later_version_goes_on_from_it(open_checkpointer: Open) -> None:
+def test_snapshot_is_kept_while_a_later_version_needs_it(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first)
+        start_session(first)
         for step in (1, 2):
-            first.save_phase("s", StepStarted(), snapshot=replace(FULL, step=step), transcript=talk("a"))
+            first.save_phase("s", StepStarted(), snapshot=replace(FULL, step=step), transcript=conversation("a"))
             first.save_phase("s", PostLlm(), snapshot=replace(FULL, step=step))
         for details in (PreToolBatch(), PostToolBatch(), PreToolBatch()):
             first.save_phase("s", details)
@@ -217,9 +219,9 @@ def test_snapshot_stays_while_a_later_version_goes_on_from_it(open_checkpointer:
     assert point.snapshot == replace(FULL, step=2, pending_llm_response=None)
 
 
-def test_fork_of_a_version_without_snapshot_knows_its_position(open_checkpointer: Open) -> None:
+def test_fork_of_a_version_without_snapshot_has_its_position(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
-        started(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=talk("a"))
+        start_session(first).save_phase("s", PostLlm(), snapshot=FULL, transcript=conversation("a"))
         light = first.save_phase("s", PreToolBatch(tool_call_count=1))
         first.save_phase("s", PostToolBatch())
         first.fork_session("s", "fork", version=light)
@@ -229,9 +231,9 @@ def test_fork_of_a_version_without_snapshot_knows_its_position(open_checkpointer
     assert open_checkpointer().resume("later").snapshot == replace(FULL, pending_llm_response=None)
 
 
-def test_whole_loop_passes_every_phase(cp: SyncCheckpointer, effects: Path) -> None:
+def test_complete_loop_saves_every_phase(cp: SyncCheckpointer, effects: Path) -> None:
     passed: list[str] = []
-    result = Loop(cp, str(effects), passed.append).start()
+    result = AgentLoop(cp, str(effects), passed.append).start()
 
     assert result == {"text": "all paid", "asked": 3, "paid": 3}
     assert list(dict.fromkeys(passed)) == POINTS

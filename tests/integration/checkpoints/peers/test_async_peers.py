@@ -1,4 +1,4 @@
-"""The same from an event loop."""
+"""Peers with the async checkpointer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Cancelling, and what other agents have to be told: at least once, through crashes and failures."""
+"""Cancellation, and notices to peers, which are delivered at least once despite crashes and failures."""
 
 from datetime import timedelta
 
@@ -12,12 +12,19 @@ from checkpoints.models import AuditEvent, PausedTask, PeerCall, Session, Worksp
 from checkpoints.peers import Join, Notice, Told
 from checkpoints.peers import PeerCall as Call
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, lose, pause, statuses
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.peers.paused_agents import (
+    accepted,
+    expire_deadlines,
+    join,
+    lose_run,
+    pause,
+    peer_call_statuses,
+)
+from tests.integration.checkpoints.session_setups import start_session
 
 
 class Peers:
-    """The other agents: they keep what they are told, and may be out of reach."""
+    """Peers that record the notices they get, and may be unreachable."""
 
     def __init__(self, *, unreachable: bool = False) -> None:
         self.told: list[tuple[str, str, str]] = []
@@ -29,12 +36,12 @@ class Peers:
         self.told.append((notice.kind, notice.peer, notice.call_id))
 
 
-def later() -> None:
-    """The time for the next attempt has come."""
+def make_notices_due() -> None:
+    """Make the next attempts due."""
     PeerCall.objects.exclude(tell_after=None).update(tell_after=F("created_at"))
 
 
-def test_cancelling_tells_all_peers_that_were_asked_and_have_not_answered(cp: SyncCheckpointer) -> None:
+def test_cancel_notifies_all_peers_with_open_requests(cp: SyncCheckpointer) -> None:
     peers = Peers()
     pause(cp, Join("j", [Call("c1", "stock"), Call("c2", "courier"), Call("c3", "bank")]))
     accepted(cp, "c3")
@@ -42,14 +49,14 @@ def test_cancelling_tells_all_peers_that_were_asked_and_have_not_answered(cp: Sy
     assert cp.cancel_paused("s", tell=peers, reason="The customer left.") == Told(("c1", "c2"))
     assert peers.told == [("cancel", "stock", "c1"), ("cancel", "courier", "c2")]
     assert (Session.objects.get().status, PausedTask.objects.get().status) == ("cancelled", "cancelled")
-    assert statuses() == {"c1": "cancelled", "c2": "cancelled", "c3": "answered"}
+    assert peer_call_statuses() == {"c1": "cancelled", "c2": "cancelled", "c3": "answered"}
     event = AuditEvent.objects.get(kind="peers_cancelled")
     assert event.details == '{"calls":2,"reason":"The customer left."}'
-    later()
+    make_notices_due()
     assert cp.tell_peers(peers) == Told()
 
 
-def test_cancelling_a_task_without_open_calls_leaves_nothing_behind(cp: SyncCheckpointer) -> None:
+def test_cancel_of_a_task_without_open_calls_creates_no_notices(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
     accepted(cp, "c1")
 
@@ -61,7 +68,7 @@ def test_cancelling_a_task_without_open_calls_leaves_nothing_behind(cp: SyncChec
     assert not PausedTask.objects.exists()
 
 
-def test_cancellation_survives_a_kill_of_the_canceller(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_cancel_notices_are_sent_after_the_canceller_was_killed(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(cp, join("j", "c1", "c2"))
     cp.cancel_paused("s")
     peers = Peers()
@@ -70,18 +77,18 @@ def test_cancellation_survives_a_kill_of_the_canceller(cp: SyncCheckpointer, ope
     assert [call_id for _, _, call_id in peers.told] == ["c1", "c2"]
 
 
-def test_peer_that_cannot_be_reached_is_told_later(cp: SyncCheckpointer) -> None:
+def test_notice_to_an_unreachable_peer_is_retried(cp: SyncCheckpointer) -> None:
     peers = Peers(unreachable=True)
     pause(cp, join("j", "c1"))
 
     assert cp.cancel_paused("s", tell=peers).failed == {"c1": "ConnectionError: no route to host"}
     peers.unreachable = False
     assert cp.tell_peers(peers) == Told()
-    later()
+    make_notices_due()
     assert cp.tell_peers(peers) == Told(("c1",))
 
 
-def test_one_peer_out_of_reach_does_not_keep_the_others_from_being_told(cp: SyncCheckpointer) -> None:
+def test_unreachable_peer_does_not_block_notices_to_others(cp: SyncCheckpointer) -> None:
     pause(cp, Join("j", [Call("c1", "stock"), Call("c2", "courier")]))
 
     def tell(notice: Notice) -> None:
@@ -92,7 +99,7 @@ def test_one_peer_out_of_reach_does_not_keep_the_others_from_being_told(cp: Sync
     assert (told.told, list(told.failed)) == (("c2",), ["c1"])
 
 
-def test_attempts_are_counted_and_become_rarer(cp: SyncCheckpointer) -> None:
+def test_attempts_are_counted_with_growing_delays(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
     cp.cancel_paused("s")
     pauses, attempts = [], []
@@ -102,7 +109,7 @@ def test_attempts_are_counted_and_become_rarer(cp: SyncCheckpointer) -> None:
         raise ConnectionError
 
     for _ in range(3):
-        later()
+        make_notices_due()
         before = database_now("default")
         cp.tell_peers(tell)
         after = PeerCall.objects.get().tell_after
@@ -114,11 +121,11 @@ def test_attempts_are_counted_and_become_rarer(cp: SyncCheckpointer) -> None:
     assert pauses[2] >= 4
 
 
-def test_attempts_never_become_rarer_than_once_an_hour(cp: SyncCheckpointer) -> None:
+def test_delay_between_attempts_is_at_most_one_hour(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
     cp.cancel_paused("s", tell=Peers(unreachable=True))
     PeerCall.objects.update(tell_attempts=1000)
-    later()
+    make_notices_due()
     cp.tell_peers(Peers(unreachable=True))
     after = PeerCall.objects.get().tell_after
 
@@ -126,7 +133,7 @@ def test_attempts_never_become_rarer_than_once_an_hour(cp: SyncCheckpointer) -> 
     assert after <= database_now("default") + timedelta(hours=1)
 
 
-def test_notice_of_one_who_died_is_left_to_it_for_a_while(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_notice_claimed_by_a_dead_sender_is_sent_after_its_lease(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(cp, join("j", "c1"))
     cp.cancel_paused("s")
 
@@ -136,11 +143,11 @@ def test_notice_of_one_who_died_is_left_to_it_for_a_while(cp: SyncCheckpointer, 
     with pytest.raises(KeyboardInterrupt):
         cp.tell_peers(die)
     assert open_checkpointer().tell_peers(Peers()) == Told()
-    later()
+    make_notices_due()
     assert open_checkpointer().tell_peers(Peers()) == Told(("c1",))
 
 
-def test_two_tellers_do_not_tell_the_same_at_once(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_two_senders_do_not_send_the_same_notice(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(cp, join("j", "c1"))
     cp.cancel_paused("s")
     other = open_checkpointer()
@@ -153,14 +160,14 @@ def test_two_tellers_do_not_tell_the_same_at_once(cp: SyncCheckpointer, open_che
 def test_expired_call_is_cancelled_at_its_peer(cp: SyncCheckpointer) -> None:
     peers = Peers()
     pause(cp, join("j", "c1", "c2"))
-    let_pass("c1")
+    expire_deadlines("c1")
     cp.sweep_deadlines()
 
     cp.tell_peers(peers)
     assert peers.told == [("cancel", "stock", "c1")]
 
 
-def test_finishing_with_an_open_join_cancels_it_at_its_peers(cp: SyncCheckpointer) -> None:
+def test_finish_with_an_open_join_cancels_its_calls_at_the_peers(cp: SyncCheckpointer) -> None:
     peers = Peers()
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
@@ -171,9 +178,7 @@ def test_finishing_with_an_open_join_cancels_it_at_its_peers(cp: SyncCheckpointe
     assert peers.told == [("cancel", "stock", "c2")]
 
 
-def test_requests_that_were_left_to_the_database_are_sent_after_a_crash(
-    cp: SyncCheckpointer, open_checkpointer: Open
-) -> None:
+def test_unsent_requests_are_sent_after_a_crash(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(cp, Join("j", [Call("c1", "stock", {"ask": "c1"}, sent=False), Call("c2", "stock")]))
     requests = []
 
@@ -183,7 +188,7 @@ def test_requests_that_were_left_to_the_database_are_sent_after_a_crash(
     assert notice.deadline == PeerCall.objects.get(call_id="c1").deadline
 
 
-def test_request_that_is_answered_or_cancelled_before_it_was_told(cp: SyncCheckpointer) -> None:
+def test_unsent_request_that_is_answered_or_cancelled(cp: SyncCheckpointer) -> None:
     peers = Peers()
     pause(cp, join("j", "c1", "c2", sent=False))
     accepted(cp, "c1")
@@ -193,18 +198,20 @@ def test_request_that_is_answered_or_cancelled_before_it_was_told(cp: SyncCheckp
     assert peers.told == [("cancel", "stock", "c2")]
 
 
-def test_request_that_becomes_a_cancellation_while_it_is_told(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_request_that_is_cancelled_while_it_is_sent(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(cp, join("j", "c1", sent=False))
     other = open_checkpointer()
     peers = Peers()
 
     cp.tell_peers(lambda notice: other.cancel_paused("s"))
-    later()
+    make_notices_due()
     cp.tell_peers(peers)
     assert peers.told == [("cancel", "stock", "c1")]
 
 
-def test_telling_has_a_limit_and_stays_in_its_workspace(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_sending_notices_has_a_limit_and_is_limited_to_its_workspace(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
     Workspace.objects.create(slug="other", name="Other")
     pause(cp, join("j", "c1", "c2", "c3", sent=False))
 
@@ -212,10 +219,10 @@ def test_telling_has_a_limit_and_stays_in_its_workspace(cp: SyncCheckpointer, op
     assert [cp.tell_peers(Peers(), limit=2).told for _ in range(2)] == [("c1", "c2"), ("c3",)]
 
 
-def test_what_cannot_be_cancelled(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_cancel_is_refused_without_a_paused_task(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     with pytest.raises(SessionNotFound):
         cp.cancel_paused("s")
-    started(cp)
+    start_session(cp)
     with pytest.raises(NotPaused):
         cp.cancel_paused("s")
     pause(cp, join("j", "c1"), join("k", "c2"))
@@ -228,11 +235,11 @@ def test_what_cannot_be_cancelled(cp: SyncCheckpointer, open_checkpointer: Open)
         cp.cancel_paused("s")
 
 
-def test_task_that_was_taken_and_lost_can_be_cancelled(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_task_of_a_lost_run_can_be_cancelled(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
-    lose()
+    lose_run()
 
     other, peers = open_checkpointer(), Peers()
     other.cancel_paused("s", tell=peers)
@@ -240,7 +247,7 @@ def test_task_that_was_taken_and_lost_can_be_cancelled(cp: SyncCheckpointer, ope
     assert (Session.objects.get().status, Session.objects.get().owner) == ("cancelled", None)
 
 
-def test_what_a_deleted_session_had_still_to_tell_is_dropped(cp: SyncCheckpointer) -> None:
+def test_notices_of_a_deleted_session_are_dropped(cp: SyncCheckpointer) -> None:
     peers = Peers()
     pause(cp, join("j", "c1"))
     cp.cancel_paused("s")
@@ -249,8 +256,8 @@ def test_what_a_deleted_session_had_still_to_tell_is_dropped(cp: SyncCheckpointe
     assert peers.told == []
 
 
-def test_a_session_that_waits_is_not_deleted(cp: SyncCheckpointer) -> None:
+def test_paused_session_is_not_deleted(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
     with pytest.raises(StillNeeded):
         cp.delete_session("s")
-    assert statuses() == {"c1": "waiting"}
+    assert peer_call_statuses() == {"c1": "waiting"}

@@ -1,4 +1,4 @@
-"""Pausing: state, calls and joins in one transaction; afterwards anybody may go on."""
+"""A pause stores state, calls and joins in one transaction and releases the session."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,15 +26,21 @@ from checkpoints.models import Join as JoinRow
 from checkpoints.peers import Join, Paused
 from checkpoints.peers import PeerCall as Call
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, pause, statuses
-from tests.integration.checkpoints.situations import interrupt, started
+from tests.integration.checkpoints.peers.paused_agents import (
+    accepted,
+    expire_deadlines,
+    join,
+    pause,
+    peer_call_statuses,
+)
+from tests.integration.checkpoints.session_setups import interrupt_call, start_session
 
 
-def nothing_written() -> bool:
+def assert_nothing_written() -> bool:
     return not (PausedTask.objects.exists() or JoinRow.objects.exists() or PeerCall.objects.exists())
 
 
-def test_pause_stores_everything_and_gives_the_session_up(cp: SyncCheckpointer) -> None:
+def test_pause_stores_state_and_releases_the_session(cp: SyncCheckpointer) -> None:
     assert pause(cp, join("both", "c1", "c2"), join("one", "c3")) == Paused("s", 1, (), ready=False)
 
     session, task, run = Session.objects.get(), PausedTask.objects.get(), Run.objects.get()
@@ -44,13 +50,13 @@ def test_pause_stores_everything_and_gives_the_session_up(cp: SyncCheckpointer) 
         ("both", 0, 2),
         ("one", 0, 1),
     ]
-    assert statuses() == {"c1": "waiting", "c2": "waiting", "c3": "waiting"}
+    assert peer_call_statuses() == {"c1": "waiting", "c2": "waiting", "c3": "waiting"}
     assert AuditEvent.objects.filter(kind="paused_for_peers").count() == 1
     with pytest.raises(NotOwner):
         cp.save_checkpoint("s", [], None, 0)
 
 
-def test_every_call_has_a_deadline_by_the_clock_of_the_database(cp: SyncCheckpointer) -> None:
+def test_deadlines_are_computed_by_the_database_clock(cp: SyncCheckpointer) -> None:
     moment = datetime(2100, 1, 2, 3, 4, 5, tzinfo=UTC)
     before = database_now("default")
     calls = [
@@ -73,10 +79,10 @@ def test_every_call_has_a_deadline_by_the_clock_of_the_database(cp: SyncCheckpoi
     "deadline",
     [-1, timedelta(days=-1), datetime(2100, 1, 1), float("nan"), float("inf"), "soon", None],  # noqa: DTZ001
 )
-def test_deadline_that_is_none_is_refused(cp: SyncCheckpointer, deadline: Any) -> None:
+def test_invalid_deadline_is_refused(cp: SyncCheckpointer, deadline: Any) -> None:
     with pytest.raises(InvalidInput):
         pause(cp, join("j", "c1", deadline=deadline))
-    assert nothing_written()
+    assert assert_nothing_written()
 
 
 @pytest.mark.parametrize(
@@ -92,35 +98,35 @@ def test_deadline_that_is_none_is_refused(cp: SyncCheckpointer, deadline: Any) -
         ([Join("j", [Call("c1", "stock", {1, 2})])], NotRepresentable),
     ],
 )
-def test_what_cannot_be_waited_for_is_refused_before_anything_is_written(
+def test_invalid_joins_are_refused_and_nothing_is_written(
     cp: SyncCheckpointer, joins: list[Join], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
         pause(cp, *joins)
-    assert nothing_written()
+    assert assert_nothing_written()
     assert cp.save_checkpoint("s", [], None, 0) == 2
 
 
 @pytest.mark.parametrize("state", [None, [1], "text", {"a": float("nan")}, {1: 2}])
-def test_state_that_has_no_exact_form_is_refused(cp: SyncCheckpointer, state: Any) -> None:
-    started(cp)
+def test_state_without_an_exact_json_form_is_refused(cp: SyncCheckpointer, state: Any) -> None:
+    start_session(cp)
 
     with pytest.raises(NotRepresentable):
         cp.pause_for_peers("s", state, [join("j", "c1")])
-    assert nothing_written()
+    assert assert_nothing_written()
 
 
-def test_id_of_another_call_is_refused_and_the_run_goes_on(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_duplicate_call_id_is_refused_and_the_run_continues(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(open_checkpointer(), join("j", "c1"), session_id="other")
 
     with pytest.raises(PeerCallExists, match="'c1'"):
         pause(cp, join("j", "c2", "c1"))
-    assert statuses() == {}
+    assert peer_call_statuses() == {}
     assert pause(cp, join("j", "c2")).number == 1
 
 
-def test_only_the_owner_pauses(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
-    started(cp)
+def test_pause_requires_ownership(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    start_session(cp)
     other = open_checkpointer()
     with pytest.raises(NotOwner):
         other.pause_for_peers("s", {}, [join("j", "c1")])
@@ -130,22 +136,22 @@ def test_only_the_owner_pauses(cp: SyncCheckpointer, open_checkpointer: Open) ->
 
     with pytest.raises(OwnershipLost):
         cp.pause_for_peers("s", {}, [join("j", "c1")])
-    assert nothing_written()
+    assert assert_nothing_written()
 
 
-def test_call_that_runs_or_is_undecided_has_to_end_first(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
-    started(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
+def test_pause_is_refused_with_running_or_undecided_calls(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    start_session(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
     with pytest.raises(CallInProgress):
         cp.pause_for_peers("s", {}, [join("j", "c1")])
     cp.record_tool_call_result("s", "call_1", "paid", True)
-    taker, _ = interrupt(cp, open_checkpointer, call_id="call_2")
+    taker, _ = interrupt_call(cp, open_checkpointer, call_id="call_2")
 
     with pytest.raises(ReviewRequired):
         taker.pause_for_peers("s", {}, [join("j", "c1")])
-    assert nothing_written()
+    assert assert_nothing_written()
 
 
-def test_paused_session_is_not_resumed_as_if_nobody_were_asked(cp: SyncCheckpointer) -> None:
+def test_paused_session_cannot_be_resumed(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
 
     for again in (cp.resume, cp.start_session):
@@ -165,19 +171,19 @@ def test_paused_session_is_not_removed(cp: SyncCheckpointer) -> None:
     assert accepted(cp, "c1") == (True, 1, 1)
 
 
-def test_finished_session_is_removed_with_all_it_waited_for(cp: SyncCheckpointer) -> None:
+def test_finished_session_is_removed_with_its_peer_calls(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
     cp.finish_session("s", "completed")
     cp.delete_session("s")
 
-    assert nothing_written()
+    assert assert_nothing_written()
     assert not Session.objects.exists()
 
 
-def test_pausing_again_and_again(cp: SyncCheckpointer) -> None:
-    """Each pause has its own row; ids of joins come again, and each state is the newest one's."""
+def test_repeated_pauses(cp: SyncCheckpointer) -> None:
+    """Each pause has its own row and state; join ids may be reused."""
     for number in range(1, 4):
         assert pause(cp, join("j", f"c{number}"), state={"pause": number}).number == number
         assert accepted(cp, f"c{number}", number) == (True, 1, 1)
@@ -187,7 +193,7 @@ def test_pausing_again_and_again(cp: SyncCheckpointer) -> None:
     assert list(PausedTask.objects.order_by("number").values_list("status", flat=True)) == ["over", "over", "taken"]
 
 
-def test_pausing_again_without_a_version_in_between_uses_what_was_taken(cp: SyncCheckpointer) -> None:
+def test_second_pause_without_a_version_uses_the_taken_join(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
     accepted(cp, "c1")
     cp.take_paused("s")
@@ -212,7 +218,7 @@ def test_second_join_of_the_same_pause_survives_the_first(cp: SyncCheckpointer) 
     assert (second.state, list(second.results), second.open) == ({"step": 2}, ["c2", "c3"], ("third",))
 
 
-def test_pause_says_that_a_join_was_completed_while_the_run_worked(cp: SyncCheckpointer) -> None:
+def test_pause_reports_a_join_that_was_completed_during_the_run(cp: SyncCheckpointer) -> None:
     pause(cp, join("first", "c1"), join("second", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
@@ -227,7 +233,7 @@ def test_deadline_is_kept_through_a_second_pause(cp: SyncCheckpointer) -> None:
     accepted(cp, "c1")
     cp.take_paused("s")
     cp.pause_for_peers("s", {}, [join("third", "c3")])
-    let_pass("c2")
+    expire_deadlines("c2")
 
     assert cp.sweep_deadlines().complete == (("s", "second"),)
 
@@ -242,9 +248,9 @@ def test_two_workspaces_may_use_the_same_call_id(cp: SyncCheckpointer, open_chec
     assert accepted(cp, "c1") == (True, 1, 1)
 
 
-def test_everything_or_nothing_where_the_last_write_fails(cp: SyncCheckpointer) -> None:
-    """A failure at the very end of the transaction leaves the run as it was."""
-    started(cp)
+def test_pause_is_rolled_back_when_its_last_write_fails(cp: SyncCheckpointer) -> None:
+    """A failure of the last statement leaves the run unchanged."""
+    start_session(cp)
     cp.save_checkpoint("s", [], None, 0)
 
     def fail(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -254,5 +260,5 @@ def test_everything_or_nothing_where_the_last_write_fails(cp: SyncCheckpointer) 
 
     with connection.execute_wrapper(fail), pytest.raises(RuntimeError):
         cp.pause_for_peers("s", {}, [join("j", "c1")])
-    assert nothing_written()
+    assert assert_nothing_written()
     assert (Session.objects.get().status, cp.save_checkpoint("s", [], None, 0)) == ("active", 2)

@@ -1,4 +1,4 @@
-"""What accepting, pausing and idle rounds cost: a literal number of statements, however many calls there are."""
+"""Number of statements of responses, pauses and idle sweeps, independent of the number of calls."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
 from tests.integration.checkpoints.peers.paused_agents import join, pause
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.session_setups import start_session
 
 
 def statements(work: Callable[[], object]) -> list[str]:
@@ -22,20 +22,20 @@ def calls(request: pytest.FixtureRequest) -> list[str]:
     return [f"c{number}" for number in range(request.param)]
 
 
-def test_accepting(cp: SyncCheckpointer, calls: list[str]) -> None:
+def test_statements_of_an_accepted_response(cp: SyncCheckpointer, calls: list[str]) -> None:
     pause(cp, join("j", *calls))
 
     assert len(statements(lambda: cp.accept_response("c1", "yes"))) == 8
 
 
-def test_pausing(cp: SyncCheckpointer, calls: list[str]) -> None:
-    started(cp)
+def test_statements_of_a_pause(cp: SyncCheckpointer, calls: list[str]) -> None:
+    start_session(cp)
 
     made = len(statements(lambda: cp.pause_for_peers("s", {}, [join("j", *calls)])))
     assert made == {"postgresql": 19, "sqlite": 18}[connection.vendor]
 
 
-def test_rounds_that_find_nothing_to_do_write_nothing(cp: SyncCheckpointer, calls: list[str]) -> None:
+def test_idle_sweeps_write_nothing(cp: SyncCheckpointer, calls: list[str]) -> None:
     pause(cp, join("j", *calls))
     rounds: list[Callable[[], object]] = [
         cp.sweep_deadlines,

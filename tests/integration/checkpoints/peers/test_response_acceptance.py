@@ -1,4 +1,4 @@
-"""Responses: each is counted once, and each kind of unwanted one has a name."""
+"""Responses of peers: each is counted once, and each kind of rejected response has its own result."""
 
 from datetime import timedelta
 
@@ -24,11 +24,11 @@ from checkpoints.peers import (
     Unknown,
 )
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, pause
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.peers.paused_agents import accepted, expire_deadlines, join, pause
+from tests.integration.checkpoints.session_setups import start_session
 
 
-def test_the_last_response_of_a_join_completes_it(cp: SyncCheckpointer) -> None:
+def test_last_response_completes_the_join(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1", "c2", "c3"))
 
     assert cp.accept_response("c1", {"stock": 3}) == Accepted("c1", "s", "j", False, 1, 3)
@@ -38,7 +38,7 @@ def test_the_last_response_of_a_join_completes_it(cp: SyncCheckpointer) -> None:
     assert results == {"c1": {"stock": 3}, "c2": [1, 2], "c3": None}
 
 
-def test_response_may_come_to_any_instance(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_response_is_accepted_by_any_process(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(cp, join("j", "c1", "c2"))
     cp.close()
 
@@ -46,8 +46,8 @@ def test_response_may_come_to_any_instance(cp: SyncCheckpointer, open_checkpoint
     assert accepted(open_checkpointer(), "c2") == (True, 2, 2)
 
 
-def test_accepting_deletes_nothing(cp: SyncCheckpointer) -> None:
-    """The row of the call stays with its result: nobody can die between a claim and the record of it."""
+def test_accepted_response_deletes_no_row(cp: SyncCheckpointer) -> None:
+    """The row of the call keeps its result, so that no crash can lose it."""
     pause(cp, join("j", "c1", "c2"))
     accepted(cp, "c1", {"stock": 3})
 
@@ -57,7 +57,7 @@ def test_accepting_deletes_nothing(cp: SyncCheckpointer) -> None:
 
 
 @pytest.mark.parametrize(("again", "same"), [("yes", True), ("no", False)])
-def test_the_same_response_three_times_counts_once(cp: SyncCheckpointer, again: str, same: bool) -> None:
+def test_repeated_response_counts_once(cp: SyncCheckpointer, again: str, same: bool) -> None:
     pause(cp, join("j", "c1", "c2"))
     accepted(cp, "c1")
 
@@ -66,7 +66,7 @@ def test_the_same_response_three_times_counts_once(cp: SyncCheckpointer, again: 
     assert PeerCallRow.objects.get(call_id="c1").result == '"yes"'
 
 
-def test_duplicate_of_a_response_whose_receiver_died_says_that_the_task_can_be_taken(cp: SyncCheckpointer) -> None:
+def test_duplicate_response_reports_that_the_task_is_ready(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
     accepted(cp, "c1")
 
@@ -76,9 +76,9 @@ def test_duplicate_of_a_response_whose_receiver_died_says_that_the_task_can_be_t
     assert cp.accept_response("c1", "yes") == Duplicate("c1", "s", same=True, ready=False)
 
 
-def test_late_response_is_kept_as_evidence_and_counts_no_more(cp: SyncCheckpointer) -> None:
+def test_late_response_is_stored_as_evidence_and_not_counted(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1", "c2"))
-    let_pass("c1")
+    expire_deadlines("c1")
     cp.sweep_deadlines()
     deadline = PeerCallRow.objects.get(call_id="c1").deadline
 
@@ -89,9 +89,9 @@ def test_late_response_is_kept_as_evidence_and_counts_no_more(cp: SyncCheckpoint
     assert accepted(cp, "c2") == (True, 2, 2)
 
 
-def test_response_after_the_deadline_counts_until_somebody_has_acted_upon_it(cp: SyncCheckpointer) -> None:
+def test_response_after_the_deadline_counts_until_the_sweep(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
-    let_pass("c1")
+    expire_deadlines("c1")
 
     assert accepted(cp, "c1") == (True, 1, 1)
     assert cp.sweep_deadlines().expired == ()
@@ -107,7 +107,7 @@ def test_response_after_the_cancellation(cp: SyncCheckpointer) -> None:
     assert Session.objects.get().status == "cancelled"
 
 
-def test_response_after_the_session_went_on_to_its_end(cp: SyncCheckpointer) -> None:
+def test_response_after_the_end_of_the_session(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
@@ -116,8 +116,8 @@ def test_response_after_the_session_went_on_to_its_end(cp: SyncCheckpointer) -> 
     assert cp.accept_response("c2", "yes") == Cancelled("c2", "s")
 
 
-def test_foreign_responses_change_nothing_and_the_right_one_still_counts(cp: SyncCheckpointer) -> None:
-    started(cp, "t")
+def test_response_of_another_peer_changes_nothing(cp: SyncCheckpointer) -> None:
+    start_session(cp, "t")
     pause(cp, Join("j", [PeerCall("c1", "stock", token="sesame")]))
 
     foreign = Foreign("c1", "s")
@@ -129,9 +129,9 @@ def test_foreign_responses_change_nothing_and_the_right_one_still_counts(cp: Syn
     assert right == Accepted("c1", "s", "j", True, 1, 1)
 
 
-def test_response_to_nothing_never_leads_to_a_session(cp: SyncCheckpointer) -> None:
-    """An unknown call is no complete join of zero calls."""
-    started(cp, "t")
+def test_response_to_an_unknown_call_completes_no_join(cp: SyncCheckpointer) -> None:
+    """An unknown call must not count as a complete join of zero calls."""
+    start_session(cp, "t")
     cp.finish_session("t", "completed")
 
     assert cp.accept_response("c9", "yes", session_id="nobody") == Unknown("c9")
@@ -142,8 +142,8 @@ def test_response_to_nothing_never_leads_to_a_session(cp: SyncCheckpointer) -> N
 
 
 def test_early_response_is_counted_by_the_pause(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
-    """It reaches another instance before the pause is stored, is acknowledged there, and is not lost."""
-    started(cp)
+    """The response arrives at another process before the pause is stored, is acknowledged, and is not lost."""
+    start_session(cp)
     assert open_checkpointer().accept_response("c1", "early", session_id="s", peer="stock") == Early("c1")
     assert EarlyResponse.objects.count() == 1
 
@@ -152,7 +152,7 @@ def test_early_response_is_counted_by_the_pause(cp: SyncCheckpointer, open_check
     assert cp.take_paused("s").results["c1"].result == "early"
 
 
-def test_pause_is_told_that_early_responses_completed_its_join(cp: SyncCheckpointer) -> None:
+def test_pause_reports_a_join_completed_by_early_responses(cp: SyncCheckpointer) -> None:
     for call_id in ("c1", "c2"):
         cp.accept_response(call_id, "early")
 
@@ -161,15 +161,15 @@ def test_pause_is_told_that_early_responses_completed_its_join(cp: SyncCheckpoin
     assert list(cp.take_paused("s").results) == ["c1", "c2"]
 
 
-def test_early_response_delivered_again_is_kept_once(cp: SyncCheckpointer) -> None:
+def test_repeated_early_response_is_stored_once(cp: SyncCheckpointer) -> None:
     for _ in range(3):
         assert cp.accept_response("c1", "early") == Early("c1")
 
     assert EarlyResponse.objects.count() == 1
 
 
-def test_early_response_with_a_wrong_token_blocks_nothing(cp: SyncCheckpointer) -> None:
-    started(cp)
+def test_early_response_with_a_wrong_token_is_ignored(cp: SyncCheckpointer) -> None:
+    start_session(cp)
     cp.accept_response("c1", "forged", peer="stock", token="guess")
     cp.accept_response("c1", "forged", peer="courier", token="sesame")
     cp.accept_response("c1", "true", peer="stock", token="sesame")
@@ -180,7 +180,7 @@ def test_early_response_with_a_wrong_token_blocks_nothing(cp: SyncCheckpointer) 
     assert EarlyResponse.objects.count() == 0
 
 
-def test_early_response_that_nobody_wants_is_swept_after_a_day(cp: SyncCheckpointer) -> None:
+def test_unclaimed_early_response_is_removed_after_a_day(cp: SyncCheckpointer) -> None:
     cp.accept_response("c1", "early")
     cp.accept_response("c2", "early")
     cp.sweep_deadlines()
@@ -191,14 +191,14 @@ def test_early_response_that_nobody_wants_is_swept_after_a_day(cp: SyncCheckpoin
     assert list(EarlyResponse.objects.values_list("call_id", flat=True)) == ["c2"]
 
 
-def test_early_responses_stay_in_their_workspace(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_early_responses_are_limited_to_their_workspace(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
     open_checkpointer(workspace="other").accept_response("c1", "elsewhere")
 
     assert pause(cp, join("j", "c1")).complete == ()
 
 
-def test_what_cannot_be_kept_is_refused_and_may_be_sent_again(cp: SyncCheckpointer) -> None:
+def test_invalid_response_is_refused_and_may_be_sent_again(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"))
 
     with pytest.raises(NotRepresentable):
@@ -208,7 +208,7 @@ def test_what_cannot_be_kept_is_refused_and_may_be_sent_again(cp: SyncCheckpoint
     assert accepted(cp, "c1") == (True, 1, 1)
 
 
-def test_pages_notice_what_changed_and_nothing_else(cp: SyncCheckpointer) -> None:
+def test_only_changing_responses_update_the_session_for_live_pages(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1", "c2"))
     before = Session.objects.get().revision
     accepted(cp, "c1")
@@ -218,8 +218,8 @@ def test_pages_notice_what_changed_and_nothing_else(cp: SyncCheckpointer) -> Non
     assert (after, Session.objects.get().revision) == (before + 1, after)
 
 
-def test_acceptance_whose_answer_was_lost_is_found_again(cp: SyncCheckpointer) -> None:
-    """The one caller that is told of the complete join is told although the answer to its commit got lost."""
+def test_lost_commit_answer_of_a_response_is_recovered(cp: SyncCheckpointer) -> None:
+    """The caller learns of the complete join although the answer to its commit was lost."""
     pause(cp, join("j", "c1"))
     original = connection.commit
     lost: list[bool] = []

@@ -1,4 +1,4 @@
-"""Taking: exactly one run goes on, and what it took is there for another one until it has saved something."""
+"""Taking a paused task: exactly one run continues, and the task stays available until it has saved a version."""
 
 import pytest
 
@@ -17,26 +17,26 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import PausedTask, PeerCall, Run, Session
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.paused_agents import accepted, join, let_pass, lose, pause
-from tests.integration.checkpoints.situations import said, started
+from tests.integration.checkpoints.peers.paused_agents import accepted, expire_deadlines, join, lose_run, pause
+from tests.integration.checkpoints.session_setups import start_session, text_message
 
 
 def ready(cp: SyncCheckpointer) -> SyncCheckpointer:
-    """A session whose only join is complete."""
+    """Session whose only join is complete."""
     pause(cp, join("j", "c1", "c2"), state={"step": 3})
     accepted(cp, "c1", 1)
     accepted(cp, "c2", 2)
     return cp
 
 
-def test_another_instance_goes_on_with_all_it_needs(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_another_process_takes_the_complete_task(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     ready(cp).close()
     other = open_checkpointer()
     task = other.take_paused("s")
 
     assert (task.state, task.paused_version, task.times_taken, task.open) == ({"step": 3}, 1, 1, ())
     assert (task.point.transcript, task.point.plan, task.point.budget_spent_usd) == (
-        [said("question")],
+        [text_message("question")],
         {"goal": 1},
         0.5,
     )
@@ -45,11 +45,11 @@ def test_another_instance_goes_on_with_all_it_needs(cp: SyncCheckpointer, open_c
         "c1": ("stock", 1),
         "c2": ("stock", 2),
     }
-    assert other.append_checkpoint("s", [said("go on")], expected_version=1) == 2
+    assert other.append_checkpoint("s", [text_message("go on")], expected_version=1) == 2
     other.finish_session("s", "completed", "done")
 
 
-def test_nothing_is_taken_before_a_join_is_complete(cp: SyncCheckpointer) -> None:
+def test_task_with_an_incomplete_join_is_not_taken(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1", "c2"), join("k", "c3", "c4"))
     accepted(cp, "c1")
     accepted(cp, "c3")
@@ -60,10 +60,10 @@ def test_nothing_is_taken_before_a_join_is_complete(cp: SyncCheckpointer) -> Non
     assert (Session.objects.get().status, Run.objects.count()) == ("paused", 1)
 
 
-def test_session_that_waits_for_nobody(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_session_without_a_pause_is_not_taken(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     with pytest.raises(SessionNotFound):
         cp.take_paused("s")
-    started(cp)
+    start_session(cp)
     with pytest.raises(NotPaused):
         cp.take_paused("s")
     cp.finish_session("s", "completed")
@@ -71,7 +71,7 @@ def test_session_that_waits_for_nobody(cp: SyncCheckpointer, open_checkpointer: 
         cp.take_paused("s")
 
 
-def test_one_run_takes_it_at_a_time(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_task_is_taken_by_one_run_at_a_time(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     ready(cp).take_paused("s")
 
     with pytest.raises(SessionBusy):
@@ -79,12 +79,12 @@ def test_one_run_takes_it_at_a_time(cp: SyncCheckpointer, open_checkpointer: Ope
     assert cp.append_checkpoint("s", [], expected_version=1) == 2
 
 
-def test_task_that_is_taken_and_lost_is_taken_by_another(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
-    """It stays in the database until the run that took it has saved its next version, through any number of losses."""
+def test_task_of_a_lost_run_is_taken_by_another(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    """The task stays in the database until the run that took it has saved its next version."""
     ready(cp)
     first = cp.take_paused("s")
     for times in (2, 3):
-        lose()
+        lose_run()
         again = open_checkpointer().take_paused("s")
         assert (again.state, again.results, again.times_taken) == (first.state, first.results, times)
 
@@ -92,10 +92,10 @@ def test_task_that_is_taken_and_lost_is_taken_by_another(cp: SyncCheckpointer, o
         cp.append_checkpoint("s", [], expected_version=1)
 
 
-def test_task_that_is_taken_and_lost_is_listed_and_protected(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_task_of_a_lost_run_is_listed_and_protected(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     ready(cp).take_paused("s")
     assert cp.list_paused(ready=True) == []
-    lose()
+    lose_run()
     other = open_checkpointer()
 
     assert [row["session_id"] for row in other.list_paused(ready=True)] == ["s"]
@@ -108,23 +108,23 @@ def test_task_that_is_taken_and_lost_is_listed_and_protected(cp: SyncCheckpointe
     assert other.take_paused("s").times_taken == 2
 
 
-def test_after_the_next_version_the_task_is_over(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_task_ends_with_the_next_version(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     ready(cp).take_paused("s")
-    cp.append_checkpoint("s", [said("used")], expected_version=1)
-    lose()
+    cp.append_checkpoint("s", [text_message("used")], expected_version=1)
+    lose_run()
     other = open_checkpointer()
 
     assert other.list_paused() == []
     with pytest.raises(NotPaused):
         other.take_paused("s")
-    assert other.resume("s").transcript == [said("question"), said("used")]
+    assert other.resume("s").transcript == [text_message("question"), text_message("used")]
     cp.close()
 
 
-def test_pruning_the_version_that_used_it_does_not_bring_it_back(cp: SyncCheckpointer) -> None:
+def test_pruning_the_version_does_not_restore_the_task(cp: SyncCheckpointer) -> None:
     ready(cp).take_paused("s")
     for version in (1, 2, 3):
-        cp.append_checkpoint("s", [said(f"{version}")], expected_version=version)
+        cp.append_checkpoint("s", [text_message(f"{version}")], expected_version=version)
     cp.prune("s", keep_last=1)
     cp.close()
 
@@ -132,37 +132,35 @@ def test_pruning_the_version_that_used_it_does_not_bring_it_back(cp: SyncCheckpo
     assert cp.resume("s").version == 4
 
 
-def test_lost_run_that_had_used_one_join_leaves_the_next_one_to_be_taken(
-    cp: SyncCheckpointer, open_checkpointer: Open
-) -> None:
+def test_second_join_of_a_lost_run_is_taken_by_another(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
-    cp.append_checkpoint("s", [said("used c1")], expected_version=1)
+    cp.append_checkpoint("s", [text_message("used c1")], expected_version=1)
     accepted(cp, "c2")
-    lose()
+    lose_run()
     task = open_checkpointer().take_paused("s")
 
     assert (list(task.results), task.paused_version, task.point.version) == (["c2"], 1, 2)
 
 
-def test_owner_gets_what_has_become_complete_while_it_worked(cp: SyncCheckpointer) -> None:
+def test_owner_takes_a_join_that_was_completed_during_its_run(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1"), join("k", "c2"))
     accepted(cp, "c1")
     cp.take_paused("s")
-    cp.append_checkpoint("s", [said("used c1")], expected_version=1)
+    cp.append_checkpoint("s", [text_message("used c1")], expected_version=1)
     accepted(cp, "c2")
 
     assert list(cp.take_paused("s").results) == ["c2"]
-    assert cp.append_checkpoint("s", [said("used c2")], expected_version=2) == 3
+    assert cp.append_checkpoint("s", [text_message("used c2")], expected_version=2) == 3
     assert cp.list_paused() == []
 
 
-def test_take_passes_the_gate(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
-    """A run that was lost after it took the task may have done something: that is found out first."""
+def test_taking_a_task_passes_the_gate(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    """A lost run that had taken the task may have had effects, which are verified first."""
     ready(cp).take_paused("s")
     cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
-    lose()
+    lose_run()
     other = open_checkpointer()
     registry = ToolRegistry()
 
@@ -176,7 +174,7 @@ def test_take_passes_the_gate(cp: SyncCheckpointer, open_checkpointer: Open) -> 
 
 
 @pytest.mark.parametrize("state", ["{", "[1]"])
-def test_damaged_state_runs_nothing(cp: SyncCheckpointer, state: str) -> None:
+def test_damaged_state_is_not_taken(cp: SyncCheckpointer, state: str) -> None:
     ready(cp)
     PausedTask.objects.update(state=state)
 
@@ -185,7 +183,7 @@ def test_damaged_state_runs_nothing(cp: SyncCheckpointer, state: str) -> None:
     assert (Session.objects.get().owner, Run.objects.count()) == (None, 1)
 
 
-def test_damaged_result_leaves_the_task_where_it_was(cp: SyncCheckpointer) -> None:
+def test_task_with_a_damaged_result_stays_paused(cp: SyncCheckpointer) -> None:
     ready(cp)
     PeerCall.objects.filter(call_id="c2").update(result="{")
 
@@ -196,7 +194,7 @@ def test_damaged_result_leaves_the_task_where_it_was(cp: SyncCheckpointer) -> No
     assert cp.take_paused("s").times_taken == 1
 
 
-def test_listing(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_list_paused_tasks(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     cp.start_session("a", agent="desk")
     pause(cp, join("j", "a1"), join("k", "a2"), session_id="a")
     cp.start_session("b", agent="clerk")
@@ -212,10 +210,10 @@ def test_listing(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     assert len(cp.list_paused(limit=1)) == 1
 
 
-def test_calls_of_a_session(cp: SyncCheckpointer) -> None:
+def test_list_peer_calls_of_a_session(cp: SyncCheckpointer) -> None:
     pause(cp, join("j", "c1", "c2"))
     accepted(cp, "c1", {"a": 1})
-    let_pass("c2")
+    expire_deadlines("c2")
     cp.sweep_deadlines()
 
     shown = [

@@ -1,4 +1,4 @@
-"""Secrets of a paused task: never in the database in clear, and there again for whoever takes it."""
+"""Secrets of a paused task are encrypted in the database and decrypted for the run that takes it."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SECRET = "eyJ-very-secret"
 
 
 def stored() -> str:
-    """Everything that the tables of this capability hold, as text."""
+    """Return all rows of the peer tables as text."""
     models = (PausedTask, PeerCall, EarlyResponse, Session)
     return "\n".join(str(row) for model in models for row in model._default_manager.values_list())
 
@@ -32,7 +32,7 @@ def stored() -> str:
         {"private_key": SECRET + "\ud800"},
     ],
 )
-def test_tokens_are_never_stored_in_clear_and_come_back(
+def test_tokens_are_stored_encrypted_and_restored(
     cp: SyncCheckpointer, open_checkpointer: Open, secrets: dict[str, Any]
 ) -> None:
     pause(cp, Join("j", [Call("c1", "stock", {"ask": 1, **secrets}, sent=False)]), state={"step": 1, **secrets})
@@ -46,7 +46,7 @@ def test_tokens_are_never_stored_in_clear_and_come_back(
     assert requests == [{"ask": 1, **secrets}]
 
 
-def test_token_of_an_answer_is_stored_as_a_digest(cp: SyncCheckpointer) -> None:
+def test_token_of_a_response_is_stored_as_a_digest(cp: SyncCheckpointer) -> None:
     cp.accept_response("c1", "early", token=SECRET)
     cp.accept_response("c2", "early", token=SECRET)
     pause(cp, Join("j", [Call("c1", "stock", token=SECRET)]))
@@ -57,11 +57,11 @@ def test_token_of_an_answer_is_stored_as_a_digest(cp: SyncCheckpointer) -> None:
     assert SECRET not in stored()
 
 
-def test_token_does_not_show_in_a_printed_call() -> None:
+def test_token_is_not_in_the_repr_of_a_call() -> None:
     assert SECRET not in repr(Call("c1", "stock", token=SECRET))
 
 
-def test_what_is_no_secret_is_stored_as_it_is(cp: SyncCheckpointer) -> None:
+def test_values_that_are_not_secret_are_stored_unencrypted(cp: SyncCheckpointer) -> None:
     state = {"token_usage": {"total_tokens": 12}, "tokens": 12, "secret": None, "password": "", "broken": "token"}
     pause(cp, join("j", "c1"), state=state)
 
@@ -70,7 +70,7 @@ def test_what_is_no_secret_is_stored_as_it_is(cp: SyncCheckpointer) -> None:
     assert cp.take_paused("s").state == state
 
 
-def test_former_key_still_opens(cp: SyncCheckpointer, settings: Settings) -> None:
+def test_former_key_still_decrypts(cp: SyncCheckpointer, settings: Settings) -> None:
     pause(cp, join("j", "c1"), state={"token": SECRET})
     accepted(cp, "c1")
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
@@ -79,7 +79,7 @@ def test_former_key_still_opens(cp: SyncCheckpointer, settings: Settings) -> Non
     assert cp.take_paused("s").state == {"token": SECRET}
 
 
-def test_another_key_does_not_open_and_nothing_is_taken(cp: SyncCheckpointer, settings: Settings) -> None:
+def test_task_is_not_taken_with_another_key(cp: SyncCheckpointer, settings: Settings) -> None:
     pause(cp, join("j", "c1"), state={"ctx": {"token": SECRET}})
     accepted(cp, "c1")
     key, settings.SECRET_KEY = settings.SECRET_KEY, "another key"
@@ -103,7 +103,7 @@ def test_without_a_key_a_secret_is_refused(
     assert pause(cp, join("j", "c1"), state={"token": ""}).number == 1
 
 
-def test_plain_script_takes_its_key_from_the_environment(
+def test_script_reads_its_key_from_the_environment(
     cp: SyncCheckpointer, settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     settings.SECRET_KEY = ""
@@ -120,6 +120,6 @@ def test_plain_script_takes_its_key_from_the_environment(
     assert cp.take_paused("s").state == {"token": SECRET}
 
 
-def test_mark_of_a_sealed_value_cannot_be_forged(cp: SyncCheckpointer) -> None:
+def test_marker_of_an_encrypted_value_cannot_be_forged(cp: SyncCheckpointer) -> None:
     with pytest.raises(NotRepresentable, match="sealed"):
         pause(cp, join("j", "c1"), state={"a": {"$sealed": "x"}})

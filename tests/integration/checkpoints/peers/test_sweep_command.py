@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.peers.paused_agents import join, let_pass, lose, pause
+from tests.integration.checkpoints.peers.paused_agents import expire_deadlines, join, lose_run, pause
 
 
 def swept(**options: Any) -> str:
@@ -20,13 +20,13 @@ def swept(**options: Any) -> str:
     return out.getvalue().strip()
 
 
-def test_one_round_through_all_workspaces(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_sweep_covers_all_workspaces(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
     pause(cp, join("j", "c1"))
     pause(open_checkpointer(workspace="other"), join("j", "c2"), session_id="elsewhere")
-    let_pass("c1", "c2")
+    expire_deadlines("c1", "c2")
     open_checkpointer().start_session("gone")
-    lose("gone")
+    lose_run("gone")
 
     assert json.loads(swept(json=True)) == {
         "lost": ["gone"],
@@ -36,12 +36,12 @@ def test_one_round_through_all_workspaces(cp: SyncCheckpointer, open_checkpointe
     assert swept() == "0 runs were gone, 0 calls to other agents were given up."
 
 
-def test_one_workspace_in_words(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_sweep_of_one_workspace_prints_its_counts(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
     pause(cp, join("j", "c1"))
-    let_pass("c1")
+    expire_deadlines("c1")
     open_checkpointer().start_session("gone")
-    lose("gone")
+    lose_run("gone")
 
     assert swept(workspace="other").startswith("0 runs")
     assert swept(workspace="default").splitlines() == [
@@ -52,6 +52,6 @@ def test_one_workspace_in_words(cp: SyncCheckpointer, open_checkpointer: Open) -
     ]
 
 
-def test_workspace_that_does_not_exist(cp: SyncCheckpointer) -> None:
+def test_unknown_workspace_is_an_error(cp: SyncCheckpointer) -> None:
     with pytest.raises(CommandError, match="nowhere"):
         swept(workspace="nowhere")

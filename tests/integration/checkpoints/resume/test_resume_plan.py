@@ -1,4 +1,4 @@
-"""What a resume would do can be seen before it is done, and seeing it does nothing."""
+"""The preview of a resume shows what it would do, and changes nothing."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import AuditEvent, Checkpoint, Decision, Run, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started, talk
+from tests.integration.checkpoints.session_setups import conversation, lose_run, start_session
 
 
 def everything() -> list[Any]:
@@ -17,15 +17,15 @@ def everything() -> list[Any]:
 
 
 def shape(preview: dict[str, Any]) -> dict[str, Any]:
-    """A preview with its calls named by their ids."""
+    """Return a preview in which calls are represented by their ids."""
     return {
         key: [call["call_id"] for call in value] if isinstance(value, list) else value for key, value in preview.items()
     }
 
 
 def batch(cp: SyncCheckpointer) -> ToolRegistry:
-    """A session in the middle of a batch: one call completed, one failed, one about to die."""
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+    """Create a session with one completed, one failed and one running call of a batch."""
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool
     def pay(order: int) -> str:
@@ -34,7 +34,7 @@ def batch(cp: SyncCheckpointer) -> ToolRegistry:
         return f"paid {order}"
 
     cp.save_checkpoint(
-        "s", talk("ab"), None, 0, phase="post_llm", payload={"pending_llm_response": {"tool_calls": [1, 2, 3]}}
+        "s", conversation("ab"), None, 0, phase="post_llm", payload={"pending_llm_response": {"tool_calls": [1, 2, 3]}}
     )
     registry.dispatch("pay", {"order": 1}, "call_1")
     registry.dispatch("pay", {"order": 2}, "call_2")
@@ -43,7 +43,7 @@ def batch(cp: SyncCheckpointer) -> ToolRegistry:
     return registry
 
 
-def test_preview_says_what_a_resume_does(open_checkpointer: Open) -> None:
+def test_preview_equals_the_resume(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         batch(first)
     cp = open_checkpointer()
@@ -73,7 +73,7 @@ def test_preview_says_what_a_resume_does(open_checkpointer: Open) -> None:
         ("approve_rerun", {"replay": ["call_1"], "run": ["call_2", "call_3"], "ask": []}),
     ],
 )
-def test_preview_after_a_decision_is_what_the_resume_does(
+def test_preview_after_a_decision_equals_the_resume(
     open_checkpointer: Open, decision: str, expected: dict[str, list[str]]
 ) -> None:
     batch(open_checkpointer())
@@ -91,7 +91,7 @@ def test_preview_after_a_decision_is_what_the_resume_does(
 
 
 def test_preview_of_a_session_without_versions(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
 
     assert cp.preview_resume("s") == {
         "version": None,
@@ -104,7 +104,7 @@ def test_preview_of_a_session_without_versions(cp: SyncCheckpointer) -> None:
 
 
 def test_preview_of_a_finished_session_does_nothing(cp: SyncCheckpointer) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
     registry.tool(name="act")(lambda: "done")
     registry.dispatch("act", {}, "call_1")
     cp.finish_session("s", "completed")

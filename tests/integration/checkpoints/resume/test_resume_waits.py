@@ -1,4 +1,4 @@
-"""A resume that waits goes on by itself when somebody in another process has decided."""
+"""A waiting resume continues when a decision is recorded in another process."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import Decision, Run, Session
 from tests.conftest import Open, StartChild
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 from tests.integration.checkpoints.sessions import session_agents
-from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
+from tests.support.database_threads import in_thread
 from tests.support.processes import database_url, until
-from tests.support.threads import in_thread
 
 
 @pytest.fixture
 def died(open_checkpointer: Open) -> dict[str, Any]:
-    """The call inside which the run of session `s` died."""
-    cp, call = interrupt(started(open_checkpointer()), open_checkpointer)
+    """Interrupted call of session `s`, whose run is lost."""
+    cp, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
     cp.close()
     return call
 
@@ -29,7 +29,7 @@ def run_waits() -> bool:
 
 
 @pytest.mark.parametrize("wait", [session_agents.wait_blocking, session_agents.wait_async], ids=["blocking", "async"])
-def test_waiting_run_goes_on_after_the_decision(
+def test_waiting_run_continues_after_the_decision(
     died: dict[str, Any], open_checkpointer: Open, start_child: StartChild, wait: Callable[..., Any]
 ) -> None:
     child = start_child(wait, url=database_url())
@@ -44,7 +44,7 @@ def test_waiting_run_goes_on_after_the_decision(
     assert Session.objects.get().status == "completed"
 
 
-def test_waiting_run_asks_its_hook_when_a_person_wants_it(
+def test_waiting_run_calls_its_hook_when_a_person_requests_it(
     died: dict[str, Any], open_checkpointer: Open, start_child: StartChild
 ) -> None:
     child = start_child(session_agents.wait_with_a_hook, url=database_url())
@@ -56,14 +56,14 @@ def test_waiting_run_asks_its_hook_when_a_person_wants_it(
     assert list(Decision.objects.order_by("pk").values_list("kind", flat=True)) == ["probe_unknown", "probe_landed"]
 
 
-def test_waiting_has_a_limit(died: dict[str, Any], cp: SyncCheckpointer) -> None:
+def test_waiting_times_out(died: dict[str, Any], cp: SyncCheckpointer) -> None:
     with pytest.raises(ReviewRequired) as caught:
         cp.resume("s", wait=True, timeout=0)
     assert [call["call_id"] for call in caught.value.calls] == ["call_1"]
     assert Run.objects.latest("number").status == "released"
 
 
-def test_waiting_run_that_is_replaced_learns_of_it(
+def test_waiting_run_that_is_replaced_raises_ownership_lost(
     died: dict[str, Any], open_checkpointer: Open, start_child: StartChild
 ) -> None:
     child = start_child(session_agents.wait_and_lose, url=database_url())
@@ -85,7 +85,7 @@ async def test_cancelled_wait_releases_the_session(died: dict[str, Any]) -> None
         assert (await in_thread(lambda: Run.objects.latest("number"))).status == "released"
 
 
-def test_of_several_decisions_at_once_exactly_one_counts(died: dict[str, Any], start_child: StartChild) -> None:
+def test_one_of_several_concurrent_decisions_counts(died: dict[str, Any], start_child: StartChild) -> None:
     names = ["alice", "bob", "carol", "dave"]
     people = [
         start_child(session_agents.decide, url=database_url(), name=name, revision=died["revision"]) for name in names
@@ -94,8 +94,8 @@ def test_of_several_decisions_at_once_exactly_one_counts(died: dict[str, Any], s
         person.expect("ready")
     for person in people:
         person.tell()
-    said = dict(zip(names, [person.result() for person in people], strict=True))
+    answers = dict(zip(names, [person.result() for person in people], strict=True))
 
     winner = Decision.objects.get().actor
-    assert said == {name: "first" if name == winner else f"after {winner}" for name in names}
-    assert (statuses(), Session.objects.get().status) == ([("call_1", 1, "failed")], "ready")
+    assert answers == {name: "first" if name == winner else f"after {winner}" for name in names}
+    assert (call_statuses(), Session.objects.get().status) == ([("call_1", 1, "failed")], "ready")

@@ -1,4 +1,4 @@
-"""Arguments that a model wrote and no JSON value can hold: a session with them is resumed and gone on with."""
+"""Sessions whose model wrote arguments that have no JSON form can be resumed."""
 
 import json
 from typing import Any
@@ -10,8 +10,8 @@ from checkpoints.exceptions import ApprovalRequired, CheckpointCorrupted, NotRep
 from checkpoints.formats import digests
 from checkpoints.models import Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, said, started
-from tests.support import hostile
+from tests.integration.checkpoints.session_setups import lose_run, start_session, text_message
+from tests.support import attack_texts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -19,24 +19,24 @@ DEEP = '{"order":' * 990 + "17" + "}" * 990
 
 
 def asking(args: str) -> list[dict[str, Any]]:
-    """The last calling message in each of the common shapes."""
+    """Return an assistant message with a call in each of the common shapes."""
     function = {"id": "c1", "type": "function", "function": {"name": "pay", "arguments": args}}
     return [
-        said("ask", "assistant", blocks=[{"kind": "tool_call", "id": "c1", "name": "pay", "args": args}]),
+        text_message("ask", "assistant", blocks=[{"kind": "tool_call", "id": "c1", "name": "pay", "args": args}]),
         {"role": "assistant", "content": "", "tool_calls": [function]},
     ]
 
 
-@pytest.mark.parametrize("name", hostile.UNREPRESENTABLE)
+@pytest.mark.parametrize("name", attack_texts.UNREPRESENTABLE)
 @pytest.mark.parametrize("shape", [0, 1])
-def test_a_session_with_such_arguments_is_resumed(name: str, shape: int, open_checkpointer: Open) -> None:
-    message = asking(hostile.UNREPRESENTABLE[name])[shape]
-    started(open_checkpointer()).save_checkpoint("s", [said("pay"), message], None, 0)
+def test_session_with_unrepresentable_arguments_is_resumed(name: str, shape: int, open_checkpointer: Open) -> None:
+    message = asking(attack_texts.UNREPRESENTABLE[name])[shape]
+    start_session(open_checkpointer()).save_checkpoint("s", [text_message("pay"), message], None, 0)
     taker = open_checkpointer()
     assert taker.preview_resume("s")["version"] == 1
     point = taker.resume("s", takeover=True)
     assert point.transcript[1] == message
-    taker.save_checkpoint("s", [*point.transcript, said("on")], None, 0)
+    taker.save_checkpoint("s", [*point.transcript, text_message("on")], None, 0)
 
 
 def paying(cp: SyncCheckpointer, **options: Any) -> ToolRegistry:
@@ -50,7 +50,7 @@ def paying(cp: SyncCheckpointer, **options: Any) -> ToolRegistry:
 
 
 def test_arguments_too_deep_to_store_are_refused_before_anything_is_written(cp: SyncCheckpointer) -> None:
-    registry = paying(started(cp))
+    registry = paying(start_session(cp))
     deep = {"order": json.loads("[" * 300 + "]" * 300)}
     answer = registry.dispatch("pay", deep, "c1")
     assert answer.is_error
@@ -60,16 +60,16 @@ def test_arguments_too_deep_to_store_are_refused_before_anything_is_written(cp: 
     assert ToolCall.objects.count() == 0
 
 
-def test_a_stored_result_that_cannot_be_read_is_named(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+def test_unreadable_stored_result_is_named(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
     cp.finish_session("s", "completed", "done")
     Session.objects.update(result=DEEP)
     with pytest.raises(CheckpointCorrupted, match="the result of the session"):
         open_checkpointer().resume("s")
 
 
-def test_stored_arguments_that_cannot_be_read_stop_their_call_and_are_named(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+def test_unreadable_stored_arguments_are_named_and_not_dispatched(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
     with pytest.raises(ApprovalRequired):
         paying(cp, requires_approval=True).dispatch("pay", {"order": 17}, "c1")
     cp.edit_call("s", "c1", {"order": 18}, actor="alice", reason="Other order.", revision=1)

@@ -1,4 +1,4 @@
-"""What child processes do in the tests of this folder."""
+"""Functions for child processes that resume, decide and pay."""
 
 from __future__ import annotations
 

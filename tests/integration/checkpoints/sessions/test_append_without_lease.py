@@ -1,4 +1,4 @@
-"""Who does not own a session may append to it while no run has it: compare, and set, in one transaction."""
+"""Append without ownership: allowed while no run owns the session, with a compare-and-set in one transaction."""
 
 from __future__ import annotations
 
@@ -32,40 +32,43 @@ from checkpoints.peers import Join, PeerCall
 from harness_site.sessions.selectors import export_records, version_list
 from harness_site.sessions.timeline.selectors import timeframe_contents
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started, statuses, stored_messages, talk
+from tests.integration.checkpoints.session_setups import call_statuses, conversation, count_messages, start_session
 
 
 @pytest.fixture
 def released(open_checkpointer: Open) -> str:
-    """A session with one version that nobody owns."""
+    """Session with one version and no owner."""
     with open_checkpointer() as cp:
         cp.start_session("s", "Refund order 17")
-        cp.save_checkpoint("s", talk("ab"), {"goal": 1}, 0.5, usage={"total_tokens": 3}, payload={"x": 1})
+        cp.save_checkpoint("s", conversation("ab"), {"goal": 1}, 0.5, usage={"total_tokens": 3}, payload={"x": 1})
     return "s"
 
 
-def test_version_goes_on_from_the_last_one(cp: SyncCheckpointer, released: str) -> None:
-    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+def test_version_continues_the_last_one(cp: SyncCheckpointer, released: str) -> None:
+    assert cp.append_checkpoint("s", conversation("c"), expected_version=1) == 2
 
     latest = cp.load("s", 2)
-    assert (latest["transcript"], latest["plan"]) == ([*talk("ab"), *talk("c")], {"goal": 1})
+    assert (latest["transcript"], latest["plan"]) == ([*conversation("ab"), *conversation("c")], {"goal": 1})
     assert (latest["budget_spent_usd"], latest["usage"], latest["payload"]) == (0.5, {"total_tokens": 3}, None)
     assert latest["run_id"] is None
-    assert (Run.objects.count(), stored_messages()) == (1, 3)
+    assert (Run.objects.count(), count_messages()) == (1, 3)
     assert cp.store.list_owned() == []
 
 
 ANSWER = {"role": "assistant", "tool_calls": [{"id": "call_1", "name": "pay", "args": {"order": 17}}]}
 
 
-def journaled(cp: SyncCheckpointer, how: str) -> None:
-    """A session whose model has answered, and that was released before the tools ran."""
+def create_session_with_pending_answer(cp: SyncCheckpointer, how: str) -> None:
+    """Create a session with a saved model answer, released before its tools ran."""
     cp.start_session("s", "Refund order 17")
     if how == "payload":
-        cp.save_checkpoint("s", talk("ab"), payload={"pending_llm_response": ANSWER})
+        cp.save_checkpoint("s", conversation("ab"), payload={"pending_llm_response": ANSWER})
     else:
         cp.save_phase(
-            "s", PostLlm(model="m"), snapshot=RuntimeSnapshot(pending_llm_response=ANSWER), transcript=talk("ab")
+            "s",
+            PostLlm(model="m"),
+            snapshot=RuntimeSnapshot(pending_llm_response=ANSWER),
+            transcript=conversation("ab"),
         )
     if how == "phase":
         cp.save_phase("s", PreToolBatch(tool_call_count=1))
@@ -73,23 +76,26 @@ def journaled(cp: SyncCheckpointer, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["payload", "snapshot", "phase"])
-def test_journaled_answer_still_waits_for_its_tools(cp: SyncCheckpointer, open_checkpointer: Open, how: str) -> None:
-    """The message of a user in between does not make the next run ask the model once more."""
-    journaled(open_checkpointer(), how)
+def test_pending_answer_stays_pending_after_a_user_message(
+    cp: SyncCheckpointer, open_checkpointer: Open, how: str
+) -> None:
+    """The appended message does not make the next run ask the model again."""
+    create_session_with_pending_answer(open_checkpointer(), how)
     latest = cp.load_latest("s") or {}
     for at, text in enumerate("cd"):
-        cp.append_checkpoint("s", talk(text), expected_version=latest["version"] + at)
+        cp.append_checkpoint("s", conversation(text), expected_version=latest["version"] + at)
 
     point = cp.resume("s")
-    assert (point.pending_response, point.transcript) == (ANSWER, [*talk("ab"), *talk("c"), *talk("d")])
+    assert (point.pending_response, point.transcript) == (
+        ANSWER,
+        [*conversation("ab"), *conversation("c"), *conversation("d")],
+    )
     assert (point.snapshot is None) == (how == "payload")
 
 
 @pytest.mark.parametrize("how", ["payload", "snapshot", "phase"])
-def test_journaled_answer_that_is_appended_waits_no_more(
-    cp: SyncCheckpointer, open_checkpointer: Open, how: str
-) -> None:
-    journaled(open_checkpointer(), how)
+def test_appended_answer_is_no_longer_pending(cp: SyncCheckpointer, open_checkpointer: Open, how: str) -> None:
+    create_session_with_pending_answer(open_checkpointer(), how)
     latest = cp.load_latest("s") or {}
     paid = {"role": "tool", "tool_call_id": "call_1", "content": "paid"}
     cp.append_checkpoint("s", [{**ANSWER, "content": "I pay."}, paid], expected_version=latest["version"])
@@ -98,39 +104,39 @@ def test_journaled_answer_that_is_appended_waits_no_more(
 
 
 @pytest.mark.parametrize("damaged", ["null", "[]", '{"pending_llm_response": []}', "{"])
-def test_damaged_payload_is_not_covered_up(cp: SyncCheckpointer, open_checkpointer: Open, damaged: str) -> None:
-    journaled(open_checkpointer(), "payload")
+def test_append_after_a_damaged_payload_is_refused(cp: SyncCheckpointer, open_checkpointer: Open, damaged: str) -> None:
+    create_session_with_pending_answer(open_checkpointer(), "payload")
     Checkpoint.objects.update(payload=damaged)
 
     with pytest.raises(CheckpointCorrupted):
-        cp.append_checkpoint("s", talk("c"), expected_version=1)
+        cp.append_checkpoint("s", conversation("c"), expected_version=1)
     with pytest.raises(CheckpointCorrupted):
         cp.start_session("s")
     assert (Checkpoint.objects.count(), cp.store.list_owned()) == (1, [])
 
 
-def test_session_that_has_no_version_yet(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
-    started(open_checkpointer()).close()
-    assert cp.append_checkpoint("s", talk("a"), expected_version=0, plan={"goal": 2}) == 1
+def test_append_to_a_session_without_versions(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    start_session(open_checkpointer()).close()
+    assert cp.append_checkpoint("s", conversation("a"), expected_version=0, plan={"goal": 2}) == 1
     Session.objects.create(workspace_id=cp.store.workspace_id, session_id="bare")
-    assert cp.append_checkpoint("bare", talk("a"), expected_version=0) == 1
+    assert cp.append_checkpoint("bare", conversation("a"), expected_version=0) == 1
 
-    assert cp.resume("bare").transcript == talk("a")
+    assert cp.resume("bare").transcript == conversation("a")
 
 
-def test_next_run_goes_on_from_it(cp: SyncCheckpointer, released: str) -> None:
-    cp.append_checkpoint("s", talk("c"), expected_version=1)
+def test_next_run_continues_from_the_appended_version(cp: SyncCheckpointer, released: str) -> None:
+    cp.append_checkpoint("s", conversation("c"), expected_version=1)
     point = cp.resume("s")
 
     assert (point.version, len(point.transcript)) == (2, 3)
-    assert cp.append_checkpoint("s", talk("d"), expected_version=2) == 3
+    assert cp.append_checkpoint("s", conversation("d"), expected_version=2) == 3
     assert [each["run_id"] is None for each in cp.list_checkpoints("s")] == [False, True, False]
 
 
-def test_it_costs_one_transaction_and_a_few_statements(cp: SyncCheckpointer, released: str) -> None:
-    cp.append_checkpoint("s", talk("c"), expected_version=1)
+def test_append_takes_one_transaction_with_few_statements(cp: SyncCheckpointer, released: str) -> None:
+    cp.append_checkpoint("s", conversation("c"), expected_version=1)
     with CaptureQueriesContext(connection) as queries:
-        cp.append_checkpoint("s", talk("d"), expected_version=2)
+        cp.append_checkpoint("s", conversation("d"), expected_version=2)
 
     begins = [each for each in queries if each["sql"].startswith("BEGIN")]
     saves = 1 if connection.vendor == "postgresql" else 3
@@ -142,14 +148,14 @@ def test_it_costs_one_transaction_and_a_few_statements(cp: SyncCheckpointer, rel
 
 
 def refused(cp: SyncCheckpointer, error: type[CheckpointsError], expected_version: int = 1) -> CheckpointsError:
-    before = (Checkpoint.objects.count(), stored_messages())
+    before = (Checkpoint.objects.count(), count_messages())
     with pytest.raises(error) as caught:
-        cp.append_checkpoint("s", talk("z"), expected_version=expected_version)
-    assert (Checkpoint.objects.count(), stored_messages()) == before
+        cp.append_checkpoint("s", conversation("z"), expected_version=expected_version)
+    assert (Checkpoint.objects.count(), count_messages()) == before
     return caught.value
 
 
-def test_living_run(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
+def test_append_during_a_live_run_is_refused(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
     owner = open_checkpointer()
     owner.resume("s")
 
@@ -157,26 +163,28 @@ def test_living_run(cp: SyncCheckpointer, open_checkpointer: Open, released: str
     assert isinstance(error, SessionBusy)
     assert "run 2" in error.owner
     owner.release_session("s")
-    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+    assert cp.append_checkpoint("s", conversation("c"), expected_version=1) == 2
 
 
 @pytest.mark.parametrize("expected", [0, 2])
-def test_other_version(cp: SyncCheckpointer, released: str, expected: int) -> None:
+def test_append_to_another_version_is_refused(cp: SyncCheckpointer, released: str, expected: int) -> None:
     error = refused(cp, VersionConflict, expected)
     assert isinstance(error, VersionConflict)
     assert (error.expected, error.latest) == (expected, 1)
 
 
-def test_finished_and_unknown_sessions(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
+def test_append_to_finished_and_unknown_sessions_is_refused(
+    cp: SyncCheckpointer, open_checkpointer: Open, released: str
+) -> None:
     with open_checkpointer().session("s") as session:
         session.finish("completed")
 
     refused(cp, SessionFinished)
     with pytest.raises(SessionNotFound):
-        cp.append_checkpoint("unknown", talk("a"), expected_version=0)
+        cp.append_checkpoint("unknown", conversation("a"), expected_version=0)
 
 
-def test_undecided_call(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
+def test_append_with_an_undecided_call_is_refused(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
     with open_checkpointer().session("s"):
         pass
     with open_checkpointer() as other:
@@ -187,10 +195,12 @@ def test_undecided_call(cp: SyncCheckpointer, open_checkpointer: Open, released:
     assert isinstance(error, ReviewRequired)
     (call,) = error.calls
     cp.confirm_landed("s", "call_1", "paid", actor="alice", reason="Seen.", revision=call["revision"])
-    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+    assert cp.append_checkpoint("s", conversation("c"), expected_version=1) == 2
 
 
-def test_call_that_awaits_approval(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
+def test_append_with_a_call_that_awaits_approval_is_refused(
+    cp: SyncCheckpointer, open_checkpointer: Open, released: str
+) -> None:
     registry = ToolRegistry()
     registry.tool(name="mail", requires_approval=True)(lambda to: "sent")
     with open_checkpointer().session("s", registry=registry) as session, pytest.raises(ApprovalRequired):
@@ -199,7 +209,7 @@ def test_call_that_awaits_approval(cp: SyncCheckpointer, open_checkpointer: Open
     refused(cp, ApprovalRequired)
 
 
-def test_session_that_waits_for_other_agents(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
+def test_append_to_a_paused_session_is_refused(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
     agent = open_checkpointer()
     agent.resume("s")
     agent.pause_for_peers("s", {"turn": 1}, [Join("quote", [PeerCall("peer-1", "courier")])])
@@ -207,7 +217,7 @@ def test_session_that_waits_for_other_agents(cp: SyncCheckpointer, open_checkpoi
     refused(cp, PausedForPeers)
 
 
-def test_newer_format(cp: SyncCheckpointer, released: str) -> None:
+def test_append_after_a_newer_format_is_refused(cp: SyncCheckpointer, released: str) -> None:
     Checkpoint.objects.update(schema_version=99)
     refused(cp, SchemaFromFuture)
 
@@ -223,10 +233,10 @@ def test_newer_format(cp: SyncCheckpointer, released: str) -> None:
     ],
     ids=str,
 )
-def test_unusable_arguments(
+def test_invalid_arguments_are_refused(
     cp: SyncCheckpointer, released: str, arguments: dict[str, Any], error: type[Exception]
 ) -> None:
-    given: dict[str, Any] = {"new_messages": talk("c"), "expected_version": 1} | arguments
+    given: dict[str, Any] = {"new_messages": conversation("c"), "expected_version": 1} | arguments
     with pytest.raises(error):
         cp.append_checkpoint("s", **given)
     assert Checkpoint.objects.count() == 1
@@ -239,22 +249,20 @@ def lose(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(lease_expires_at="2020-01-01T00:00:00Z")
 
 
-def test_lost_owner_is_declared_lost_and_stays_refused(
-    cp: SyncCheckpointer, open_checkpointer: Open, released: str
-) -> None:
+def test_append_declares_a_lost_owner_lost(cp: SyncCheckpointer, open_checkpointer: Open, released: str) -> None:
     zombie = open_checkpointer()
     lose(zombie.start_session("s"))
 
-    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+    assert cp.append_checkpoint("s", conversation("c"), expected_version=1) == 2
     assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["released", "lost"]
     with pytest.raises(OwnershipLost):
-        zombie.append_checkpoint("s", talk("z"), expected_version=1)
+        zombie.append_checkpoint("s", conversation("z"), expected_version=1)
     with pytest.raises(VersionConflict):
-        zombie.append_checkpoint("s", talk("z"), expected_version=1)
-    assert [each["message"] for each in cp.messages("s")] == [*talk("ab"), *talk("c")]
+        zombie.append_checkpoint("s", conversation("z"), expected_version=1)
+    assert [each["message"] for each in cp.messages("s")] == [*conversation("ab"), *conversation("c")]
 
 
-def test_what_a_lost_owner_had_issued_is_asked_about(
+def test_open_calls_of_a_lost_owner_need_a_decision(
     cp: SyncCheckpointer, open_checkpointer: Open, released: str
 ) -> None:
     zombie = open_checkpointer()
@@ -263,38 +271,38 @@ def test_what_a_lost_owner_had_issued_is_asked_about(
     lose(run)
 
     refused(cp, ReviewRequired)
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
     assert ToolCall.objects.get().reason == "run_lost"
     assert (Session.objects.get().status, Session.objects.get().owner) == ("needs_review", None)
     with pytest.raises(OwnershipLost):
-        zombie.save_checkpoint("s", talk("z"), None, 0)
+        zombie.save_checkpoint("s", conversation("z"), None, 0)
 
 
-def test_run_that_could_not_be_released_does_not_stand_in_the_way(
+def test_unreleased_run_of_a_closed_client_does_not_block_the_append(
     cp: SyncCheckpointer, released: str, open_checkpointer: Open
 ) -> None:
     cp.start_session("s")
     cp.store.remove_owned(cp.store.get_owned("s"))  # as after a release that the database was not told of
     refused(open_checkpointer(), SessionBusy)
 
-    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+    assert cp.append_checkpoint("s", conversation("c"), expected_version=1) == 2
     assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["released", "lost"]
 
 
 # at the same time, again, and beside others
 
 
-def test_of_many_at_once_one_wins(open_checkpointer: Open, released: str) -> None:
-    said: list[str] = []
+def test_one_of_many_concurrent_appends_succeeds(open_checkpointer: Open, released: str) -> None:
+    outcomes: list[str] = []
     ready = threading.Barrier(6)
 
     def add(number: int) -> None:
         cp = SyncCheckpointer()
         ready.wait(60)
         try:
-            said.append(str(cp.append_checkpoint("s", [{"n": number}], expected_version=1)))
+            outcomes.append(str(cp.append_checkpoint("s", [{"n": number}], expected_version=1)))
         except CheckpointsError as error:
-            said.append(type(error).__name__)
+            outcomes.append(type(error).__name__)
         finally:
             connection.close()
 
@@ -304,32 +312,34 @@ def test_of_many_at_once_one_wins(open_checkpointer: Open, released: str) -> Non
     for thread in threads:
         thread.join(60)
 
-    assert sorted(said) == ["2"] + ["VersionConflict"] * 5
-    assert stored_messages() == 3
+    assert sorted(outcomes) == ["2"] + ["VersionConflict"] * 5
+    assert count_messages() == 3
 
 
-def test_files_follow_it(cp: SyncCheckpointer, open_checkpointer: Open, released: str, tmp_path: Path) -> None:
+def test_autosave_writes_the_appended_version(
+    cp: SyncCheckpointer, open_checkpointer: Open, released: str, tmp_path: Path
+) -> None:
     files = SyncSessionFiles(cp, tmp_path, autosave=True)
-    cp.append_checkpoint("s", talk("c"), expected_version=1)
+    cp.append_checkpoint("s", conversation("c"), expected_version=1)
     assert files.get_file_path("s").exists()
 
     with open_checkpointer() as other:
         other.delete_session("s")
     assert files.load("s").version == 2
     assert [each["run_id"] is None for each in cp.list_checkpoints("s")] == [True, False]
-    assert cp.messages("s", after=2)[0]["message"] == talk("c")[0]
+    assert cp.messages("s", after=2)[0]["message"] == conversation("c")[0]
 
 
-def test_it_can_be_forked_and_pruned(cp: SyncCheckpointer, released: str) -> None:
-    cp.append_checkpoint("s", talk("c"), expected_version=1)
+def test_appended_version_can_be_forked_and_pruned(cp: SyncCheckpointer, released: str) -> None:
+    cp.append_checkpoint("s", conversation("c"), expected_version=1)
     cp.fork_session("s", "copy")
     cp.prune("s", keep_last=1)
 
     assert len(cp.load("copy", 1)["transcript"]) == len(cp.load("s", 2)["transcript"]) == 3
 
 
-def test_readers_tell_it_without_a_run(cp: SyncCheckpointer, released: str) -> None:
-    cp.append_checkpoint("s", talk("c"), expected_version=1)
+def test_listings_show_the_appended_version_without_a_run(cp: SyncCheckpointer, released: str) -> None:
+    cp.append_checkpoint("s", conversation("c"), expected_version=1)
     session = Session.objects.get()
 
     assert [row.version.run_number for row in version_list.load_version_page(session.pk).rows] == [None, 1]

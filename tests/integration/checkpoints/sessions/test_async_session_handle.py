@@ -1,4 +1,4 @@
-"""The handle on an event loop: the same promises, and none is broken by a cancellation."""
+"""The async session handle gives the same guarantees, also when a task is cancelled."""
 
 import asyncio
 
@@ -7,8 +7,8 @@ import pytest
 from checkpoints import Checkpointer, ToolRegistry
 from checkpoints.exceptions import CheckpointerClosed, OwnershipLost, SessionBusy
 from checkpoints.models import Run, Session, Workspace
-from tests.integration.checkpoints.situations import statuses, talk
-from tests.support.threads import in_thread
+from tests.integration.checkpoints.session_setups import call_statuses, conversation
+from tests.support.database_threads import in_thread
 
 pytestmark = pytest.mark.asyncio
 
@@ -17,7 +17,7 @@ async def runs() -> list[str]:
     return await in_thread(lambda: list(Run.objects.order_by("number").values_list("status", flat=True)))
 
 
-async def test_whole_loop_of_a_request(workspace: Workspace) -> None:
+async def test_complete_request_with_the_async_handle(workspace: Workspace) -> None:
     registry = ToolRegistry()
 
     @registry.tool(side_effects={"mutate"})
@@ -26,9 +26,9 @@ async def test_whole_loop_of_a_request(workspace: Workspace) -> None:
 
     async with Checkpointer() as cp:
         async with cp.session("s", "Refund order 17", registry=registry) as session:
-            assert await session.append(talk("a"), plan={"goal": 1}) == 1
+            assert await session.append(conversation("a"), plan={"goal": 1}) == 1
             result = await session.dispatch("pay", {"order": 17}, "call_1")
-            assert await session.save(talk("ab")) == session.version == 2
+            assert await session.save(conversation("ab")) == session.version == 2
             assert [each["position"] for each in await session.messages(after=1)] == [1]
         assert await runs() == ["released"]
         async with cp.session("s", registry=registry) as session:
@@ -56,7 +56,7 @@ async def test_tasks_share_one_registry_and_one_checkpointer(workspace: Workspac
         told = await asyncio.gather(*[request(cp, order) for order in range(10)])
 
     assert told == [f"paid {order}" for order in range(10)]
-    assert await in_thread(lambda: [len(statuses(f"s{order}")) for order in range(10)]) == [1] * 10
+    assert await in_thread(lambda: [len(call_statuses(f"s{order}")) for order in range(10)]) == [1] * 10
 
 
 async def test_two_requests_of_one_process_do_not_share_a_run(workspace: Workspace) -> None:
@@ -64,7 +64,7 @@ async def test_two_requests_of_one_process_do_not_share_a_run(workspace: Workspa
         with pytest.raises(SessionBusy):
             async with cp.session("s"):
                 raise AssertionError("two handles share a run")
-        assert await session.append(talk("a")) == 1
+        assert await session.append(conversation("a")) == 1
 
 
 async def test_cancelled_block_releases(workspace: Workspace) -> None:
@@ -72,7 +72,7 @@ async def test_cancelled_block_releases(workspace: Workspace) -> None:
 
     async def request(cp: Checkpointer) -> None:
         async with cp.session("s") as session:
-            await session.append(talk("a"))
+            await session.append(conversation("a"))
             inside.set()
             await asyncio.Event().wait()
 
@@ -85,7 +85,7 @@ async def test_cancelled_block_releases(workspace: Workspace) -> None:
         assert await runs() == ["released"]
 
 
-async def test_block_cancelled_while_it_begins_owns_nothing(workspace: Workspace) -> None:
+async def test_block_cancelled_while_it_starts_owns_nothing(workspace: Workspace) -> None:
     async def request(cp: Checkpointer) -> None:
         async with cp.session("s"):
             await asyncio.Event().wait()
@@ -100,16 +100,16 @@ async def test_block_cancelled_while_it_begins_owns_nothing(workspace: Workspace
                 await task
             assert cp.store.list_owned() == []
         async with cp.session("s") as session:
-            assert await session.append(talk("a")) == 1
+            assert await session.append(conversation("a")) == 1
     assert set(await runs()) == {"released"}
 
 
-async def test_lost_session_is_left_alone(workspace: Workspace) -> None:
+async def test_lost_session_is_not_changed(workspace: Workspace) -> None:
     async with Checkpointer() as first, Checkpointer() as second:
         async with first.session("s") as session:
             await second.start_session("s", takeover=True)
             with pytest.raises(OwnershipLost):
-                await session.append(talk("a"))
+                await session.append(conversation("a"))
         assert await in_thread(lambda: Session.objects.values_list("owner__number", flat=True).get()) == 2
 
 
@@ -118,7 +118,7 @@ async def test_checkpointer_closed_inside_the_block(workspace: Workspace) -> Non
     async with cp.session("s") as session:
         await cp.close()
         with pytest.raises(CheckpointerClosed):
-            await session.append(talk("a"))
+            await session.append(conversation("a"))
     assert await runs() == ["released"]
 
 

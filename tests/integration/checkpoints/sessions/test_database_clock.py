@@ -1,4 +1,4 @@
-"""Leases begin and end by the clock of the database. Here that clock is an hour ahead of this process's, or behind."""
+"""Leases use the clock of the database, which is an hour ahead of or behind this process in these tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db import connection
 from checkpoints.exceptions import SessionBusy
 from checkpoints.models import Run
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.session_setups import start_session
 
 #: PostgreSQL looks for functions in the schemas of the search path, so that one of ours can come first.
 AHEAD = """
@@ -25,7 +25,7 @@ SET search_path = skewed, pg_catalog, public;
 
 @contextmanager
 def database_clock(hours: int) -> Iterator[None]:
-    """The database on this connection is some hours ahead."""
+    """Shift the clock of the database on this connection by some hours."""
     connection.ensure_connection()
     if connection.vendor == "sqlite":
         connection.connection.create_function("strftime", 2, lambda *_: _sqlite_time(hours))
@@ -42,15 +42,15 @@ def _sqlite_time(hours: int) -> str:
     return (datetime.now(UTC) + timedelta(hours=hours)).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
-def test_lease_that_has_ended_there_has_ended(open_checkpointer: Open) -> None:
-    started(open_checkpointer(lease_seconds=600))
+def test_lease_expired_by_the_database_clock_is_expired(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer(lease_seconds=600))
     with database_clock(hours=1):
         assert open_checkpointer().start_session("s").number == 2
 
 
-def test_lease_that_goes_on_there_goes_on(open_checkpointer: Open) -> None:
+def test_lease_valid_by_the_database_clock_is_valid(open_checkpointer: Open) -> None:
     with database_clock(hours=-1):
-        started(open_checkpointer(lease_seconds=600))
+        start_session(open_checkpointer(lease_seconds=600))
         assert Run.objects.get().lease_expires_at < datetime.now(UTC)
         with pytest.raises(SessionBusy):
             open_checkpointer().start_session("s")

@@ -1,4 +1,4 @@
-"""How a session ends, and what it is afterwards."""
+"""Finishing a session, and its state afterwards."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Run, Session
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
 @pytest.mark.parametrize("result", [None, {}, {"paid": [1, "\0"]}, "text", False], ids=repr)
 def test_finished_session_returns_its_result(open_checkpointer: Open, status: str, result: object) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     cp.save_checkpoint("s", [{"a": 1}], {"p": 1}, 0.5)
     cp.finish_session("s", status, result)
 
@@ -34,7 +34,7 @@ def test_finished_session_returns_its_result(open_checkpointer: Open, status: st
 
 
 def test_finished_session_is_not_revived(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+    cp = start_session(open_checkpointer())
     cp.finish_session("s", "completed")
 
     for call in (cp.start_session, open_checkpointer().start_session, lambda given: cp.finish_session(given, "failed")):
@@ -45,23 +45,23 @@ def test_finished_session_is_not_revived(open_checkpointer: Open) -> None:
 
 
 @pytest.mark.parametrize("status", ["active", "done", "", None, ["completed"]], ids=repr)
-def test_status_that_ends_nothing_is_refused(cp: SyncCheckpointer, status: Any) -> None:
+def test_status_that_is_not_final_is_refused(cp: SyncCheckpointer, status: Any) -> None:
     with pytest.raises(InvalidInput):
-        started(cp).finish_session("s", status)
+        start_session(cp).finish_session("s", status)
     assert Session.objects.get().status == "active"
 
 
-def test_result_without_exact_form_ends_nothing(cp: SyncCheckpointer) -> None:
+def test_result_without_an_exact_json_form_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(NotRepresentable):
-        started(cp).finish_session("s", "completed", {"a": float("nan")})
+        start_session(cp).finish_session("s", "completed", {"a": float("nan")})
     assert Session.objects.get().status == "active"
 
 
-def test_only_the_owner_ends_a_session(open_checkpointer: Open) -> None:
+def test_finish_requires_ownership(open_checkpointer: Open) -> None:
     stale = open_checkpointer()
     with pytest.raises(SessionNotFound):
         stale.finish_session("s", "completed")
-    started(stale)
+    start_session(stale)
     taker = lose_run(open_checkpointer)
 
     with pytest.raises(OwnershipLost):
@@ -73,19 +73,19 @@ def test_only_the_owner_ends_a_session(open_checkpointer: Open) -> None:
 
 
 @pytest.mark.parametrize("status", ["completed", "failed"])
-def test_session_does_not_end_while_a_call_runs(cp: SyncCheckpointer, status: str) -> None:
-    started(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
+def test_finish_is_refused_while_a_call_runs(cp: SyncCheckpointer, status: str) -> None:
+    start_session(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
 
     with pytest.raises(CallInProgress):
         cp.finish_session("s", status)
     cp.record_tool_call_result("s", "call_1", "paid", True)
     cp.finish_session("s", status)
-    assert statuses() == [("call_1", 1, "completed")]
+    assert call_statuses() == [("call_1", 1, "completed")]
 
 
 @pytest.mark.parametrize("status", ["completed", "failed"])
-def test_session_does_not_end_while_a_call_is_undecided(open_checkpointer: Open, status: str) -> None:
-    taker, call = interrupt(started(open_checkpointer()), open_checkpointer)
+def test_finish_is_refused_while_a_call_is_undecided(open_checkpointer: Open, status: str) -> None:
+    taker, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
 
     with pytest.raises(ReviewRequired) as caught:
         taker.finish_session("s", status)
@@ -93,11 +93,11 @@ def test_session_does_not_end_while_a_call_is_undecided(open_checkpointer: Open,
     assert Session.objects.get().status == "needs_review"
 
 
-def test_cancelled_session_leaves_its_open_calls_to_be_found_out(cp: SyncCheckpointer) -> None:
-    started(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
+def test_open_calls_of_a_cancelled_session_stay_undecided(cp: SyncCheckpointer) -> None:
+    start_session(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
     cp.finish_session("s", "cancelled")
     (call,) = cp.pending_tool_calls("s")
 
     assert (call["status"], Session.objects.get().status) == ("interrupted", "cancelled")
     cp.confirm_landed("s", "call_1", "paid", actor="alice", reason="in the ledger", revision=call["revision"])
-    assert (statuses(), Session.objects.get().status) == ([("call_1", 1, "completed")], "cancelled")
+    assert (call_statuses(), Session.objects.get().status) == ([("call_1", 1, "completed")], "cancelled")

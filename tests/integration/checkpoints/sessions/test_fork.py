@@ -1,4 +1,4 @@
-"""A fork goes on from any version of another session, copies no message and repeats no effect."""
+"""A fork continues any version of another session, copies no message and repeats no effect."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Message, Session
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, lose_run, started, talk
+from tests.integration.checkpoints.session_setups import conversation, interrupt_call, lose_run, start_session
 from tests.support.processes import append_line
 
 
@@ -37,16 +37,16 @@ def desk(cp: SyncCheckpointer, session_id: str, effects: Path) -> ToolRegistry:
 
 @pytest.fixture
 def origin(cp: SyncCheckpointer, effects: Path) -> SyncCheckpointer:
-    """Three turns, each with one payment under the same call id."""
-    registry = desk(started(cp, "origin"), "origin", effects)
+    """Session with three turns, each with a payment under the same call id."""
+    registry = desk(start_session(cp, "origin"), "origin", effects)
     for turn in (1, 2, 3):
-        cp.save_checkpoint("origin", talk("abc"[:turn]), {"turn": turn}, turn)
+        cp.save_checkpoint("origin", conversation("abc"[:turn]), {"turn": turn}, turn)
         registry.dispatch("pay", {"order": turn}, "call_1")
     registry.dispatch("welcome", {"customer": "bob"}, "call_2")
     return cp
 
 
-def test_fork_is_a_session_with_the_version_it_came_from(origin: SyncCheckpointer) -> None:
+def test_fork_is_a_session_with_the_forked_version(origin: SyncCheckpointer) -> None:
     version = origin.fork_session("origin", "fork", version=2)
     first, source = origin.load("fork", version), origin.load("origin", 2)
 
@@ -59,7 +59,7 @@ def test_fork_is_a_session_with_the_version_it_came_from(origin: SyncCheckpointe
 def test_fork_of_the_newest_version(origin: SyncCheckpointer) -> None:
     origin.fork_session("origin", "fork")
 
-    assert (origin.load_latest("fork") or {})["transcript"] == talk("abc")
+    assert (origin.load_latest("fork") or {})["transcript"] == conversation("abc")
 
 
 def test_fork_copies_no_message(origin: SyncCheckpointer) -> None:
@@ -68,15 +68,15 @@ def test_fork_copies_no_message(origin: SyncCheckpointer) -> None:
     assert Message.objects.count() == 3
 
 
-def test_both_go_on_their_own_ways(origin: SyncCheckpointer) -> None:
+def test_fork_and_origin_continue_independently(origin: SyncCheckpointer) -> None:
     forked = origin.fork_session("origin", "fork", version=2)
-    origin.save_checkpoint("origin", talk("abcd"), None, 0)
-    started(origin, "fork")
-    ours = origin.save_checkpoint("fork", talk("abxy"), None, 0)
+    origin.save_checkpoint("origin", conversation("abcd"), None, 0)
+    start_session(origin, "fork")
+    ours = origin.save_checkpoint("fork", conversation("abxy"), None, 0)
 
-    assert origin.load("origin", 4)["transcript"] == talk("abcd")
-    assert (origin.load("fork", ours)["transcript"], ours > forked) == (talk("abxy"), True)
-    assert origin.load("fork", forked)["transcript"] == talk("ab")
+    assert origin.load("origin", 4)["transcript"] == conversation("abcd")
+    assert (origin.load("fork", ours)["transcript"], ours > forked) == (conversation("abxy"), True)
+    assert origin.load("fork", forked)["transcript"] == conversation("ab")
 
 
 def test_fork_never_repeats_an_effect(origin: SyncCheckpointer, effects: Path) -> None:
@@ -90,7 +90,7 @@ def test_fork_never_repeats_an_effect(origin: SyncCheckpointer, effects: Path) -
     assert effects.read_text() == before
 
 
-def test_fork_is_not_told_of_calls_it_did_not_make(origin: SyncCheckpointer, effects: Path) -> None:
+def test_fork_does_not_replay_calls_after_the_forked_version(origin: SyncCheckpointer, effects: Path) -> None:
     origin.fork_session("origin", "fork", version=1)
     registry = desk(origin, "fork", effects)
     point = origin.resume("fork", registry)
@@ -99,7 +99,7 @@ def test_fork_is_not_told_of_calls_it_did_not_make(origin: SyncCheckpointer, eff
     assert registry.dispatch("pay", {"order": 9}, "call_1") == ToolResult("call_1", "paid 9")
 
 
-def test_effects_of_the_fork_are_its_own(origin: SyncCheckpointer, effects: Path) -> None:
+def test_effects_of_the_fork_are_independent(origin: SyncCheckpointer, effects: Path) -> None:
     origin.fork_session("origin", "fork")
     registry = desk(origin, "fork", effects)
     origin.resume("fork", registry)
@@ -109,10 +109,10 @@ def test_effects_of_the_fork_are_its_own(origin: SyncCheckpointer, effects: Path
     assert effects.read_text().count("pay 9") == 2
 
 
-def test_undecided_call_holds_the_fork_too(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
-    cp.save_checkpoint("s", talk("a"), None, 0)
-    taker, _ = interrupt(cp, open_checkpointer)
+def test_undecided_call_refuses_the_fork_at_the_gate(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("a"), None, 0)
+    taker, _ = interrupt_call(cp, open_checkpointer)
     taker.fork_session("s", "fork")
 
     with pytest.raises(ReviewRequired):
@@ -123,8 +123,8 @@ def test_undecided_call_holds_the_fork_too(open_checkpointer: Open) -> None:
     assert [call["status"] for call in taker.pending_tool_calls("s")] == ["interrupted"]
 
 
-def test_call_that_runs_is_unknown_to_the_fork(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", talk("a"), None, 0)
+def test_running_call_has_an_unknown_outcome_in_the_fork(cp: SyncCheckpointer) -> None:
+    start_session(cp).save_checkpoint("s", conversation("a"), None, 0)
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     cp.fork_session("s", "fork")
 
@@ -132,18 +132,18 @@ def test_call_that_runs_is_unknown_to_the_fork(cp: SyncCheckpointer) -> None:
     assert [call["status"] for call in cp.pending_tool_calls("s")] == ["issued"]
 
 
-def test_fork_needs_no_ownership(origin: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_fork_requires_no_ownership(origin: SyncCheckpointer, open_checkpointer: Open) -> None:
     open_checkpointer().fork_session("origin", "fork")
-    lose_run(open_checkpointer, "fork").save_checkpoint("fork", talk("abcd"), None, 0)
+    lose_run(open_checkpointer, "fork").save_checkpoint("fork", conversation("abcd"), None, 0)
 
-    assert origin.save_checkpoint("origin", talk("abce"), None, 0) == 4
+    assert origin.save_checkpoint("origin", conversation("abce"), None, 0) == 4
 
 
 def test_fork_of_a_fork(origin: SyncCheckpointer) -> None:
     origin.fork_session("origin", "fork", version=2)
     origin.fork_session("fork", "twig")
 
-    assert (origin.load_latest("twig") or {})["transcript"] == talk("ab")
+    assert (origin.load_latest("twig") or {})["transcript"] == conversation("ab")
     assert Message.objects.count() == 3
 
 
@@ -157,7 +157,7 @@ def test_fork_of_a_fork(origin: SyncCheckpointer) -> None:
     ],
     ids=repr,
 )
-def test_unusable_fork_is_refused(origin: SyncCheckpointer, arguments: Any, error: type[Exception]) -> None:
+def test_invalid_fork_is_refused(origin: SyncCheckpointer, arguments: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         origin.fork_session(*arguments)
     assert Session.objects.count() == 1

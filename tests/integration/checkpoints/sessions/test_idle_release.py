@@ -1,4 +1,4 @@
-"""A session that nobody uses is released by its living owner, where that was chosen."""
+"""An idle session is released by its live owner, if `idle_release_seconds` is set."""
 
 import threading
 
@@ -12,7 +12,7 @@ from checkpoints.models import AuditEvent, Run
 from checkpoints.sessions import ownership
 from checkpoints.versions.save_cadence import Cadence
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started, statuses, talk
+from tests.integration.checkpoints.session_setups import call_statuses, conversation, start_session
 from tests.support.processes import until
 
 #: Seconds after which a session that a test has made idle counts as idle.
@@ -20,42 +20,42 @@ IDLE = 1000.0
 
 
 def make_idle(cp: SyncCheckpointer, session_id: str = "s") -> None:
-    """As if nothing had been done with the session for a long time."""
+    """Make a session look unused for a long time."""
     cp.store.get_owned(session_id).last_used -= 2 * IDLE
 
 
 @pytest.fixture
 def idle_cp(open_checkpointer: Open) -> SyncCheckpointer:
-    return started(open_checkpointer(idle_release_seconds=IDLE))
+    return start_session(open_checkpointer(idle_release_seconds=IDLE))
 
 
-def test_heartbeat_releases_what_is_idle(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer(idle_release_seconds=0.2))
+def test_heartbeat_releases_idle_sessions(open_checkpointer: Open) -> None:
+    first = start_session(open_checkpointer(idle_release_seconds=0.2))
     until(lambda: Run.objects.get().status == "released")
 
     assert open_checkpointer().start_session("s").number == 2
     with pytest.raises(ReleasedWhenIdle, match="idle"):
-        first.save_checkpoint("s", talk("a"), None, 0)
+        first.save_checkpoint("s", conversation("a"), None, 0)
     assert AuditEvent.objects.get(kind="run_released").actor == "run 1"
 
 
-def test_what_is_merely_held_is_kept_where_nothing_was_chosen(cp: SyncCheckpointer) -> None:
-    started(cp)
+def test_idle_session_is_kept_without_the_option(cp: SyncCheckpointer) -> None:
+    start_session(cp)
     make_idle(cp)
 
     assert ownership.release_idle_sessions(cp.store) == []
     assert LEASE_SECONDS < IDLE
 
 
-def test_each_way_to_write_says_that_it_was_idle(idle_cp: SyncCheckpointer) -> None:
+def test_each_write_method_reports_the_idle_release(idle_cp: SyncCheckpointer) -> None:
     make_idle(idle_cp)
     assert ownership.release_idle_sessions(idle_cp.store) == ["s"]
 
     registry = ToolRegistry(checkpointer=idle_cp, session_id="s")
     registry.tool(name="pay", side_effects={"mutate"})(lambda order: "paid")
     for write in (
-        lambda: idle_cp.save_checkpoint("s", talk("a"), None, 0),
-        lambda: idle_cp.append_checkpoint("s", talk("a"), expected_version=0),
+        lambda: idle_cp.save_checkpoint("s", conversation("a"), None, 0),
+        lambda: idle_cp.append_checkpoint("s", conversation("a"), expected_version=0),
         lambda: idle_cp.record_tool_call_issued("s", "call_1", "pay", {}, "key"),
         lambda: registry.dispatch("pay", {"order": 1}, "call_1"),
         lambda: idle_cp.finish_session("s", "completed"),
@@ -63,22 +63,22 @@ def test_each_way_to_write_says_that_it_was_idle(idle_cp: SyncCheckpointer) -> N
         with pytest.raises(ReleasedWhenIdle):
             write()
     assert idle_cp.resume("s").version == 0
-    assert idle_cp.append_checkpoint("s", talk("a"), expected_version=0) == 1
+    assert idle_cp.append_checkpoint("s", conversation("a"), expected_version=0) == 1
 
 
-def test_write_that_had_begun_is_refused_with_the_reason(idle_cp: SyncCheckpointer) -> None:
+def test_write_that_had_started_is_refused_with_the_reason(idle_cp: SyncCheckpointer) -> None:
     held = idle_cp.store.get_owned("s")
     make_idle(idle_cp)
     ownership.release_idle_sessions(idle_cp.store)
     idle_cp.store._held["s"] = held  # as a thread has it that looked before the release
 
     with pytest.raises(ReleasedWhenIdle):
-        idle_cp.save_checkpoint("s", talk("a"), None, 0)
+        idle_cp.save_checkpoint("s", conversation("a"), None, 0)
 
 
-def test_use_keeps_a_session(idle_cp: SyncCheckpointer) -> None:
+def test_used_session_is_kept(idle_cp: SyncCheckpointer) -> None:
     for use in (
-        lambda: idle_cp.save_checkpoint("s", talk("a"), None, 0),
+        lambda: idle_cp.save_checkpoint("s", conversation("a"), None, 0),
         lambda: idle_cp.resume("s"),
         lambda: idle_cp.start_session("s"),
     ):
@@ -121,31 +121,29 @@ def test_call_of_the_log_without_a_result_keeps_the_session(idle_cp: SyncCheckpo
     make_idle(idle_cp)
 
     assert ownership.release_idle_sessions(idle_cp.store) == []
-    assert statuses() == [("call_1", 1, "issued")]
+    assert call_statuses() == [("call_1", 1, "issued")]
 
 
-def test_what_waits_to_be_written_keeps_the_session(idle_cp: SyncCheckpointer) -> None:
+def test_queued_version_keeps_the_session(idle_cp: SyncCheckpointer) -> None:
     with SyncWriteBehind(idle_cp, cadence=Cadence.every(n=100, seconds=1000)) as writer:
-        ticket = writer.save_checkpoint("s", talk("a"), None, 0)
+        ticket = writer.save_checkpoint("s", conversation("a"), None, 0)
         make_idle(idle_cp)
         assert ownership.release_idle_sessions(idle_cp.store) == []
     assert ticket.durable
 
 
-def test_handle_of_an_idle_session_says_so(open_checkpointer: Open) -> None:
+def test_handle_of_a_released_session_reports_the_idle_release(open_checkpointer: Open) -> None:
     cp = open_checkpointer(idle_release_seconds=IDLE)
     with cp.session("s") as session:
         make_idle(cp)
         ownership.release_idle_sessions(cp.store)
         with pytest.raises(ReleasedWhenIdle):
-            session.append(talk("a"))
+            session.append(conversation("a"))
     with cp.session("s") as session:
-        assert session.append(talk("a")) == 1
+        assert session.append(conversation("a")) == 1
 
 
-def test_session_that_another_has_taken_is_not_released_again(
-    idle_cp: SyncCheckpointer, open_checkpointer: Open
-) -> None:
+def test_session_taken_by_another_is_not_released(idle_cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     open_checkpointer().start_session("s", takeover=True)
     make_idle(idle_cp)
     ownership.release_idle_sessions(idle_cp.store)
@@ -155,11 +153,11 @@ def test_session_that_another_has_taken_is_not_released_again(
     assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["lost", "running"]
 
 
-def test_released_error_is_one_of_not_owning() -> None:
+def test_released_error_is_a_not_owner_error() -> None:
     assert issubclass(ReleasedWhenIdle, NotOwner)
 
 
 @pytest.mark.parametrize("seconds", [0, -1])
-def test_time_has_to_be_positive(open_checkpointer: Open, seconds: float) -> None:
+def test_idle_time_must_be_positive(open_checkpointer: Open, seconds: float) -> None:
     with pytest.raises(InvalidInput, match="idle_release_seconds"):
         open_checkpointer(idle_release_seconds=seconds)

@@ -1,4 +1,4 @@
-"""One flow starts a session or resumes it, and it always passes the gate."""
+"""Starting or resuming a session is one flow, and it always passes the gate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from checkpoints.resume import resume_gate
 from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.sessions.create_finish_release import SessionDescription
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started, statuses, talk
+from tests.integration.checkpoints.session_setups import call_statuses, conversation, start_session
 
 
 def open_session(cp: SyncCheckpointer, session_id: str = "s", **options: Any) -> ResumePoint:
@@ -33,29 +33,29 @@ def test_session_that_does_not_exist_is_created(cp: SyncCheckpointer) -> None:
     assert (point.run.number, Session.objects.get().title) == (1, "Refund order 17")
 
 
-def test_session_that_exists_is_resumed_and_keeps_its_description(open_checkpointer: Open) -> None:
+def test_existing_session_is_resumed_and_keeps_its_description(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         first.start_session("s", "Where is my parcel?")
-        first.save_checkpoint("s", talk("ab"), {"goal": 1}, 0.5)
+        first.save_checkpoint("s", conversation("ab"), {"goal": 1}, 0.5)
     point = open_session(open_checkpointer())
 
-    assert (point.transcript, point.plan, point.version) == (talk("ab"), {"goal": 1}, 1)
+    assert (point.transcript, point.plan, point.version) == (conversation("ab"), {"goal": 1}, 1)
     assert Session.objects.get().title == "Where is my parcel?"
 
 
-def test_session_with_an_undecided_call_is_held_and_released(open_checkpointer: Open) -> None:
-    with started(open_checkpointer()) as first:
+def test_session_with_an_undecided_call_is_refused_and_released(open_checkpointer: Open) -> None:
+    with start_session(open_checkpointer()) as first:
         first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     second = open_checkpointer()
     with pytest.raises(ReviewRequired):
         open_session(second)
 
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
     assert Session.objects.get().owner is None
 
 
-def test_finished_session_gives_its_result(open_checkpointer: Open) -> None:
-    started(open_checkpointer()).finish_session("s", "completed", {"refunded": 40})
+def test_finished_session_returns_its_result_on_open(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer()).finish_session("s", "completed", {"refunded": 40})
     point = open_session(open_checkpointer())
 
     assert (point.finished, point.result, point.run) == (True, {"refunded": 40}, None)
@@ -71,8 +71,8 @@ def test_unusable_id_is_refused(cp: SyncCheckpointer) -> None:
 
 
 def lose_call(open_checkpointer: Open, **effects: Any) -> SyncCheckpointer:
-    """A fresh checkpointer on a session whose run ended inside `pay(order=17)`."""
-    with started(open_checkpointer()) as first:
+    """Return a new checkpointer for a session whose run ended inside `pay(order=17)`."""
+    with start_session(open_checkpointer()) as first:
         first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key", **effects)
     return open_checkpointer()
 
@@ -83,16 +83,16 @@ def paying(cp: SyncCheckpointer, **options: Any) -> ToolRegistry:
     return registry
 
 
-def test_start_on_an_undecided_call_is_held_and_nothing_is_saved(open_checkpointer: Open) -> None:
+def test_start_with_an_undecided_call_is_refused_and_saves_nothing(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer)
     with pytest.raises(ReviewRequired):
         cp.start_session("s")
     with pytest.raises(ReviewRequired) as caught:
         cp.start_session("s")
     with pytest.raises(NotOwner):
-        cp.save_checkpoint("s", talk("a"), None, 0)
+        cp.save_checkpoint("s", conversation("a"), None, 0)
     with pytest.raises(ReviewRequired):  # appending needs no run, and is held by the same calls
-        cp.append_checkpoint("s", talk("a"), expected_version=0)
+        cp.append_checkpoint("s", conversation("a"), expected_version=0)
     with pytest.raises(NotOwner):
         cp.save_phase("s", StepStarted())
 
@@ -101,7 +101,7 @@ def test_start_on_an_undecided_call_is_held_and_nothing_is_saved(open_checkpoint
     assert (session.owner, session.status, session.latest_version) == (None, "needs_review", 0)
 
 
-def test_start_of_the_async_checkpointer_is_held_too(open_checkpointer: Open) -> None:
+def test_async_start_with_an_undecided_call_is_refused(open_checkpointer: Open) -> None:
     lose_call(open_checkpointer)
 
     async def start() -> None:
@@ -109,13 +109,13 @@ def test_start_of_the_async_checkpointer_is_held_too(open_checkpointer: Open) ->
             with pytest.raises(ReviewRequired):
                 await cp.start_session("s")
             with pytest.raises(NotOwner):
-                await cp.save_checkpoint("s", talk("a"), None, 0)
+                await cp.save_checkpoint("s", conversation("a"), None, 0)
 
     asyncio.run(start())
     assert Session.objects.get().owner is None
 
 
-def test_start_goes_on_once_the_call_is_decided(open_checkpointer: Open) -> None:
+def test_start_continues_after_the_call_is_decided(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer)
     with pytest.raises(ReviewRequired) as caught:
         cp.start_session("s")
@@ -124,11 +124,11 @@ def test_start_goes_on_once_the_call_is_decided(open_checkpointer: Open) -> None
     run = cp.start_session("s")
 
     assert (run.status, Session.objects.get().status) == ("running", "active")
-    assert cp.save_checkpoint("s", talk("a"), None, 0) == 1
+    assert cp.save_checkpoint("s", conversation("a"), None, 0) == 1
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
-def test_start_asks_the_hooks_of_bound_registries(open_checkpointer: Open, is_async: bool) -> None:
+def test_start_calls_the_hooks_of_bound_registries(open_checkpointer: Open, is_async: bool) -> None:
     cp = lose_call(open_checkpointer)
 
     async def was_paid(args: dict[str, Any]) -> Landed:
@@ -145,36 +145,36 @@ def test_start_asks_the_hooks_of_bound_registries(open_checkpointer: Open, is_as
     else:
         registry = paying(cp, verify=was_paid)
         assert (cp.start_session("s").status, registry.session_id) == ("running", "s")
-    assert statuses() == [("call_1", 1, "completed")]
+    assert call_statuses() == [("call_1", 1, "completed")]
 
 
-def test_start_on_a_call_that_awaits_approval_is_held(open_checkpointer: Open) -> None:
-    with started(open_checkpointer()) as first, pytest.raises(ApprovalRequired):
+def test_start_with_a_call_that_awaits_approval_is_refused(open_checkpointer: Open) -> None:
+    with start_session(open_checkpointer()) as first, pytest.raises(ApprovalRequired):
         paying(first, requires_approval=True).dispatch("pay", {"order": 17}, "call_1")
     with pytest.raises(ApprovalRequired):
         open_checkpointer().start_session("s")
     assert Session.objects.get().owner is None
 
 
-def test_start_discards_calls_that_only_read(open_checkpointer: Open) -> None:
+def test_start_discards_interrupted_reading_calls(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer, side_effects={"read"})
     cp.start_session("s")
 
-    assert statuses() == [("call_1", 1, "discarded")]
+    assert call_statuses() == [("call_1", 1, "discarded")]
 
 
-def test_start_on_a_session_of_ones_own_leaves_its_running_calls_alone(cp: SyncCheckpointer) -> None:
-    run = started(cp).start_session("s")
+def test_start_by_the_owner_keeps_its_running_calls(cp: SyncCheckpointer) -> None:
+    run = start_session(cp).start_session("s")
     cp.record_tool_call_issued("s", "call_1", "pay", {}, "key")
 
-    assert (cp.start_session("s").pk, statuses()) == (run.pk, [("call_1", 1, "issued")])
+    assert (cp.start_session("s").pk, call_statuses()) == (run.pk, [("call_1", 1, "issued")])
 
 
 # the run in which a call became undecided may save what else it has done, and go on only through the gate
 
 
-def test_run_saves_what_else_it_did_and_then_meets_the_gate(cp: SyncCheckpointer) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+def test_run_saves_other_work_before_it_is_refused_at_the_gate(cp: SyncCheckpointer) -> None:
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool
     def pay(order: int) -> str:
@@ -183,8 +183,8 @@ def test_run_saves_what_else_it_did_and_then_meets_the_gate(cp: SyncCheckpointer
     with pytest.raises(ReviewRequired):
         registry.dispatch("pay", {"order": 17}, "call_1")
 
-    assert cp.save_checkpoint("s", talk("ab"), None, 1) == 1
-    assert cp.append_checkpoint("s", talk("c"), expected_version=1) == 2
+    assert cp.save_checkpoint("s", conversation("ab"), None, 1) == 1
+    assert cp.append_checkpoint("s", conversation("c"), expected_version=1) == 2
     assert cp.save_phase("s", StepStarted()) == 3
     with pytest.raises(ReviewRequired):
         registry.dispatch("pay", {"order": 18}, "call_2")
@@ -193,10 +193,10 @@ def test_run_saves_what_else_it_did_and_then_meets_the_gate(cp: SyncCheckpointer
     with pytest.raises(ReviewRequired):
         cp.start_session("s")
     with pytest.raises(NotOwner):
-        cp.save_checkpoint("s", talk("abc"), None, 1)
+        cp.save_checkpoint("s", conversation("abc"), None, 1)
 
 
-def test_run_that_waits_at_the_gate_writes_nothing(open_checkpointer: Open) -> None:
+def test_run_at_the_gate_cannot_write(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer)
     flow = resume_gate.resume_flow(cp.store, "s", wait=True)
     step = next(flow)
@@ -206,8 +206,8 @@ def test_run_that_waits_at_the_gate_writes_nothing(open_checkpointer: Open) -> N
 
     registry = paying(cp)
     attempts: list[Callable[[], object]] = [
-        lambda: cp.save_checkpoint("s", talk("a"), None, 0),
-        lambda: cp.append_checkpoint("s", talk("a"), expected_version=0),
+        lambda: cp.save_checkpoint("s", conversation("a"), None, 0),
+        lambda: cp.append_checkpoint("s", conversation("a"), expected_version=0),
         lambda: cp.record_tool_call_issued("s", "call_2", "look", {}, "other", side_effects={"read"}),
         lambda: registry.dispatch("pay", {"order": 18}, "call_3"),
         lambda: cp.finish_session("s", "cancelled"),
@@ -216,16 +216,16 @@ def test_run_that_waits_at_the_gate_writes_nothing(open_checkpointer: Open) -> N
     for attempt in attempts:
         with pytest.raises(AtGate, match="waits for decisions about its calls"):
             attempt()
-    assert (statuses(), Session.objects.get().latest_version) == ([("call_1", 1, "interrupted")], 0)
+    assert (call_statuses(), Session.objects.get().latest_version) == ([("call_1", 1, "interrupted")], 0)
 
     (call,) = cp.pending_tool_calls("s")
     cp.mark_failed("s", "call_1", actor="alice", reason="not in the ledger", revision=call["revision"])
     assert sansio.drive(flow_from(flow)).version == 0
-    assert cp.save_checkpoint("s", talk("a"), None, 0) == 1
+    assert cp.save_checkpoint("s", conversation("a"), None, 0) == 1
 
 
 def flow_from(flow: sansio.Flow[ResumePoint]) -> sansio.Flow[ResumePoint]:
-    """The rest of a flow whose last step has been done."""
+    """Run the remaining steps of a flow."""
     step = flow.send(None)
     while True:
         try:

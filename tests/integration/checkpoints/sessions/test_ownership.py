@@ -1,4 +1,4 @@
-"""One live run per session: taking it, keeping it, giving it up."""
+"""Ownership: one live run for each session."""
 
 import gc
 import json
@@ -21,7 +21,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import AuditEvent, Run, Session
 from checkpoints.sessions import heartbeat
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started
+from tests.integration.checkpoints.session_setups import lose_run, start_session
 
 
 def runs() -> list[tuple[int, str]]:
@@ -32,7 +32,7 @@ def audited(kind: str) -> int:
     return AuditEvent.objects.filter(kind=kind).count()
 
 
-def test_start_makes_a_session_and_a_run(cp: SyncCheckpointer) -> None:
+def test_start_creates_a_session_and_a_run(cp: SyncCheckpointer) -> None:
     run = cp.start_session("s", "Where is\n my  parcel?", "You help.", agent="desk", metadata={"a": 1}, labels=["vip"])
     row = Session.objects.get()
 
@@ -41,7 +41,7 @@ def test_start_makes_a_session_and_a_run(cp: SyncCheckpointer) -> None:
     assert (run.number, run.status, row.owner_id, row.fence) == (1, "running", run.pk, run.fence)
 
 
-def test_start_again_gives_the_same_run(cp: SyncCheckpointer) -> None:
+def test_second_start_returns_the_same_run(cp: SyncCheckpointer) -> None:
     assert cp.start_session("s").pk == cp.start_session("s").pk
     assert runs() == [(1, "running")]
 
@@ -88,7 +88,7 @@ def test_session_id_of_any_language_works_everywhere(open_checkpointer: Open, se
     ],
     ids=repr,
 )
-def test_unusable_description_starts_nothing(
+def test_invalid_description_starts_nothing(
     cp: SyncCheckpointer, arguments: dict[str, Any], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -96,7 +96,7 @@ def test_unusable_description_starts_nothing(
     assert Session.objects.count() == 0
 
 
-def test_unknown_workspace_is_said(open_checkpointer: Open) -> None:
+def test_unknown_workspace_is_named(open_checkpointer: Open) -> None:
     with pytest.raises(WorkspaceNotFound):
         open_checkpointer(workspace="nowhere").start_session("s")
 
@@ -123,7 +123,7 @@ def test_session_of_a_live_run_is_busy(open_checkpointer: Open) -> None:
     assert runs() == [(1, "running")]
 
 
-def test_closed_session_is_free_at_once(open_checkpointer: Open) -> None:
+def test_session_of_a_closed_checkpointer_is_free_at_once(open_checkpointer: Open) -> None:
     with open_checkpointer() as first:
         first.start_session("s")
     second = open_checkpointer().start_session("s")
@@ -142,8 +142,8 @@ def test_session_of_a_forgotten_checkpointer_is_free_at_once(workspace: object, 
     assert (runs(), audited("run_lost")) == ([(1, "lost"), (2, "running")], 1)
 
 
-def test_session_whose_lease_has_run_out_is_free(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer())
+def test_session_with_an_expired_lease_is_free(open_checkpointer: Open) -> None:
+    first = start_session(open_checkpointer())
     Run.objects.update(lease_expires_at=F("started_at"))
     second = open_checkpointer().start_session("s")
 
@@ -153,7 +153,7 @@ def test_session_whose_lease_has_run_out_is_free(open_checkpointer: Open) -> Non
 
 
 def test_takeover_ends_a_live_run(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer())
+    first = start_session(open_checkpointer())
     lose_run(open_checkpointer)
 
     assert (runs(), audited("takeover"), audited("run_lost")) == ([(1, "lost"), (2, "running")], 1, 0)
@@ -167,7 +167,7 @@ def test_takeover_ends_a_live_run(open_checkpointer: Open) -> None:
 def test_takeover_is_recorded_with_who_took_it_and_why(
     open_checkpointer: Open, takeover: bool | str, why: str | None
 ) -> None:
-    started(open_checkpointer())
+    start_session(open_checkpointer())
     run = open_checkpointer().start_session("s", takeover=takeover)
 
     event = AuditEvent.objects.get(kind="takeover")
@@ -176,8 +176,8 @@ def test_takeover_is_recorded_with_who_took_it_and_why(
     assert (details["pid"], details["why"]) == (run.pid, why)
 
 
-def test_run_that_lost_the_session_is_told_once_and_then_owns_nothing(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer())
+def test_lost_run_raises_ownership_lost_once(open_checkpointer: Open) -> None:
+    first = start_session(open_checkpointer())
     lose_run(open_checkpointer)
 
     with pytest.raises(OwnershipLost):
@@ -209,7 +209,7 @@ def test_one_checkpointer_owns_many_sessions(cp: SyncCheckpointer) -> None:
 
 
 def test_heartbeat_renews_by_the_databases_clock(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
     Run.objects.update(heartbeat_at=F("started_at"), lease_expires_at=F("started_at"))
     before = database_now("default")
     heartbeat.renew_leases(cp.store)
@@ -220,7 +220,7 @@ def test_heartbeat_renews_by_the_databases_clock(cp: SyncCheckpointer) -> None:
 
 
 def test_heartbeat_does_not_revive_a_lost_run(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer())
+    first = start_session(open_checkpointer())
     lose_run(open_checkpointer)
     before = Run.objects.get(number=1).lease_expires_at
     heartbeat.renew_leases(first.store)

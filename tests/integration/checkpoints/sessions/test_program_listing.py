@@ -1,4 +1,4 @@
-"""Lists for programs: sessions, messages of one, and what waits for a decision."""
+"""Listing methods: sessions, messages and pending calls."""
 
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -19,7 +19,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Message, Run, Session, Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, started, talk
+from tests.integration.checkpoints.session_setups import conversation, interrupt_call, start_session
 
 # sessions
 
@@ -28,9 +28,9 @@ def ids(found: list[dict[str, Any]]) -> list[str]:
     return [each["session_id"] for each in found]
 
 
-def test_session_is_told_with_its_owner(cp: SyncCheckpointer) -> None:
+def test_session_is_listed_with_its_owner(cp: SyncCheckpointer) -> None:
     run = cp.start_session("s", "Refund order 17", agent="desk", metadata={"order": 17}, labels=["vip", "de"])
-    cp.save_checkpoint("s", talk("ab"), None, 0.25, usage={"total_tokens": 9})
+    cp.save_checkpoint("s", conversation("ab"), None, 0.25, usage={"total_tokens": 9})
     (found,) = cp.list_sessions()
 
     owner = found.pop("owner")
@@ -57,13 +57,13 @@ def test_session_is_told_with_its_owner(cp: SyncCheckpointer) -> None:
     assert cp.list_sessions()[0]["owner"] is None
 
 
-def test_sessions_come_page_by_page_newest_activity_first(cp: SyncCheckpointer) -> None:
+def test_sessions_are_paged_by_newest_activity(cp: SyncCheckpointer) -> None:
     for number in range(7):
         with cp.session(f"s{number}", agent="desk" if number % 2 else "clerk") as session:
             if number % 3 == 0:
                 session.finish("completed")
     with cp.session("s1") as session:
-        session.append(talk("a"))
+        session.append(conversation("a"))
     order = ["s1", "s6", "s5", "s4", "s3", "s2", "s0"]
 
     assert ids(cp.list_sessions()) == order
@@ -73,12 +73,12 @@ def test_sessions_come_page_by_page_newest_activity_first(cp: SyncCheckpointer) 
         ({"status": "completed"}, ["s6", "s3", "s0"]),
         ({"status": "active", "agent": "desk"}, ["s1", "s5"]),
     ):
-        seen: list[str] = []
+        pending_revision: list[str] = []
         after: str | None = None
         while page := cp.list_sessions(limit=2, after=after, **wanted):  # type: ignore[arg-type]
-            seen += ids(page)
+            pending_revision += ids(page)
             after = page[-1]["cursor"]
-        assert seen == expected
+        assert pending_revision == expected
 
 
 def test_sessions_of_a_label(cp: SyncCheckpointer) -> None:
@@ -98,9 +98,9 @@ def test_sessions_before_a_time(cp: SyncCheckpointer) -> None:
     assert ids(cp.list_sessions(updated_before=datetime.now(UTC) - timedelta(days=1))) == ["old"]
 
 
-def test_other_workspaces_are_not_listed(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_sessions_of_other_workspaces_are_not_listed(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
-    started(open_checkpointer(workspace="other"))
+    start_session(open_checkpointer(workspace="other"))
 
     assert (cp.list_sessions(), cp.pending_decisions()) == ([], [])
 
@@ -116,7 +116,7 @@ def test_other_workspaces_are_not_listed(cp: SyncCheckpointer, open_checkpointer
     ],
     ids=str,
 )
-def test_unusable_conditions_are_refused(cp: SyncCheckpointer, wanted: dict[str, Any]) -> None:
+def test_invalid_filters_are_refused(cp: SyncCheckpointer, wanted: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         cp.list_sessions(**wanted)
 
@@ -124,30 +124,32 @@ def test_unusable_conditions_are_refused(cp: SyncCheckpointer, wanted: dict[str,
 # messages
 
 
-def test_messages_come_page_by_page(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", talk("abcdefg"), None, 0)
-    seen: list[dict[str, Any]] = []
-    while page := cp.messages("s", after=len(seen), limit=3):
-        assert [each["position"] for each in page] == list(range(len(seen), len(seen) + len(page)))
-        seen += page
+def test_messages_are_paged(cp: SyncCheckpointer) -> None:
+    start_session(cp).save_checkpoint("s", conversation("abcdefg"), None, 0)
+    pending_revision: list[dict[str, Any]] = []
+    while page := cp.messages("s", after=len(pending_revision), limit=3):
+        assert [each["position"] for each in page] == list(
+            range(len(pending_revision), len(pending_revision) + len(page))
+        )
+        pending_revision += page
 
-    assert [each["message"] for each in seen] == talk("abcdefg")
-    assert seen[0]["created_at"] == "2026-01-02T03:04:05+00:00"
+    assert [each["message"] for each in pending_revision] == conversation("abcdefg")
+    assert pending_revision[0]["created_at"] == "2026-01-02T03:04:05+00:00"
 
 
 def test_messages_of_an_earlier_version_and_of_a_branch(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
     for texts in ("abc", "abcd", "abX", "abXY"):
-        cp.save_checkpoint("s", talk(texts), None, 0)
+        cp.save_checkpoint("s", conversation(texts), None, 0)
 
     for version, texts in ((None, "abXY"), (1, "abc"), (2, "abcd"), (3, "abX")):
         for after in range(5):
             page = cp.messages("s", after=after, limit=2, version=version)
-            assert [each["message"] for each in page] == talk(texts)[after : after + 2]
+            assert [each["message"] for each in page] == conversation(texts)[after : after + 2]
 
 
 def test_messages_read_no_more_than_their_page(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", [{"n": n} for n in range(500)], None, 0)
+    start_session(cp).save_checkpoint("s", [{"n": n} for n in range(500)], None, 0)
     cp.messages("s")
     with CaptureQueriesContext(
         connection,
@@ -159,12 +161,12 @@ def test_messages_read_no_more_than_their_page(cp: SyncCheckpointer) -> None:
     assert cp.messages("s", after=490, limit=1) == [page]
 
 
-def test_messages_that_are_not_there(cp: SyncCheckpointer) -> None:
+def test_messages_of_unknown_sessions_and_versions(cp: SyncCheckpointer) -> None:
     with pytest.raises(SessionNotFound):
         cp.messages("s")
-    started(cp)
+    start_session(cp)
     assert cp.messages("s") == []
-    cp.save_checkpoint("s", talk("a"), None, 0)
+    cp.save_checkpoint("s", conversation("a"), None, 0)
     assert cp.messages("s", after=10) == []
     with pytest.raises(VersionNotFound):
         cp.messages("s", version=2)
@@ -174,7 +176,7 @@ def test_messages_that_are_not_there(cp: SyncCheckpointer) -> None:
 
 
 def test_damaged_message_is_named(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", talk("abc"), None, 0)
+    start_session(cp).save_checkpoint("s", conversation("abc"), None, 0)
     Message.objects.filter(position=1).update(body="{")
     with pytest.raises(CheckpointCorrupted, match="message 1"):
         cp.messages("s")
@@ -186,9 +188,9 @@ def test_damaged_message_is_named(cp: SyncCheckpointer) -> None:
 # what waits for a decision
 
 
-def test_calls_of_all_sessions_that_wait(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_pending_calls_of_all_sessions(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     cp.start_session("s", agent="desk")
-    interrupt(cp, open_checkpointer)
+    interrupt_call(cp, open_checkpointer)
     cp.start_session("t", agent="clerk")
     registry = ToolRegistry(checkpointer=cp, session_id="t")
     registry.tool(name="mail", requires_approval=True, decide_within=60, sentence="Mail {to}")(lambda to: "sent")
@@ -209,7 +211,7 @@ def test_calls_of_all_sessions_that_wait(cp: SyncCheckpointer, open_checkpointer
         cp.pending_decisions(limit=0)
 
 
-def test_call_that_waits_says_why_its_hook_could_not_tell(cp: SyncCheckpointer) -> None:
+def test_pending_call_contains_the_answer_of_its_hook(cp: SyncCheckpointer) -> None:
     cp.start_session("s")
     registry = ToolRegistry(checkpointer=cp, session_id="s")
 
@@ -225,7 +227,7 @@ def test_call_that_waits_says_why_its_hook_could_not_tell(cp: SyncCheckpointer) 
 @pytest.mark.asyncio
 async def test_lists_from_an_event_loop(workspace: Workspace) -> None:
     async with Checkpointer() as cp, cp.session("s", agent="desk") as session:
-        await session.append(talk("ab"))
+        await session.append(conversation("ab"))
         assert ids(await cp.list_sessions(agent="desk", status="active", limit=5)) == ["s"]
-        assert [each["message"] for each in await cp.messages("s", after=1)] == talk("ab")[1:]
+        assert [each["message"] for each in await cp.messages("s", after=1)] == conversation("ab")[1:]
         assert await cp.pending_decisions(agent="desk") == []

@@ -1,4 +1,4 @@
-"""Retention: what may go goes with its messages, what is needed stays, numbers never come back."""
+"""Retention removes versions with their messages, keeps what is needed, and never reuses numbers."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,7 +10,14 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput, SessionNotFound, StillNeeded, VersionNotFound
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import Messages, interrupt, said, started, stored_messages, talk
+from tests.integration.checkpoints.session_setups import (
+    Messages,
+    conversation,
+    count_messages,
+    interrupt_call,
+    start_session,
+    text_message,
+)
 
 
 def versions(cp: SyncCheckpointer, session_id: str = "s") -> dict[int, Messages]:
@@ -22,12 +29,12 @@ def versions(cp: SyncCheckpointer, session_id: str = "s") -> dict[int, Messages]
 
 @pytest.fixture
 def ten(cp: SyncCheckpointer) -> SyncCheckpointer:
-    """Ten versions; after the fifth the transcript is compacted to a summary and grows again."""
-    started(cp)
+    """Session with ten versions, whose transcript is compacted after the fifth."""
+    start_session(cp)
     for turn in range(1, 6):
-        cp.save_checkpoint("s", talk("abcde"[:turn]), {"turn": turn}, turn)
+        cp.save_checkpoint("s", conversation("abcde"[:turn]), {"turn": turn}, turn)
     for turn in range(6, 11):
-        cp.save_checkpoint("s", [said("summary"), *talk("fghij"[: turn - 6])], {"turn": turn}, turn)
+        cp.save_checkpoint("s", [text_message("summary"), *conversation("fghij"[: turn - 6])], {"turn": turn}, turn)
     return cp
 
 
@@ -44,17 +51,17 @@ def ten(cp: SyncCheckpointer) -> SyncCheckpointer:
     ],
     ids=repr,
 )
-def test_what_is_not_kept_goes_with_its_messages(
+def test_removed_versions_remove_their_messages(
     ten: SyncCheckpointer, arguments: dict[str, Any], kept: list[int], messages: int
 ) -> None:
     before = versions(ten)
     removed = ten.prune("s", **arguments)
 
     assert versions(ten) == {number: before[number] for number in kept}
-    assert (removed.versions, removed.messages, stored_messages()) == (10 - len(kept), 10 - messages, messages)
+    assert (removed.versions, removed.messages, count_messages()) == (10 - len(kept), 10 - messages, messages)
 
 
-def test_old_versions_go(ten: SyncCheckpointer) -> None:
+def test_old_versions_are_removed(ten: SyncCheckpointer) -> None:
     Checkpoint.objects.filter(version__lte=4).update(created_at=F("created_at") - timedelta(days=3))
     ten.prune("s", older_than=timedelta(days=2))
 
@@ -66,27 +73,27 @@ def test_dry_run_removes_nothing(ten: SyncCheckpointer) -> None:
     removed = ten.prune("s", keep_last=2, dry_run=True)
 
     assert (removed.versions, removed.messages, removed.dry_run) == (8, 5, True)
-    assert (versions(ten), stored_messages()) == (before, 10)
+    assert (versions(ten), count_messages()) == (before, 10)
 
 
-def test_session_goes_on_after_pruning(ten: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_session_continues_after_pruning(ten: SyncCheckpointer, open_checkpointer: Open) -> None:
     ten.prune("s", keep_last=1)
-    transcript = [said("summary"), *talk("fghijk")]
+    transcript = [text_message("summary"), *conversation("fghijk")]
     assert ten.save_checkpoint("s", transcript, None, 0) == 11
     ten.close()
 
     assert open_checkpointer().resume("s").transcript == transcript
 
 
-def test_number_of_a_removed_version_does_not_come_back(ten: SyncCheckpointer) -> None:
+def test_number_of_a_removed_version_is_not_reused(ten: SyncCheckpointer) -> None:
     ten.delete_checkpoint("s", 10)
 
-    assert ten.save_checkpoint("s", [said("summary")], None, 0) == 11
+    assert ten.save_checkpoint("s", [text_message("summary")], None, 0) == 11
     assert list(versions(ten)) == [11, 9, 8, 7, 6, 5, 4, 3, 2, 1]
 
 
 @pytest.mark.parametrize("number", range(1, 11))
-def test_any_single_version_may_go(ten: SyncCheckpointer, number: int) -> None:
+def test_any_single_version_can_be_removed(ten: SyncCheckpointer, number: int) -> None:
     before = versions(ten)
     ten.delete_checkpoint("s", number)
 
@@ -95,9 +102,9 @@ def test_any_single_version_may_go(ten: SyncCheckpointer, number: int) -> None:
         ten.load("s", number)
 
 
-def test_transcript_goes_on_from_the_version_before_the_removed_one(ten: SyncCheckpointer) -> None:
+def test_transcript_continues_after_the_last_version_was_removed(ten: SyncCheckpointer) -> None:
     ten.delete_checkpoint("s", 10)
-    transcript = [said("summary"), *talk("fghi"), said("other")]
+    transcript = [text_message("summary"), *conversation("fghi"), text_message("other")]
     number = ten.save_checkpoint("s", transcript, None, 0)
 
     assert ten.load("s", number)["transcript"] == transcript
@@ -107,7 +114,7 @@ def test_versions_of_forks_keep_their_messages(ten: SyncCheckpointer) -> None:
     ten.fork_session("s", "fork", version=3)
     ten.prune("s", keep_last=1)
 
-    assert (ten.load_latest("fork") or {})["transcript"] == talk("abc")
+    assert (ten.load_latest("fork") or {})["transcript"] == conversation("abc")
     assert list(versions(ten)) == [10]
 
 
@@ -116,13 +123,13 @@ def test_versions_of_forks_keep_their_messages(ten: SyncCheckpointer) -> None:
     [{}, {"keep_last": 0}, {"keep_last": -1}, {"keep_every": 0}, {"keep_last": "3"}, {"older_than": timedelta(-1)}],
     ids=repr,
 )
-def test_unusable_rule_removes_nothing(ten: SyncCheckpointer, arguments: dict[str, Any]) -> None:
+def test_invalid_rule_removes_nothing(ten: SyncCheckpointer, arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         ten.prune("s", **arguments)
     assert Checkpoint.objects.count() == 10
 
 
-def test_nothing_of_an_unknown_session_or_version(ten: SyncCheckpointer) -> None:
+def test_unknown_session_and_version_are_refused(ten: SyncCheckpointer) -> None:
     with pytest.raises(SessionNotFound):
         ten.prune("unknown", keep_last=1)
     with pytest.raises(SessionNotFound):
@@ -136,7 +143,7 @@ def test_nothing_of_an_unknown_session_or_version(ten: SyncCheckpointer) -> None
 # whole sessions
 
 
-def test_nothing_is_left_of_a_deleted_session(ten: SyncCheckpointer) -> None:
+def test_deleted_session_leaves_no_rows(ten: SyncCheckpointer) -> None:
     ten.record_tool_call_issued("s", "call_1", "pay", {}, "key")
     ten.record_tool_call_result("s", "call_1", "paid", True)
     ten.finish_session("s", "completed")
@@ -152,7 +159,7 @@ def test_dry_run_deletes_nothing(ten: SyncCheckpointer) -> None:
     ten.close()
 
     assert ten.delete_session("s", dry_run=True).versions == 10
-    assert (Session.objects.count(), Checkpoint.objects.count(), stored_messages()) == (1, 10, 10)
+    assert (Session.objects.count(), Checkpoint.objects.count(), count_messages()) == (1, 10, 10)
 
 
 def test_fork_inherits_what_it_needs_of_a_deleted_session(ten: SyncCheckpointer) -> None:
@@ -162,18 +169,18 @@ def test_fork_inherits_what_it_needs_of_a_deleted_session(ten: SyncCheckpointer)
     for name in ("s", "fork"):
         ten.delete_session(name)
 
-    assert (ten.load_latest("twig") or {})["transcript"] == talk("abc")
+    assert (ten.load_latest("twig") or {})["transcript"] == conversation("abc")
     assert Message.objects.count() == 3
     ten.start_session("twig")
-    ten.save_checkpoint("twig", talk("abx"), None, 0)
-    assert (ten.load_latest("twig") or {})["transcript"] == talk("abx")
+    ten.save_checkpoint("twig", conversation("abx"), None, 0)
+    assert (ten.load_latest("twig") or {})["transcript"] == conversation("abx")
 
 
-def test_session_that_is_driven_or_undecided_is_still_needed(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+def test_owned_or_undecided_session_is_not_deleted(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
     with pytest.raises(StillNeeded):
         open_checkpointer().delete_session("s")
-    taker, call = interrupt(cp, open_checkpointer)
+    taker, call = interrupt_call(cp, open_checkpointer)
     taker.close()
     with pytest.raises(StillNeeded):
         open_checkpointer().delete_session("s")

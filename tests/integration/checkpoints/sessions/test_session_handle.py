@@ -1,4 +1,4 @@
-"""A handle: one session from its start or resume to its release, in one `with` block."""
+"""The session handle: one session from start or resume to release, in one `with` block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Run, Session
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started, statuses, talk
+from tests.integration.checkpoints.session_setups import call_statuses, conversation, lose_run, start_session
 
 
 def owner() -> Run | None:
@@ -40,8 +40,8 @@ def paid(order: int) -> str:
 def test_block_starts_the_session_and_releases_it(cp: SyncCheckpointer) -> None:
     with cp.session("s", "Refund order 17", agent="desk", labels=["vip"]) as session:
         assert (session.point.transcript, session.version, session.finished) == ([], 0, False)
-        assert session.append(talk("a"), plan={"goal": 1}, budget_spent_usd=0.5) == 1
-        assert session.append(talk("b")) == session.version == 2
+        assert session.append(conversation("a"), plan={"goal": 1}, budget_spent_usd=0.5) == 1
+        assert session.append(conversation("b")) == session.version == 2
         held = owner()
         assert held is not None
         assert held.status == "running"
@@ -52,45 +52,45 @@ def test_block_starts_the_session_and_releases_it(cp: SyncCheckpointer) -> None:
     latest = cp.load_latest("s")
     assert latest is not None
     assert (latest["transcript"], latest["plan"], latest["budget_spent_usd"]) == (
-        talk("a") + talk("b"),
+        conversation("a") + conversation("b"),
         {"goal": 1},
         0.5,
     )
 
 
-def test_next_block_goes_on_where_the_last_one_ended(open_checkpointer: Open) -> None:
+def test_next_block_continues_after_the_last_one(open_checkpointer: Open) -> None:
     for turn in range(4):
         with open_checkpointer().session("s", f"turn {turn}") as session:
             assert (session.version, len(session.point.transcript)) == (turn, turn)
-            session.append(talk("x"))
+            session.append(conversation("x"))
 
     assert Session.objects.get().title == "turn 0"
     assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["released"] * 4
 
 
-def test_whole_transcript_can_be_saved(cp: SyncCheckpointer) -> None:
+def test_complete_transcript_can_be_saved(cp: SyncCheckpointer) -> None:
     with cp.session("s") as session:
-        session.append(talk("abc"), plan={"goal": 1}, budget_spent_usd=2)
-        assert session.save(talk("x"), usage={"total_tokens": 5}) == 2
-        assert [each["message"] for each in session.messages()] == talk("x")
+        session.append(conversation("abc"), plan={"goal": 1}, budget_spent_usd=2)
+        assert session.save(conversation("x"), usage={"total_tokens": 5}) == 2
+        assert [each["message"] for each in session.messages()] == conversation("x")
     latest = cp.load("s", 2)
 
-    assert (latest["transcript"], latest["plan"], latest["budget_spent_usd"]) == (talk("x"), {"goal": 1}, 2)
+    assert (latest["transcript"], latest["plan"], latest["budget_spent_usd"]) == (conversation("x"), {"goal": 1}, 2)
     assert latest["usage"] == {"total_tokens": 5}
 
 
-def test_versions_saved_beside_the_handle_are_gone_on_from(cp: SyncCheckpointer) -> None:
+def test_handle_continues_after_versions_saved_by_the_client(cp: SyncCheckpointer) -> None:
     with cp.session("s") as session:
-        session.append(talk("a"))
-        cp.save_checkpoint("s", talk("ab"), None, 0)
+        session.append(conversation("a"))
+        cp.save_checkpoint("s", conversation("ab"), None, 0)
         assert session.version == 2
-        assert session.append(talk("c")) == 3
+        assert session.append(conversation("c")) == 3
         with SyncWriteBehind(cp) as writer:
-            writer.save_checkpoint("s", talk("abcd"), None, 0)
-            assert session.append(talk("e")) == 5
+            writer.save_checkpoint("s", conversation("abcd"), None, 0)
+            assert session.append(conversation("e")) == 5
 
 
-def test_call_without_an_outcome_is_interrupted_at_the_end(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+def test_open_call_is_interrupted_at_the_end_of_the_block(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
     def die_in_the_block() -> None:
         with cp.session("s"):
             cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
@@ -98,80 +98,80 @@ def test_call_without_an_outcome_is_interrupted_at_the_end(cp: SyncCheckpointer,
 
     with pytest.raises(ZeroDivisionError):
         die_in_the_block()
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
     with pytest.raises(ReviewRequired), open_checkpointer().session("s"):
         raise AssertionError("an undecided call was passed")
     assert owner() is None
 
 
-def test_end_of_the_session_is_the_end_of_the_block(open_checkpointer: Open) -> None:
+def test_handle_ends_when_the_session_is_finished(open_checkpointer: Open) -> None:
     with open_checkpointer().session("s") as session:
-        session.append(talk("a"))
+        session.append(conversation("a"))
         session.finish("completed", {"refunded": 40})
         assert (session.finished, session.result, session.version) == (True, {"refunded": 40}, 1)
         with pytest.raises(SessionFinished):
-            session.append(talk("b"))
+            session.append(conversation("b"))
 
     assert Run.objects.get().status == "completed"
     with open_checkpointer().session("s") as session:
         assert (session.finished, session.result, session.version) == (True, {"refunded": 40}, 1)
-        assert session.point.transcript == talk("a")
+        assert session.point.transcript == conversation("a")
         with pytest.raises(SessionFinished):
-            session.save(talk("b"))
+            session.save(conversation("b"))
     assert Run.objects.count() == 1
 
 
 def test_handle_writes_nothing_after_its_end(cp: SyncCheckpointer) -> None:
     with cp.session("s", registry=tools(paid)) as old:
-        old.append(talk("a"))
+        old.append(conversation("a"))
     with pytest.raises(NotOwner):
-        old.append(talk("b"))
+        old.append(conversation("b"))
 
     with cp.session("s", registry=tools(paid)):
         for late in (
-            lambda: old.append(talk("b")),
-            lambda: old.save(talk("b")),
+            lambda: old.append(conversation("b")),
+            lambda: old.save(conversation("b")),
             lambda: old.dispatch("pay", {"order": 17}, "call_1"),
             lambda: old.finish("completed"),
         ):
             with pytest.raises(NotOwner):
                 late()
-    assert (old.version, statuses()) == (1, [])
+    assert (old.version, call_statuses()) == (1, [])
 
 
-def test_session_lost_meanwhile_is_told_and_left_alone(open_checkpointer: Open) -> None:
+def test_lost_session_is_reported_and_not_changed(open_checkpointer: Open) -> None:
     with open_checkpointer().session("s") as session:
         lose_run(open_checkpointer)
         with pytest.raises(OwnershipLost):
-            session.append(talk("a"))
+            session.append(conversation("a"))
 
     held = owner()
     assert held is not None
     assert (held.number, held.status) == (2, "running")
 
 
-def test_one_handle_at_a_time_is_open_on_a_session(cp: SyncCheckpointer) -> None:
+def test_session_has_one_open_handle_at_a_time(cp: SyncCheckpointer) -> None:
     with cp.session("s") as session:
         with pytest.raises(SessionBusy, match="another handle"), cp.session("s"):
             raise AssertionError("two handles share a run")
-        assert session.append(talk("a")) == 1
+        assert session.append(conversation("a")) == 1
     with cp.session("s") as session:
-        assert session.append(talk("b")) == 2
+        assert session.append(conversation("b")) == 2
 
 
 def test_handle_takes_over_from_one_of_the_same_process(cp: SyncCheckpointer) -> None:
     with cp.session("s") as old:
         with cp.session("s", takeover=True) as new:
             with pytest.raises(OwnershipLost):
-                old.append(talk("a"))
-            assert new.append(talk("b")) == 1
+                old.append(conversation("a"))
+            assert new.append(conversation("b")) == 1
         with pytest.raises(NotOwner):
-            old.append(talk("a"))
+            old.append(conversation("a"))
 
     assert list(Run.objects.order_by("number").values_list("status", flat=True)) == ["lost", "released"]
 
 
-def test_session_started_before_is_gone_on_with_in_the_same_run(cp: SyncCheckpointer) -> None:
+def test_handle_of_a_started_session_uses_the_same_run(cp: SyncCheckpointer) -> None:
     run = cp.start_session("s")
     with cp.session("s") as session:
         assert session.point.run == run
@@ -185,7 +185,7 @@ def test_calls_are_logged_and_replayed(open_checkpointer: Open) -> None:
             result = session.dispatch("pay", {"order": 17}, "call_1")
             assert (result.content, result.replayed) == ("paid 17", replayed)
 
-    assert statuses() == [("call_1", 1, "completed")]
+    assert call_statuses() == [("call_1", 1, "completed")]
 
 
 def test_one_registry_serves_several_sessions_at_once(cp: SyncCheckpointer) -> None:
@@ -207,32 +207,32 @@ def test_one_registry_serves_several_sessions_at_once(cp: SyncCheckpointer) -> N
     for thread in threads:
         thread.start()
     inside.wait(60)
-    assert {(sid, statuses(sid)[0][2]) for sid in ("s1", "s2")} == {("s1", "issued"), ("s2", "issued")}
+    assert {(sid, call_statuses(sid)[0][2]) for sid in ("s1", "s2")} == {("s1", "issued"), ("s2", "issued")}
     leave.set()
     for thread in threads:
         thread.join(60)
 
     assert (registry.checkpointer, registry.session_id) == (None, None)
-    assert [(sid, statuses(sid)) for sid in ("s1", "s2")] == [
+    assert [(sid, call_statuses(sid)) for sid in ("s1", "s2")] == [
         ("s1", [("call_1", 1, "completed")]),
         ("s2", [("call_1", 1, "completed")]),
     ]
 
 
-def test_hooks_of_the_registry_settle_what_was_interrupted(open_checkpointer: Open) -> None:
-    with started(open_checkpointer()) as first:
+def test_hooks_of_the_registry_settle_interrupted_calls(open_checkpointer: Open) -> None:
+    with start_session(open_checkpointer()) as first:
         first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
     registry = tools(paid, verify=lambda args: Landed(f"found {args['order']}"))
     with open_checkpointer().session("s", registry=registry) as session:
         assert session.point.replayable["call_1"].content == "found 17"
 
 
-def test_dispatch_needs_tools(cp: SyncCheckpointer) -> None:
+def test_dispatch_without_tools_is_refused(cp: SyncCheckpointer) -> None:
     with cp.session("s") as session, pytest.raises(InvalidInput, match="registry=registry"):
         session.dispatch("pay", {"order": 17}, "call_1")
 
 
-def test_point_is_there_from_the_beginning_of_the_block_on(cp: SyncCheckpointer) -> None:
+def test_resume_point_is_available_in_the_block(cp: SyncCheckpointer) -> None:
     session = cp.session("s")
     with pytest.raises(NotOwner):
         session.point  # noqa: B018
@@ -242,9 +242,9 @@ def test_point_is_there_from_the_beginning_of_the_block_on(cp: SyncCheckpointer)
 def test_handle_can_be_entered_again(cp: SyncCheckpointer) -> None:
     session = cp.session("s")
     with session:
-        session.append(talk("a"))
+        session.append(conversation("a"))
     with session:
-        assert session.append(talk("b")) == 2
+        assert session.append(conversation("b")) == 2
 
 
 # release_session
@@ -264,8 +264,8 @@ def test_released_session_is_taken_at_once_by_another(open_checkpointer: Open) -
         first.save_checkpoint("s", [], None, 0)
 
 
-def test_releasing_what_is_not_owned_does_nothing(open_checkpointer: Open) -> None:
-    first = started(open_checkpointer())
+def test_release_without_ownership_does_nothing(open_checkpointer: Open) -> None:
+    first = start_session(open_checkpointer())
     second = open_checkpointer()
 
     assert (second.release_session("s"), second.release_session("unknown")) == (False, False)
@@ -274,13 +274,13 @@ def test_releasing_what_is_not_owned_does_nothing(open_checkpointer: Open) -> No
     assert first.release_session("s") is False
 
 
-def test_release_writes_what_waits_and_interrupts_what_runs(cp: SyncCheckpointer) -> None:
-    started(cp)
+def test_release_writes_queued_versions_and_interrupts_running_calls(cp: SyncCheckpointer) -> None:
+    start_session(cp)
     with SyncWriteBehind(cp) as writer:
         cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
-        ticket = writer.save_checkpoint("s", talk("a"), None, 0)
+        ticket = writer.save_checkpoint("s", conversation("a"), None, 0)
         assert cp.release_session("s") is True
         assert ticket.durable
 
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
     assert Session.objects.get().status == "needs_review"

@@ -1,4 +1,4 @@
-"""Who has just taken a session from another keeps it for a moment."""
+"""A run that has just taken over a session cannot be replaced for a moment."""
 
 import pytest
 
@@ -7,9 +7,7 @@ from checkpoints.sessions import ownership
 from tests.conftest import Open
 
 
-def test_who_has_just_taken_over_is_not_ousted_at_once(
-    open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_takeover_is_refused_just_after_a_takeover(open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second, third = open_checkpointer(), open_checkpointer(), open_checkpointer()
     first.start_session("s")
     second.start_session("s", takeover=True)

@@ -11,8 +11,8 @@ from tests.support.processes import append_line
 TEST = {"command": "make test"}
 
 
-class Shell:
-    """One tool, and what it did. Each line has a number, so that results can be told apart."""
+class ShellAgent:
+    """Agent with one tool that appends numbered lines, so that results can be distinguished."""
 
     def __init__(self, path: Path, policy: Any = "unanswered", **options: Any) -> None:
         self.path, self.policy, self.options = path, policy, options
@@ -51,7 +51,7 @@ def dispatch(registry: ToolRegistry, *call_ids: str, args: dict[str, Any] = TEST
 
 
 def save(cp: SyncCheckpointer, transcript: list[dict[str, Any]], *results: ToolResult) -> list[dict[str, Any]]:
-    """Save a turn: the calls, and their results. Returns the transcript."""
+    """Save a turn with calls and their results; return the transcript."""
     transcript = [*transcript, ask(*(result.call_id for result in results)), *answer(*results)]
     cp.save_checkpoint("s", transcript, None, 0)
     return transcript

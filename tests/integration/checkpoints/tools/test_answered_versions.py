@@ -1,4 +1,4 @@
-"""Versions that contain the results of calls: they decide what the policy `unanswered` and the others run again."""
+"""Versions that contain results of calls, and their effect on the policy `unanswered` and the others."""
 
 import logging
 from pathlib import Path
@@ -12,17 +12,26 @@ from checkpoints.exceptions import InvalidInput, StorageUnavailable
 from checkpoints.loop_state.phase_details import PostToolBatch
 from checkpoints.models import ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started
-from tests.integration.checkpoints.tools.shell_agent import TEST, Shell, answer, answered, ask, contents, dispatch, save
+from tests.integration.checkpoints.session_setups import lose_run, start_session
+from tests.integration.checkpoints.tools.shell_agent import (
+    TEST,
+    ShellAgent,
+    answer,
+    answered,
+    ask,
+    contents,
+    dispatch,
+    save,
+)
 
 # versions that come and go
 
 
 @pytest.mark.parametrize(("version", "runs"), [(1, False), (2, True)])
-def test_fork_has_answered_what_its_version_has(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell, version: int, runs: bool
+def test_fork_inherits_the_answers_of_its_version(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent, version: int, runs: bool
 ) -> None:
-    tools = shell.tools(started(cp))
+    tools = shell.tools(start_session(cp))
     transcript = save(cp, [], *dispatch(tools, "call_0", args={"command": "ls"}))
     save(cp, transcript, *dispatch(tools, "call_1"))
     cp.fork_session("s", "fork", version=version)
@@ -34,11 +43,11 @@ def test_fork_has_answered_what_its_version_has(
     assert dispatch(shell.tools(forker, "fork"), "fork_2", args={"command": "ls"})[0].replayed is False
 
 
-def test_new_operations_of_a_fork_are_not_those_it_inherits(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell
+def test_new_operations_of_a_fork_differ_from_inherited_ones(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
-    """Version 1 of the fork is version 1 of its origin, and both count their operations from there."""
-    tools = shell.tools(started(cp))
+    """Fork and origin share version 1, and both number their operations from there."""
+    tools = shell.tools(start_session(cp))
     save(cp, [], *dispatch(tools, "call_0"))
     dispatch(tools, "call_1")
     cp.fork_session("s", "fork", version=1)
@@ -52,8 +61,8 @@ def test_new_operations_of_a_fork_are_not_those_it_inherits(
     ]
 
 
-def test_deleted_version_has_answered_nothing(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_deleted_version_answers_no_call(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     transcript = save(cp, [], *dispatch(tools, "call_1"))
     save(cp, transcript, *dispatch(tools, "call_2"))
     cp.delete_checkpoint("s", 2)
@@ -62,8 +71,8 @@ def test_deleted_version_has_answered_nothing(cp: SyncCheckpointer, shell: Shell
     assert [result.replayed for result in dispatch(tools, "new_1", "new_2")] == [True, False]
 
 
-def test_compacted_answer_stays_an_answer(cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_compacted_result_stays_an_answer(cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     save(cp, [], *dispatch(tools, "call_1"))
     cp.save_checkpoint("s", [{"role": "user", "content": "what was said, in short"}], None, 0)
 
@@ -71,10 +80,10 @@ def test_compacted_answer_stays_an_answer(cp: SyncCheckpointer, open_checkpointe
 
 
 def test_edited_transcript_answers_no_call_of_a_later_turn(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
-    """The id is used again, and the old result of that id is still in the transcript when it is cut and saved."""
-    tools = shell.tools(started(cp))
+    """The id is reused while the old result of that id is still in the edited transcript."""
+    tools = shell.tools(start_session(cp))
     transcript = save(cp, [{"role": "user", "content": "test"}], *dispatch(tools, "call_1"))
     dispatch(tools, "call_1")
     cp.save_checkpoint("s", transcript[1:], None, 0)
@@ -83,8 +92,8 @@ def test_edited_transcript_answers_no_call_of_a_later_turn(
     assert dispatch(shell.tools(lose_run(open_checkpointer)), "new_1")[0].replayed is True
 
 
-def test_edited_transcript_with_a_new_result_answers(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_edited_transcript_with_a_new_result_answers(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     transcript = save(cp, [{"role": "user", "content": "test"}], *dispatch(tools, "call_1"))
     (result,) = dispatch(tools, "call_2")
     save(cp, transcript[1:], result)
@@ -92,8 +101,8 @@ def test_edited_transcript_with_a_new_result_answers(cp: SyncCheckpointer, shell
     assert answered() == [1, 2]
 
 
-def test_compaction_may_drop_a_result_of_an_id_and_bring_a_new_one(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_compaction_may_replace_the_result_of_an_id(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     save(cp, [], *dispatch(tools, "call_1"))
     (result,) = dispatch(tools, "call_1")
     save(cp, [{"role": "user", "content": "what was said, in short"}], result)
@@ -101,10 +110,10 @@ def test_compaction_may_drop_a_result_of_an_id_and_bring_a_new_one(cp: SyncCheck
     assert (answered(), dispatch(tools, "call_1")[0].replayed) == ([1, 2], False)
 
 
-def test_exported_session_knows_its_answers(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell, tmp_path: Path
+def test_exported_session_keeps_its_answers(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent, tmp_path: Path
 ) -> None:
-    tools = shell.tools(started(cp))
+    tools = shell.tools(start_session(cp))
     save(cp, [], *dispatch(tools, "call_1"))
     dispatch(tools, "call_2")
     cp.close()
@@ -121,8 +130,8 @@ def test_exported_session_knows_its_answers(
     ]
 
 
-def test_appended_results_are_answers(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_appended_results_are_answers(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     for version in range(3):
         (result,) = dispatch(tools, "call_1")
         assert result.replayed is False
@@ -131,10 +140,10 @@ def test_appended_results_are_answers(cp: SyncCheckpointer, shell: Shell) -> Non
     assert answered() == [1, 2, 3]
 
 
-def test_result_that_is_appended_without_a_run_is_an_answer(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell
+def test_result_appended_without_a_run_is_an_answer(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
-    (result,) = dispatch(shell.tools(started(cp)), "call_1")
+    (result,) = dispatch(shell.tools(start_session(cp)), "call_1")
     cp.close()
     other = open_checkpointer()
     other.append_checkpoint("s", [ask("call_1"), *answer(result)], expected_version=0)
@@ -143,8 +152,8 @@ def test_result_that_is_appended_without_a_run_is_an_answer(
     assert (answered(), dispatch(shell.tools(other), "call_2")[0].replayed) == ([1], False)
 
 
-def test_handles_of_a_session_one_after_the_other(cp: SyncCheckpointer, shell: Shell) -> None:
-    """A web application: each request takes the session and releases it."""
+def test_consecutive_handles_of_a_session(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    """Each request of a web application takes the session and releases it."""
     tools = shell.tools(cp)
     for turn in range(3):
         with cp.session("s", registry=tools) as session:
@@ -153,16 +162,16 @@ def test_handles_of_a_session_one_after_the_other(cp: SyncCheckpointer, shell: S
         assert contents(results) == [f"make test #{2 * turn + 1}", f"make test #{2 * turn + 2}"]
 
 
-def test_many_messages_at_once_are_answers(cp: SyncCheckpointer, shell: Shell) -> None:
-    """More than one statement takes, on every database."""
-    (result,) = dispatch(shell.tools(started(cp)), "call_1")
+def test_many_results_in_one_save_are_answers(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    """The results are more than one statement can take."""
+    (result,) = dispatch(shell.tools(start_session(cp)), "call_1")
     save(cp, [{"role": "user", "content": str(number)} for number in range(100)], result)
 
     assert answered() == [1]
 
 
-def test_snapshots_written_behind_are_answers(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_snapshots_written_behind_are_answers(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     with SyncWriteBehind(cp) as behind:
         transcript: list[dict[str, Any]] = []
         for turn in range(3):
@@ -175,19 +184,19 @@ def test_snapshots_written_behind_are_answers(cp: SyncCheckpointer, shell: Shell
     assert None not in answered()
 
 
-def test_phases_answer_with_the_transcript_they_bring(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_results_in_the_transcript_of_a_phase_are_answers(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     (result,) = dispatch(tools, "call_1")
     cp.save_phase("s", PostToolBatch(), transcript=[ask("call_1"), *answer(result)])
 
     assert (answered(), dispatch(tools, "call_1")[0].replayed) == ([1], False)
 
 
-def test_error_of_a_dispatch_gives_its_operation_back(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell, monkeypatch: pytest.MonkeyPatch
+def test_dispatch_error_releases_its_operation(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The model is asked again within the run, after an error that said nothing about the call."""
-    dispatch(shell.tools(started(cp)), "call_1")
+    """The model is asked again in the same run, after an error unrelated to the call."""
+    dispatch(shell.tools(start_session(cp)), "call_1")
     taker = lose_run(open_checkpointer)
     tools = shell.tools(taker)
     with monkeypatch.context() as patch:
@@ -205,10 +214,10 @@ def unavailable(*_: object, **__: object) -> None:
 # the other policies
 
 
-def test_once_says_that_it_was_answered_before(
+def test_policy_once_reports_an_earlier_answer(
     cp: SyncCheckpointer, effects: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tools = Shell(effects, "once").tools(started(cp))
+    tools = ShellAgent(effects, "once").tools(start_session(cp))
     first, again = dispatch(tools, "call_1", "call_2")
     assert (again.replayed, again.answered_before, caplog.messages) == (True, False, [])
 
@@ -223,25 +232,23 @@ def test_once_says_that_it_was_answered_before(
     )
 
 
-def test_policy_that_was_chosen_is_reported_quietly(
-    cp: SyncCheckpointer, effects: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_chosen_policy_logs_no_warning(cp: SyncCheckpointer, effects: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "checkpoints.tools")
-    tools = Shell(effects, idempotency="once").tools(started(cp))
+    tools = ShellAgent(effects, idempotency="once").tools(start_session(cp))
     save(cp, [], *dispatch(tools, "call_1"))
     dispatch(tools, "call_2")
 
     assert [record.levelno for record in caplog.records if "call_2" in record.message] == [logging.INFO]
 
 
-def test_change_of_the_policy_keeps_what_is_open(cp: SyncCheckpointer, open_checkpointer: Open, effects: Path) -> None:
-    dispatch(Shell(effects, "once").tools(started(cp)), "call_1")
+def test_changed_policy_keeps_open_calls(cp: SyncCheckpointer, open_checkpointer: Open, effects: Path) -> None:
+    dispatch(ShellAgent(effects, "once").tools(start_session(cp)), "call_1")
 
-    assert dispatch(Shell(effects).tools(lose_run(open_checkpointer)), "new_1")[0].replayed is True
+    assert dispatch(ShellAgent(effects).tools(lose_run(open_checkpointer)), "new_1")[0].replayed is True
 
 
-def test_tool_has_the_policy_of_its_registry_unless_it_has_its_own(cp: SyncCheckpointer, effects: Path) -> None:
-    tools = ToolRegistry(checkpointer=started(cp), session_id="s", idempotency="call")
+def test_tool_uses_its_policy_or_that_of_the_registry(cp: SyncCheckpointer, effects: Path) -> None:
+    tools = ToolRegistry(checkpointer=start_session(cp), session_id="s", idempotency="call")
     tools.tool(name="default")(lambda: "")
     tools.tool(name="own", idempotency="once")(lambda: "")
     for tool in ("default", "own"):
@@ -250,26 +257,26 @@ def test_tool_has_the_policy_of_its_registry_unless_it_has_its_own(cp: SyncCheck
     assert dict(ToolCall.objects.values_list("tool", "key_policy")) == {"default": "call", "own": "once"}
 
 
-def test_key_given_by_a_program_has_no_policy_and_never_matches(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell
+def test_explicit_key_has_no_policy_and_never_matches(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
-    started(cp).record_tool_call_issued("s", "call_1", "bash", TEST, "its own key")
+    start_session(cp).record_tool_call_issued("s", "call_1", "bash", TEST, "its own key")
     cp.record_tool_call_result("s", "call_1", "logged", True)
 
     assert ToolCall.objects.get().key_policy == ""
     assert dispatch(shell.tools(lose_run(open_checkpointer)), "new_1")[0].replayed is False
 
 
-def test_result_of_a_program_s_own_call_is_an_answer(cp: SyncCheckpointer) -> None:
-    started(cp).record_tool_call_issued("s", "call_1", "bash", TEST, "its own key")
+def test_result_of_a_manually_logged_call_is_an_answer(cp: SyncCheckpointer) -> None:
+    start_session(cp).record_tool_call_issued("s", "call_1", "bash", TEST, "its own key")
     cp.record_tool_call_result("s", "call_1", "logged", True)
     save(cp, [], ToolResult("call_1", "logged"))
 
     assert answered() == [1]
 
 
-def test_steps_of_workflows_are_no_answers_and_never_match(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_workflow_steps_are_never_matched_or_answered(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     cp.workflow("s", "w").step("test", tools.tools["bash"], "make test")
     save(cp, [], ToolResult("w/test", "a message that names it"))
 
@@ -289,7 +296,7 @@ def test_unknown_policy_is_refused_at_registration(policy: Any) -> None:
             ToolRegistry([Tool("bash", lambda: "", idempotency=policy)])
 
 
-def test_unanswered_needs_a_session() -> None:
+def test_unanswered_requires_a_session() -> None:
     with pytest.raises(InvalidInput):
         ToolRegistry().tool(idempotency="unanswered", scope="workspace")(lambda: "")
     with pytest.raises(InvalidInput):

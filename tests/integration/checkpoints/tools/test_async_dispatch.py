@@ -1,4 +1,4 @@
-"""The same promises from an event loop."""
+"""Dispatch from an event loop gives the same guarantees."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,9 +11,9 @@ import pytest_asyncio
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, ToolResult, Unknown
 from checkpoints.exceptions import CallInProgress, ReviewRequired
 from checkpoints.models import ToolCall, Workspace
-from tests.integration.checkpoints.situations import statuses
+from tests.integration.checkpoints.session_setups import call_statuses
+from tests.support.database_threads import in_thread
 from tests.support.processes import append_line
-from tests.support.threads import in_thread
 
 pytestmark = pytest.mark.asyncio
 
@@ -26,7 +26,7 @@ async def acp(workspace: Workspace) -> AsyncIterator[Checkpointer]:
 
 
 class Desk:
-    """One tool, `pay`, that waits inside until it is let go."""
+    """Registry with one tool, `pay`, that waits for an event."""
 
     def __init__(self, acp: Checkpointer, effects: Path, **options: Any) -> None:
         self.registry = ToolRegistry(checkpointer=acp, session_id="s")
@@ -50,10 +50,10 @@ class Desk:
 
 
 async def log() -> list[tuple[str, int, str]]:
-    return await in_thread(statuses)
+    return await in_thread(call_statuses)
 
 
-async def test_twenty_tasks_with_one_key_run_once(acp: Checkpointer, effects: Path) -> None:
+async def test_concurrent_tasks_with_one_key_run_once(acp: Checkpointer, effects: Path) -> None:
     desk = Desk(acp, effects)
     tasks = [asyncio.ensure_future(desk.call(f"call_{number}")) for number in range(20)]
     await desk.inside.wait()
@@ -66,7 +66,7 @@ async def test_twenty_tasks_with_one_key_run_once(acp: Checkpointer, effects: Pa
     assert [status for _, _, status in await log()] == ["completed"]
 
 
-async def test_call_that_runs_can_be_refused_instead_of_waited_for(acp: Checkpointer, effects: Path) -> None:
+async def test_running_call_can_be_refused_instead_of_awaited(acp: Checkpointer, effects: Path) -> None:
     desk = Desk(acp, effects)
     first = asyncio.ensure_future(desk.call())
     await desk.inside.wait()
@@ -92,7 +92,7 @@ async def test_cancelled_call_is_interrupted_and_never_runs_again(acp: Checkpoin
     assert desk.done() == ["pay 17"]
 
 
-async def test_waiter_learns_that_the_call_it_waits_for_was_cancelled(acp: Checkpointer, effects: Path) -> None:
+async def test_waiter_is_notified_when_its_call_is_cancelled(acp: Checkpointer, effects: Path) -> None:
     desk = Desk(acp, effects)
     first = asyncio.ensure_future(desk.call())
     await desk.inside.wait()
@@ -107,7 +107,7 @@ async def test_waiter_learns_that_the_call_it_waits_for_was_cancelled(acp: Check
     assert desk.done() == ["pay 17"]
 
 
-async def test_cancelled_waiter_leaves_the_call_alone(acp: Checkpointer, effects: Path) -> None:
+async def test_cancelled_waiter_does_not_change_the_call(acp: Checkpointer, effects: Path) -> None:
     desk = Desk(acp, effects)
     first = asyncio.ensure_future(desk.call())
     await desk.inside.wait()
@@ -122,13 +122,13 @@ async def test_cancelled_waiter_leaves_the_call_alone(acp: Checkpointer, effects
     assert await log() == [("call_1", 1, "completed")]
 
 
-async def test_tool_that_takes_too_long_needs_review(acp: Checkpointer, effects: Path) -> None:
+async def test_timed_out_tool_needs_review(acp: Checkpointer, effects: Path) -> None:
     with pytest.raises(ReviewRequired):
         await Desk(acp, effects, timeout=0.05).call()
     assert await log() == [("call_1", 1, "interrupted")]
 
 
-async def test_blocking_tool_keeps_the_loop_free(acp: Checkpointer) -> None:
+async def test_blocking_tool_does_not_block_the_event_loop(acp: Checkpointer) -> None:
     registry = ToolRegistry(checkpointer=acp, session_id="s")
     reached, loop = asyncio.Event(), asyncio.get_running_loop()
 
@@ -145,7 +145,7 @@ async def _set(event: asyncio.Event) -> None:
     event.set()
 
 
-async def test_async_hook_is_asked_when_a_call_ends_ambiguously(acp: Checkpointer, effects: Path) -> None:
+async def test_async_hook_is_called_after_an_ambiguous_error(acp: Checkpointer, effects: Path) -> None:
     asked = []
 
     async def was_paid(args: dict[str, Any]) -> Unknown:
@@ -157,7 +157,7 @@ async def test_async_hook_is_asked_when_a_call_ends_ambiguously(acp: Checkpointe
     assert asked == [{"order": 17}]
 
 
-async def test_error_in_one_of_many_calls_does_not_touch_the_others(acp: Checkpointer) -> None:
+async def test_error_of_one_call_does_not_affect_concurrent_calls(acp: Checkpointer) -> None:
     registry = ToolRegistry(checkpointer=acp, session_id="s")
 
     @registry.tool
@@ -178,7 +178,7 @@ async def test_error_in_one_of_many_calls_does_not_touch_the_others(acp: Checkpo
     ]
 
 
-async def test_cancelled_save_is_whole_or_not_there(acp: Checkpointer) -> None:
+async def test_cancelled_save_is_complete_or_absent(acp: Checkpointer) -> None:
     for number in range(10):
         task = asyncio.ensure_future(acp.save_checkpoint("s", [{"n": n} for n in range(number)], None, 0))
         for _ in range(number % 4):
@@ -192,7 +192,7 @@ async def test_cancelled_save_is_whole_or_not_there(acp: Checkpointer) -> None:
         assert len(loaded["transcript"]) == listed["message_count"]
 
 
-async def test_cancelled_callers_cost_no_connections(workspace: Workspace) -> None:
+async def test_cancelled_callers_leak_no_connections(workspace: Workspace) -> None:
     async with Checkpointer() as cp:
         await cp.start_session("s")
         for _ in range(40):  # more often than there are workers
@@ -207,7 +207,7 @@ async def test_cancelled_callers_cost_no_connections(workspace: Workspace) -> No
     assert last in versions
 
 
-async def test_tools_that_ask_the_database_cost_no_connections(acp: Checkpointer) -> None:
+async def test_tools_that_query_the_database_leak_no_connections(acp: Checkpointer) -> None:
     registry = ToolRegistry(checkpointer=acp, session_id="s")
 
     @registry.tool

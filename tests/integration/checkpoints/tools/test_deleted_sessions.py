@@ -1,4 +1,4 @@
-"""Calls whose session, or whose database, is gone."""
+"""Calls whose session or database was deleted."""
 
 import pytest
 from django.db import connections
@@ -7,11 +7,11 @@ from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import MigrationsMissing, SessionNotFound
 from checkpoints.models import Session, ToolCall
 from tests.conftest import StartChild
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.session_setups import start_session
 
 
-def test_session_that_is_deleted_while_a_tool_runs(cp: SyncCheckpointer) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+def test_session_deleted_while_a_tool_runs(cp: SyncCheckpointer) -> None:
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool
     def clean() -> str:
@@ -25,9 +25,9 @@ def test_session_that_is_deleted_while_a_tool_runs(cp: SyncCheckpointer) -> None
 
 
 def dispatch_without_tables(url: str) -> str:
-    """In a process of its own: the tables go away under a checkpointer that does not own the session."""
+    """Dispatch in a child process after the tables were dropped, without owning the session."""
     with SyncCheckpointer.open(url, migrate=True) as cp:
-        registry = ToolRegistry(checkpointer=started(cp), session_id="another")
+        registry = ToolRegistry(checkpointer=start_session(cp), session_id="another")
         registry.tool(name="pay")(lambda: "paid")
         tables = connections[cp.store.using]
         with tables.cursor() as cursor:
@@ -42,5 +42,5 @@ def dispatch_without_tables(url: str) -> str:
     return "nothing"
 
 
-def test_who_owns_a_session_is_asked_with_typed_errors(start_child: StartChild, fresh_url: str) -> None:
+def test_ownership_check_of_a_deleted_session_raises_typed_errors(start_child: StartChild, fresh_url: str) -> None:
     assert start_child(dispatch_without_tables, url=fresh_url).result() == "MigrationsMissing"

@@ -1,4 +1,4 @@
-"""Dispatching calls: run once, replayed after, refused where somebody has to decide first."""
+"""Dispatch: calls run once, are replayed, or are refused until a person decides."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -19,17 +19,17 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import ToolCall, Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, lose_run, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 from tests.support.processes import append_line
 
 
 @pytest.fixture
 def registry(cp: SyncCheckpointer, effects: Path) -> ToolRegistry:
-    return desk(started(cp), effects)
+    return desk(start_session(cp), effects)
 
 
 def desk(cp: SyncCheckpointer, effects: Path, session_id: str = "s") -> ToolRegistry:
-    """Tools that leave a line for each thing they do."""
+    """Build a registry whose tools append a line for each effect."""
     registry = ToolRegistry(checkpointer=cp, session_id=session_id)
 
     @registry.tool
@@ -89,7 +89,7 @@ def test_call_runs_and_is_logged(registry: ToolRegistry, effects: Path) -> None:
 def test_registry_without_a_session_runs_nothing_that_has_side_effects(
     cp: SyncCheckpointer, effects: Path, unlogged: bool
 ) -> None:
-    registry = desk(started(cp), effects)
+    registry = desk(start_session(cp), effects)
     registry.session_id, registry.unlogged = None, unlogged
 
     assert registry.dispatch("look", {"order": 17}, "call_1") == ToolResult("call_1", "order 17")
@@ -102,12 +102,12 @@ def test_registry_without_a_session_runs_nothing_that_has_side_effects(
     assert not ToolCall.objects.exists()
 
 
-def test_registry_that_may_run_unlogged_logs_where_it_is_bound(cp: SyncCheckpointer, effects: Path) -> None:
-    registry = desk(started(cp), effects)
+def test_registry_that_allows_unlogged_calls_logs_in_a_session(cp: SyncCheckpointer, effects: Path) -> None:
+    registry = desk(start_session(cp), effects)
     registry.unlogged = True
     registry.dispatch("pay", {"order": 17}, "call_1")
 
-    assert statuses() == [("call_1", 1, "completed")]
+    assert call_statuses() == [("call_1", 1, "completed")]
 
 
 def test_coroutine_tool_runs_from_blocking_code(registry: ToolRegistry, effects: Path) -> None:
@@ -115,7 +115,7 @@ def test_coroutine_tool_runs_from_blocking_code(registry: ToolRegistry, effects:
     assert done(effects) == ["note hi"]
 
 
-def test_same_call_is_replayed_unaltered(registry: ToolRegistry, effects: Path) -> None:
+def test_same_call_is_replayed_unchanged(registry: ToolRegistry, effects: Path) -> None:
     first = registry.dispatch("pay", {"order": 17}, "call_1")
     second = registry.dispatch("pay", {"order": 17}, "call_2")
 
@@ -123,7 +123,7 @@ def test_same_call_is_replayed_unaltered(registry: ToolRegistry, effects: Path) 
     assert (done(effects), ToolCall.objects.get().replay_count) == (["pay 17 40"], 1)
 
 
-def test_replay_survives_the_run(registry: ToolRegistry, open_checkpointer: Open, effects: Path) -> None:
+def test_call_of_an_earlier_run_is_replayed(registry: ToolRegistry, open_checkpointer: Open, effects: Path) -> None:
     first = registry.dispatch("pay", {"order": 17}, "call_1")
     second = desk(lose_run(open_checkpointer), effects).dispatch("pay", {"order": 17}, "call_1")
 
@@ -143,14 +143,14 @@ def test_other_arguments_are_another_call(registry: ToolRegistry, effects: Path)
     assert done(effects) == ["pay 1 40", "pay 2 40", "pay 1 1", "pay 1 1"]
 
 
-def test_reading_call_leaves_no_trace(registry: ToolRegistry, effects: Path) -> None:
+def test_reading_call_is_not_logged(registry: ToolRegistry, effects: Path) -> None:
     for _ in range(2):
         assert registry.dispatch("look", {"order": 17}, "call_1") == ToolResult("call_1", "order 17")
     assert (done(effects), ToolCall.objects.count()) == (["look 17", "look 17"], 0)
 
 
 def test_reading_call_runs_while_another_is_undecided(open_checkpointer: Open, effects: Path) -> None:
-    taker, _ = interrupt(started(open_checkpointer()), open_checkpointer)
+    taker, _ = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
 
     assert desk(taker, effects).dispatch("look", {"order": 17}, "call_2").content == "order 17"
 
@@ -199,7 +199,7 @@ def test_id_reused_in_one_step_for_something_else_is_a_conflict(registry: ToolRe
     assert done(effects) == ["pay 1 40"]
 
 
-def test_own_key_makes_other_arguments_the_same_operation(registry: ToolRegistry, effects: Path) -> None:
+def test_custom_key_makes_other_arguments_the_same_operation(registry: ToolRegistry, effects: Path) -> None:
     registry.dispatch("charge", {"order": 1, "amount": 4}, "call_1")
 
     assert registry.dispatch("charge", {"order": 1, "amount": 5}, "call_2").content == "charged 4"
@@ -207,7 +207,7 @@ def test_own_key_makes_other_arguments_the_same_operation(registry: ToolRegistry
 
 
 def test_sessions_do_not_share_calls(registry: ToolRegistry, cp: SyncCheckpointer, effects: Path) -> None:
-    other = desk(started(cp, "other"), effects, "other")
+    other = desk(start_session(cp, "other"), effects, "other")
 
     assert [each.dispatch("pay", {"order": 1}, "call_1").replayed for each in (registry, other)] == [False, False]
     assert done(effects) == ["pay 1 40", "pay 1 40"]
@@ -216,7 +216,7 @@ def test_sessions_do_not_share_calls(registry: ToolRegistry, cp: SyncCheckpointe
 def test_workspace_key_is_one_operation_in_all_sessions(
     registry: ToolRegistry, cp: SyncCheckpointer, effects: Path
 ) -> None:
-    other = desk(started(cp, "other"), effects, "other")
+    other = desk(start_session(cp, "other"), effects, "other")
 
     results = [each.dispatch("welcome", {"customer": "bob"}, "call_1") for each in (registry, other)]
     assert results == [
@@ -228,7 +228,7 @@ def test_workspace_key_is_one_operation_in_all_sessions(
 
 def test_workspaces_do_not_share_calls(registry: ToolRegistry, open_checkpointer: Open, effects: Path) -> None:
     Workspace.objects.create(slug="other", name="Other")
-    other = desk(started(open_checkpointer(workspace="other")), effects)
+    other = desk(start_session(open_checkpointer(workspace="other")), effects)
 
     for each in (registry, other):
         assert each.dispatch("welcome", {"customer": "bob"}, "call_1").replayed is False
@@ -249,9 +249,7 @@ def test_unknown_tool_is_an_error_result(registry: ToolRegistry) -> None:
     [{}, {"order": "17"}, {"order": 17, "colour": 1}, {"order": 17, "amount": "NaN"}, {"order": 17, "amount": {1}}],
     ids=repr,
 )
-def test_unfitting_arguments_are_an_error_result(
-    registry: ToolRegistry, effects: Path, args: dict[str, object]
-) -> None:
+def test_invalid_arguments_are_an_error_result(registry: ToolRegistry, effects: Path, args: dict[str, object]) -> None:
     result = registry.dispatch("pay", args, "call_1")
 
     assert (result.is_error, result.replayed, done(effects), ToolCall.objects.count()) == (True, False, [], 0)
@@ -268,17 +266,17 @@ def test_idempotency_function_that_fails_runs_nothing(registry: ToolRegistry, ef
 
 
 @pytest.mark.parametrize("step", ["1", -1, 2**70, 1.5, True], ids=repr)
-def test_unusable_step_runs_nothing(registry: ToolRegistry, effects: Path, step: int) -> None:
+def test_invalid_step_runs_nothing(registry: ToolRegistry, effects: Path, step: int) -> None:
     with pytest.raises(InvalidInput):
         registry.dispatch("pay", {"order": 1}, "call_1", step=step)
     assert done(effects) == []
 
 
-def test_dispatch_needs_a_session_and_its_owner(open_checkpointer: Open, effects: Path) -> None:
+def test_dispatch_requires_an_owned_session(open_checkpointer: Open, effects: Path) -> None:
     registry = desk(open_checkpointer(), effects)
     with pytest.raises(SessionNotFound):
         registry.dispatch("pay", {"order": 1}, "call_1")
-    started(open_checkpointer())
+    start_session(open_checkpointer())
     with pytest.raises(NotOwner):
         registry.dispatch("pay", {"order": 1}, "call_1")
     assert done(effects) == []
@@ -292,7 +290,9 @@ def test_dispatch_of_a_lost_run_runs_nothing(registry: ToolRegistry, open_checkp
     assert done(effects) == []
 
 
-def test_dispatch_after_the_end_runs_nothing(registry: ToolRegistry, cp: SyncCheckpointer, effects: Path) -> None:
+def test_dispatch_in_a_finished_session_runs_nothing(
+    registry: ToolRegistry, cp: SyncCheckpointer, effects: Path
+) -> None:
     cp.finish_session("s", "completed")
 
     with pytest.raises(SessionFinished):
@@ -300,22 +300,22 @@ def test_dispatch_after_the_end_runs_nothing(registry: ToolRegistry, cp: SyncChe
     assert done(effects) == []
 
 
-def test_mutating_call_waits_for_the_review_of_another(open_checkpointer: Open, effects: Path) -> None:
-    taker, call = interrupt(started(open_checkpointer()), open_checkpointer)
+def test_mutating_call_is_blocked_by_the_review_of_another(open_checkpointer: Open, effects: Path) -> None:
+    taker, call = interrupt_call(start_session(open_checkpointer()), open_checkpointer)
 
     others: list[tuple[str, dict[str, object]]] = [("pay", {"order": 1}), ("note", {"text": "x"})]
     for name, args in others:
         with pytest.raises(ReviewRequired) as caught:
             desk(taker, effects).dispatch(name, args, "call_2")
         assert caught.value.calls == [call]
-    assert (done(effects), statuses()) == ([], [("call_1", 1, "interrupted")])
+    assert (done(effects), call_statuses()) == ([], [("call_1", 1, "interrupted")])
 
 
 @pytest.mark.parametrize("logged", [True, False], ids=["logged", "unlogged"])
 @pytest.mark.parametrize("args", ['{"order": 17}', b'{"order": 17}', [17], None, 17], ids=repr)
-def test_arguments_that_are_no_dict_are_an_error_for_the_model(cp: SyncCheckpointer, args: Any, logged: bool) -> None:
+def test_arguments_that_are_not_an_object_are_an_error_result(cp: SyncCheckpointer, args: Any, logged: bool) -> None:
     ran = []
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
 
     @registry.tool(side_effects={"mutate" if logged else "read"})
     def pay(order: int = 0) -> None:

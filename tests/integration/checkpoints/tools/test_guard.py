@@ -51,7 +51,7 @@ def started(cp: SyncCheckpointer) -> SyncCheckpointer:
     return cp
 
 
-def test_a_value_is_replayed_equal_and_the_effect_happens_once(
+def test_value_is_replayed_equal_and_the_effect_happens_once(
     started: SyncCheckpointer, open_checkpointer: Open
 ) -> None:
     mail = Mailer(Receipt(17))
@@ -67,7 +67,7 @@ def test_a_value_is_replayed_equal_and_the_effect_happens_once(
     assert mail.asked == [{"to": "alice"}]
 
 
-def test_an_async_tool_is_guarded_alike(started: SyncCheckpointer) -> None:
+def test_async_tool_is_guarded(started: SyncCheckpointer) -> None:
     mail = Mailer(Receipt(17), Receipt(18))
     started.release_session("s")
 
@@ -83,7 +83,7 @@ def test_an_async_tool_is_guarded_alike(started: SyncCheckpointer) -> None:
     assert asyncio.run(run()) == [(Receipt(17), False), (Receipt(18), False)]  # two calls of one run are two operations
 
 
-def test_an_error_reaches_the_framework_and_may_be_tried_again(started: SyncCheckpointer) -> None:
+def test_error_is_raised_to_the_framework_and_may_be_retried(started: SyncCheckpointer) -> None:
     mail = Mailer(ValueError("no such address"), "sent")
     with pytest.raises(ValueError, match="no such address"):
         guard(started, "s", "send_mail", {}, "call_1", mail)
@@ -91,7 +91,7 @@ def test_an_error_reaches_the_framework_and_may_be_tried_again(started: SyncChec
     assert [call.status for call in ToolCall.objects.order_by("pk")] == ["failed", "completed"]
 
 
-def test_an_unknown_outcome_waits_for_a_person(started: SyncCheckpointer) -> None:
+def test_unknown_outcome_needs_a_decision(started: SyncCheckpointer) -> None:
     mail = Mailer(TimeoutError(), "sent again")
     with pytest.raises(ReviewRequired) as review:
         guard(started, "s", "send_mail", {}, "call_1", mail, codec=CODEC)
@@ -106,7 +106,7 @@ def test_an_unknown_outcome_waits_for_a_person(started: SyncCheckpointer) -> Non
     assert len(mail.asked) == 1
 
 
-def test_a_value_that_reports_a_failure_is_logged_as_one(started: SyncCheckpointer) -> None:
+def test_value_that_reports_a_failure_is_logged_as_failed(started: SyncCheckpointer) -> None:
     mail = Mailer("Error: busy", "sent")
     result = guard(started, "s", "send_mail", {}, "call_1", mail, failed=lambda value: value.startswith("Error"))
     assert (result.content, result.is_error, result.value) == ("Error: busy", True, "Error: busy")
@@ -135,7 +135,7 @@ def test_policies_are_found_by_name(started: SyncCheckpointer) -> None:
     assert ToolCall.objects.get(tool="unheard_of").side_effects == "mutate"
 
 
-def test_a_value_without_an_encoding_keeps_its_text(started: SyncCheckpointer) -> None:
+def test_value_without_an_encoding_is_stored_as_text(started: SyncCheckpointer) -> None:
     def fail(value: Any) -> Any:
         raise TypeError
 
@@ -145,6 +145,6 @@ def test_a_value_without_an_encoding_keeps_its_text(started: SyncCheckpointer) -
     assert not CallValue.objects.exists()
 
 
-def test_options_are_refused_at_once() -> None:
+def test_invalid_options_are_refused_at_registration() -> None:
     with pytest.raises(InvalidInput):
         ToolPolicies({"send_*": {"side_effects": {"explode"}}})

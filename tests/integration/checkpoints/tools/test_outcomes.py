@@ -1,4 +1,4 @@
-"""How a call ends: always in the state that is true."""
+"""Outcomes of calls: the stored status is always true."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from checkpoints import Landed, NotLanded, SyncCheckpointer, ToolRegistry, ToolR
 from checkpoints.exceptions import LateResultRefused, ResultNotRecorded, ReviewRequired
 from checkpoints.models import LateResult, ToolCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, lose_run, start_session
 
 
 class Unsayable(Exception):
@@ -30,19 +30,19 @@ def raises(error: BaseException) -> Callable[[], Any]:
 
 def only(cp: SyncCheckpointer, run: Callable[..., Any], **options: Any) -> ToolRegistry:
     """A registry with one tool, `act`, in a started session."""
-    return ToolRegistry([tool(name="act", **options)(run)], started(cp), "s")
+    return ToolRegistry([tool(name="act", **options)(run)], start_session(cp), "s")
 
 
 def act(registry: ToolRegistry, call_id: str = "call_1") -> ToolResult:
     return registry.dispatch("act", {}, call_id, in_progress="raise")
 
 
-def test_plain_error_is_a_failure_and_may_be_tried_again(cp: SyncCheckpointer) -> None:
+def test_plain_error_is_a_failure_and_may_be_retried(cp: SyncCheckpointer) -> None:
     registry = only(cp, raises(ValueError("declined")))
 
     assert act(registry) == ToolResult("call_1", "act raised ValueError: declined", is_error=True)
     assert act(registry) == ToolResult("call_1", "act raised ValueError: declined", is_error=True, attempt=2)
-    assert statuses() == [("call_1", 1, "failed"), ("call_1", 2, "failed")]
+    assert call_statuses() == [("call_1", 1, "failed"), ("call_1", 2, "failed")]
     assert ToolCall.objects.values_list("error_type", flat=True)[0] == "ValueError"
 
 
@@ -70,7 +70,7 @@ def test_interrupt_of_the_process_leaves_the_outcome_unknown(cp: SyncCheckpointe
     assert ToolCall.objects.values_list("status", "reason").get() == ("interrupted", "cancelled")
 
 
-def test_tool_may_say_itself_which_errors_are_ambiguous(cp: SyncCheckpointer) -> None:
+def test_tool_may_declare_ambiguous_errors(cp: SyncCheckpointer) -> None:
     registry = only(cp, raises(TimeoutError()), ambiguous_errors=())
     assert act(registry).is_error is True
 
@@ -79,17 +79,17 @@ def test_tool_may_say_itself_which_errors_are_ambiguous(cp: SyncCheckpointer) ->
         act(other)
 
 
-def test_judgement_of_an_error_that_fails_leaves_the_outcome_unknown(cp: SyncCheckpointer) -> None:
+def test_failing_error_classification_leaves_the_outcome_unknown(cp: SyncCheckpointer) -> None:
     def judge(error: BaseException) -> bool:
         raise RuntimeError("cannot judge")
 
     with pytest.raises(ReviewRequired):
         act(only(cp, raises(ValueError()), ambiguous_errors=judge))
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
-def test_tool_that_takes_too_long_needs_review(cp: SyncCheckpointer, is_async: bool) -> None:
+def test_timed_out_tool_needs_review(cp: SyncCheckpointer, is_async: bool) -> None:
     async def forever() -> None:
         await asyncio.Event().wait()
 
@@ -126,20 +126,20 @@ def test_value_of_every_kind_becomes_a_result(cp: SyncCheckpointer, value: objec
 @pytest.mark.parametrize(
     "value", [Unsayable(), 10**5000, "\ud83d\ude00", "x" * (65 * 2**20)], ids=["unsayable", "huge int", "pair", "large"]
 )
-def test_result_that_cannot_be_kept_does_not_undo_what_happened(cp: SyncCheckpointer, value: object) -> None:
+def test_unserializable_result_completes_the_call(cp: SyncCheckpointer, value: object) -> None:
     registry = only(cp, lambda: value)
     first = act(registry)
 
-    assert (first.is_error, statuses()) == (False, [("call_1", 1, "completed")])
+    assert (first.is_error, call_statuses()) == (False, [("call_1", 1, "completed")])
     assert act(registry, "call_2") == ToolResult("call_2", first.content, replayed=True)
 
 
-def test_error_that_cannot_be_said_is_a_failure(cp: SyncCheckpointer) -> None:
+def test_error_without_a_printable_message_is_a_failure(cp: SyncCheckpointer) -> None:
     assert act(only(cp, raises(Unsayable()))).is_error is True
-    assert statuses() == [("call_1", 1, "failed")]
+    assert call_statuses() == [("call_1", 1, "failed")]
 
 
-def test_result_of_a_run_that_was_replaced_meanwhile_is_late(open_checkpointer: Open) -> None:
+def test_result_of_a_replaced_run_is_late(open_checkpointer: Open) -> None:
     def pay() -> str:
         lose_run(open_checkpointer)
         return "paid"
@@ -149,10 +149,10 @@ def test_result_of_a_run_that_was_replaced_meanwhile_is_late(open_checkpointer: 
     with pytest.raises(LateResultRefused):
         act(registry)
     late = LateResult.objects.get()
-    assert (late.success, late.result_text, statuses()) == (True, "paid", [("call_1", 1, "interrupted")])
+    assert (late.success, late.result_text, call_statuses()) == (True, "paid", [("call_1", 1, "interrupted")])
 
 
-def test_result_after_closing_is_late(open_checkpointer: Open) -> None:
+def test_result_after_close_is_late(open_checkpointer: Open) -> None:
     cp = open_checkpointer()
 
     def pay() -> str:
@@ -164,7 +164,7 @@ def test_result_after_closing_is_late(open_checkpointer: Open) -> None:
     assert LateResult.objects.get().result_text == "paid"
     with pytest.raises(ReviewRequired):
         open_checkpointer().resume("s")
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
 def break_log() -> str:
@@ -178,7 +178,7 @@ def mend_log() -> None:
         cursor.execute("ALTER TABLE away RENAME TO checkpoints_toolcall")
 
 
-def test_result_that_cannot_be_recorded_is_handed_out_and_asked_about(cp: SyncCheckpointer) -> None:
+def test_unrecorded_result_is_returned_and_needs_a_decision(cp: SyncCheckpointer) -> None:
     registry = only(cp, break_log)
     try:
         with pytest.raises(ResultNotRecorded) as caught:
@@ -192,7 +192,7 @@ def test_result_that_cannot_be_recorded_is_handed_out_and_asked_about(cp: SyncCh
             act(registry, call_id)
     with pytest.raises(ReviewRequired):
         cp.resume("s", registry)
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]
 
 
 # the tool's own hook settles an ambiguous error at once
@@ -212,10 +212,10 @@ def test_hook_settles_an_ambiguous_error(
     registry = only(cp, raises(TimeoutError()), verify=lambda args: answer)
 
     assert act(registry) == result
-    assert statuses() == [("call_1", 1, status)]
+    assert call_statuses() == [("call_1", 1, status)]
 
 
-def test_hook_that_cannot_tell_leaves_it_to_a_person(cp: SyncCheckpointer) -> None:
+def test_unknown_answer_of_a_hook_leaves_the_decision_to_a_person(cp: SyncCheckpointer) -> None:
     with pytest.raises(ReviewRequired):
         act(only(cp, raises(TimeoutError()), verify=lambda args: Unknown("the bank is closed")))
-    assert statuses() == [("call_1", 1, "interrupted")]
+    assert call_statuses() == [("call_1", 1, "interrupted")]

@@ -1,4 +1,4 @@
-"""The risk of a tool: declared or derived, and kept with each of its calls."""
+"""The risk of a tool: declared or derived, and stored with each of its calls."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from checkpoints import SyncCheckpointer, Tool, ToolRegistry, tool
 from checkpoints.enums import Risk
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.session_setups import start_session
 
 
 def nothing() -> str:
@@ -24,23 +24,23 @@ def nothing() -> str:
     ],
     ids=["undeclared", "mutating", "writing", "mutating but low", "writing but high"],
 )
-def test_a_call_keeps_the_risk_of_its_tool(cp: SyncCheckpointer, options: dict[str, object], risk: str) -> None:
-    registry = ToolRegistry(checkpointer=started(cp), session_id="s")
+def test_call_stores_the_risk_of_its_tool(cp: SyncCheckpointer, options: dict[str, object], risk: str) -> None:
+    registry = ToolRegistry(checkpointer=start_session(cp), session_id="s")
     registry.tool(**options)(nothing)  # type: ignore[call-overload]
     registry.dispatch("nothing", {}, "call_1")
     assert ToolCall.objects.get().risk == risk
 
 
-def test_a_call_that_is_logged_by_hand_has_that_of_its_side_effects(cp: SyncCheckpointer) -> None:
-    started(cp).record_tool_call_issued("s", "call_1", "note", {}, "key", side_effects={"write"})
+def test_manually_logged_call_has_the_risk_of_its_side_effects(cp: SyncCheckpointer) -> None:
+    start_session(cp).record_tool_call_issued("s", "call_1", "note", {}, "key", side_effects={"write"})
     assert ToolCall.objects.get().risk == "medium"
 
 
-def test_a_tool_made_by_hand_declares_what_it_likes(cp: SyncCheckpointer) -> None:
-    ToolRegistry([Tool("nothing", nothing, risk=Risk.MEDIUM)], started(cp), "s").dispatch("nothing", {}, "call_1")
+def test_tool_instance_may_declare_any_risk(cp: SyncCheckpointer) -> None:
+    ToolRegistry([Tool("nothing", nothing, risk=Risk.MEDIUM)], start_session(cp), "s").dispatch("nothing", {}, "call_1")
     assert ToolCall.objects.get().risk == "medium"
 
 
-def test_an_unknown_risk_is_refused() -> None:
+def test_unknown_risk_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"'huge' is not a risk\."):
         tool(risk="huge")(nothing)

@@ -1,4 +1,4 @@
-"""The policy `unanswered`: a call is the same operation until a saved version has its result."""
+"""The policy `unanswered`: a call is the same operation until a saved version contains its result."""
 
 import asyncio
 import copy
@@ -13,14 +13,14 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolResult
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
 from checkpoints.models import ToolCall, Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started
-from tests.integration.checkpoints.tools.shell_agent import TEST, Shell, answered, ask, contents, dispatch, save
+from tests.integration.checkpoints.session_setups import lose_run, start_session
+from tests.integration.checkpoints.tools.shell_agent import TEST, ShellAgent, answered, ask, contents, dispatch, save
 
 # one run
 
 
-def test_answered_call_runs_again(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_answered_call_runs_again(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     transcript: list[dict[str, Any]] = []
     for turn in range(3):
         (result,) = dispatch(tools, f"call_{turn}")
@@ -30,8 +30,8 @@ def test_answered_call_runs_again(cp: SyncCheckpointer, shell: Shell) -> None:
     assert (len(shell.done()), answered()) == (3, [1, 2, 3])
 
 
-def test_answered_call_runs_again_under_the_same_id(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_answered_call_runs_again_under_the_same_id(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     transcript: list[dict[str, Any]] = []
     for turn in range(3):
         (result,) = dispatch(tools, "call_1")
@@ -39,19 +39,19 @@ def test_answered_call_runs_again_under_the_same_id(cp: SyncCheckpointer, shell:
         transcript = save(cp, transcript, result)
 
 
-def test_same_id_before_the_answer_is_the_same_operation(cp: SyncCheckpointer, shell: Shell) -> None:
-    first, again = dispatch(shell.tools(started(cp)), "call_1", "call_1")
+def test_same_id_before_the_answer_is_the_same_operation(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    first, again = dispatch(shell.tools(start_session(cp)), "call_1", "call_1")
 
     assert again == ToolResult("call_1", first.content, replayed=True)
     assert shell.done() == ["make test"]
 
 
-def test_two_calls_of_one_answer_are_two_operations(cp: SyncCheckpointer, shell: Shell) -> None:
-    assert contents(dispatch(shell.tools(started(cp)), "call_1", "call_2")) == ["make test #1", "make test #2"]
+def test_two_calls_of_one_answer_are_two_operations(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    assert contents(dispatch(shell.tools(start_session(cp)), "call_1", "call_2")) == ["make test #1", "make test #2"]
 
 
-def test_read_of_a_journaled_answer_in_between_answers_nothing(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_reading_a_pending_answer_answers_no_call(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     (first,) = dispatch(tools, "call_1")
     cp.save_checkpoint("s", [ask("call_1", "call_2")], None, 0)
     second = dispatch(tools, "call_1", "call_2")
@@ -60,7 +60,7 @@ def test_read_of_a_journaled_answer_in_between_answers_nothing(cp: SyncCheckpoin
     assert (second[0].content, answered()) == (first.content, [None, None])
 
 
-def test_calls_at_the_same_time_are_operations_of_their_own(workspace: Workspace, shell: Shell) -> None:
+def test_concurrent_calls_are_separate_operations(workspace: Workspace, shell: ShellAgent) -> None:
     async def run() -> list[ToolResult]:
         async with Checkpointer() as checkpointer:
             await checkpointer.start_session("s")
@@ -74,10 +74,10 @@ def test_calls_at_the_same_time_are_operations_of_their_own(workspace: Workspace
 
 
 @pytest.mark.parametrize("call_ids", [("call_1", "call_2"), ("new_1", "new_2")], ids=["same ids", "new ids"])
-def test_what_ran_is_replayed_and_what_did_not_runs(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell, call_ids: tuple[str, str]
+def test_completed_calls_are_replayed_and_others_run(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent, call_ids: tuple[str, str]
 ) -> None:
-    (first,) = dispatch(shell.tools(started(cp)), "call_1")
+    (first,) = dispatch(shell.tools(start_session(cp)), "call_1")
     taker = open_checkpointer()
     taker.resume("s", takeover=True)
     results = dispatch(shell.tools(taker), *call_ids)
@@ -87,8 +87,10 @@ def test_what_ran_is_replayed_and_what_did_not_runs(
     assert answered() == [1, 1]
 
 
-def test_results_by_call_id_are_taken(cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell) -> None:
-    (first,) = dispatch(shell.tools(started(cp)), "call_1")
+def test_results_looked_up_by_call_id_count_as_used(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
+    (first,) = dispatch(shell.tools(start_session(cp)), "call_1")
     taker = open_checkpointer()
     point = taker.resume("s", takeover=True)
     tools = shell.tools(taker)
@@ -99,8 +101,10 @@ def test_results_by_call_id_are_taken(cp: SyncCheckpointer, open_checkpointer: O
     assert contents(results) == [first.content, "make test #2"]
 
 
-def test_results_read_at_once_are_not_taken(cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell) -> None:
-    dispatch(shell.tools(started(cp)), "call_1")
+def test_results_read_together_do_not_count_as_used(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
+    dispatch(shell.tools(start_session(cp)), "call_1")
     taker = open_checkpointer()
     point = taker.resume("s", takeover=True)
     known = [dict(point.replayable), copy.deepcopy(point.replayable), asdict(point)["replayable"]]
@@ -119,11 +123,11 @@ def test_results_read_at_once_are_not_taken(cp: SyncCheckpointer, open_checkpoin
     ],
     ids=["iteration", "sorted", "keys", "items"],
 )
-def test_results_that_are_listed_are_not_taken(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell, look: Callable[[Any], list[ToolResult]]
+def test_listed_results_do_not_count_as_used(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent, look: Callable[[Any], list[ToolResult]]
 ) -> None:
-    """A program that logs what it has found, and asks the model once more, makes the call once."""
-    (first,) = dispatch(shell.tools(started(cp)), "call_1")
+    """A program that logs the replayable results and asks the model again makes the call once."""
+    (first,) = dispatch(shell.tools(start_session(cp)), "call_1")
     taker = open_checkpointer()
     known = look(taker.resume("s", takeover=True).replayable)
     results = dispatch(shell.tools(taker), "new_1", "new_2")
@@ -132,10 +136,10 @@ def test_results_that_are_listed_are_not_taken(
     assert [(result.content, result.replayed) for result in results] == [(first.content, True), ("make test #2", False)]
 
 
-def test_calls_of_a_journaled_answer_keep_their_own(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell
+def test_calls_of_a_pending_answer_keep_their_results(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
-    """The result of the first is in the resume point, copied; the second has not run."""
+    """The resume point contains a copy of the first result; the second call has not run."""
     cp.start_session("s")
     cp.save_checkpoint("s", [ask("call_1", "call_2")], None, 0)
     (first,) = dispatch(shell.tools(cp), "call_1")
@@ -145,8 +149,10 @@ def test_calls_of_a_journaled_answer_keep_their_own(
     assert (known["call_1"].content, dispatch(shell.tools(taker), "call_2")[0].replayed) == (first.content, False)
 
 
-def test_order_decides_between_new_ids(cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell) -> None:
-    first = dispatch(shell.tools(started(cp)), *(f"call_{number}" for number in range(4)))
+def test_calls_with_new_ids_are_matched_in_order(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
+    first = dispatch(shell.tools(start_session(cp)), *(f"call_{number}" for number in range(4)))
     taker = lose_run(open_checkpointer)
 
     async def again() -> list[ToolResult]:
@@ -160,17 +166,21 @@ def test_order_decides_between_new_ids(cp: SyncCheckpointer, open_checkpointer: 
     assert contents(results) == [*contents(first), "make test #5"]
 
 
-def test_other_arguments_do_not_pair(cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell) -> None:
-    dispatch(shell.tools(started(cp)), "call_1")
+def test_calls_with_other_arguments_are_not_matched(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
+    dispatch(shell.tools(start_session(cp)), "call_1")
     tools = shell.tools(lose_run(open_checkpointer))
 
     assert dispatch(tools, "new_1", args={"command": "ls"})[0].content == "ls #2"
     assert dispatch(tools, "new_2")[0].replayed is True
 
 
-def test_ran_twice_crashed_twice(cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell) -> None:
-    """An operation that was replayed under a new id, and lost its answer again, is still one operation."""
-    dispatch(shell.tools(started(cp)), "call_1")
+def test_operation_survives_two_crashes_with_new_ids(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
+    """An operation that was replayed under a new id, and whose answer was lost again, is still one operation."""
+    dispatch(shell.tools(start_session(cp)), "call_1")
     dispatch(shell.tools(lose_run(open_checkpointer)), "new_1")
     taker = lose_run(open_checkpointer)
     (result,) = dispatch(shell.tools(taker), "newer_1")
@@ -180,30 +190,28 @@ def test_ran_twice_crashed_twice(cp: SyncCheckpointer, open_checkpointer: Open, 
     assert dispatch(shell.tools(lose_run(open_checkpointer)), "call_1")[0].replayed is False
 
 
-def test_resume_of_a_session_that_is_held_begins_anew(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_resume_of_an_owned_session_resets_the_matching(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     first = dispatch(tools, "call_1")
     for begin in (cp.resume, cp.start_session):
         begin("s")
         assert contents(dispatch(tools, f"new for {begin.__name__}")) == contents(first)
 
 
-def test_result_of_a_call_before_the_crash_may_come_from_elsewhere(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell
+def test_result_of_an_earlier_call_may_be_saved_without_a_dispatch(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
-    """A framework that keeps results itself answers without a dispatch in the new run."""
-    (result,) = dispatch(shell.tools(started(cp)), "call_1")
+    """A framework that stores results itself saves them without a dispatch in the new run."""
+    (result,) = dispatch(shell.tools(start_session(cp)), "call_1")
     taker = lose_run(open_checkpointer)
     save(taker, [], result)
 
     assert dispatch(shell.tools(taker), "call_2")[0].replayed is False
 
 
-def test_id_that_means_something_else_now_answers_only_that(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell
-) -> None:
-    """Models that count the calls of an answer use ids again."""
-    dispatch(shell.tools(started(cp)), "call_1", args={"command": "deploy"})
+def test_reused_id_answers_only_its_new_call(cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent) -> None:
+    """Models that number the calls of each answer reuse ids."""
+    dispatch(shell.tools(start_session(cp)), "call_1", args={"command": "deploy"})
     taker = lose_run(open_checkpointer)
     save(taker, [], *dispatch(shell.tools(taker), "call_1"))
 
@@ -214,11 +222,11 @@ def test_id_that_means_something_else_now_answers_only_that(
 # how a call ended
 
 
-def test_failed_call_is_tried_again_until_it_is_answered(
-    cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell
+def test_failed_call_is_retried_until_it_is_answered(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
 ) -> None:
     shell.error = ValueError("no")
-    dispatch(shell.tools(started(cp)), "call_1")
+    dispatch(shell.tools(start_session(cp)), "call_1")
     shell.error = ValueError("no")
     taker = lose_run(open_checkpointer)
     (failed,) = dispatch(shell.tools(taker), "new_1")
@@ -230,8 +238,8 @@ def test_failed_call_is_tried_again_until_it_is_answered(
     assert ToolCall.objects.values("idempotency_key").distinct().count() == 2
 
 
-def test_retry_in_the_same_run_is_the_next_attempt(cp: SyncCheckpointer, shell: Shell) -> None:
-    tools = shell.tools(started(cp))
+def test_retry_in_the_same_run_is_the_next_attempt(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    tools = shell.tools(start_session(cp))
     shell.error = ValueError("no")
     results = dispatch(tools, "call_1", "call_1")
 
@@ -239,20 +247,22 @@ def test_retry_in_the_same_run_is_the_next_attempt(cp: SyncCheckpointer, shell: 
     assert ToolCall.objects.values("idempotency_key").distinct().count() == 1
 
 
-def interrupted(cp: SyncCheckpointer, shell: Shell) -> None:
+def interrupted(cp: SyncCheckpointer, shell: ShellAgent) -> None:
     shell.error = TimeoutError("no answer")
     with pytest.raises(ReviewRequired):
-        dispatch(shell.tools(started(cp)), "call_1")
+        dispatch(shell.tools(start_session(cp)), "call_1")
 
 
 def decide(cp: SyncCheckpointer, decision: str, *words: Any) -> None:
-    """Decide about the one call that waits."""
+    """Decide about the only pending call."""
     (call,) = cp.pending_tool_calls("s")
     act: Callable[..., None] = getattr(cp, decision)
     act("s", call["call_id"], *words, actor="ann", reason="seen", revision=call["revision"])
 
 
-def test_confirmed_call_is_replayed_under_a_new_id(cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell) -> None:
+def test_confirmed_call_is_replayed_under_a_new_id(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
     interrupted(cp, shell)
     with pytest.raises(ReviewRequired):
         open_checkpointer().resume("s", takeover=True)
@@ -264,7 +274,9 @@ def test_confirmed_call_is_replayed_under_a_new_id(cp: SyncCheckpointer, open_ch
     assert (result, shell.done()) == (ToolResult("new_1", "it passed", replayed=True), ["make test"])
 
 
-def test_failed_by_a_person_runs_under_a_new_id(cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell) -> None:
+def test_call_marked_failed_runs_under_a_new_id(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
     interrupted(cp, shell)
     decide(
         cp,
@@ -277,7 +289,9 @@ def test_failed_by_a_person_runs_under_a_new_id(cp: SyncCheckpointer, open_check
     assert ToolCall.objects.values("idempotency_key").distinct().count() == 1
 
 
-def test_approved_rerun_runs_once_under_a_new_id(cp: SyncCheckpointer, open_checkpointer: Open, shell: Shell) -> None:
+def test_approved_rerun_runs_once_under_a_new_id(
+    cp: SyncCheckpointer, open_checkpointer: Open, shell: ShellAgent
+) -> None:
     interrupted(cp, shell)
     decide(cp, "approve_rerun")
     taker = open_checkpointer()
@@ -289,7 +303,7 @@ def test_approved_rerun_runs_once_under_a_new_id(cp: SyncCheckpointer, open_chec
     assert dispatch(shell.tools(lose_run(open_checkpointer)), "newer")[0].content == "make test #4"
 
 
-def test_interrupted_call_holds_the_second_of_its_kind(cp: SyncCheckpointer, shell: Shell) -> None:
+def test_interrupted_call_blocks_an_equal_call(cp: SyncCheckpointer, shell: ShellAgent) -> None:
     interrupted(cp, shell)
 
     with pytest.raises(ReviewRequired):
@@ -297,8 +311,8 @@ def test_interrupted_call_holds_the_second_of_its_kind(cp: SyncCheckpointer, she
     assert shell.done() == ["make test"]
 
 
-def test_message_to_the_model_is_no_answer_to_an_undecided_call(cp: SyncCheckpointer, shell: Shell) -> None:
-    """The loop tells the model about the review and goes on after the decision, in the same run."""
+def test_message_about_the_review_does_not_answer_the_call(cp: SyncCheckpointer, shell: ShellAgent) -> None:
+    """The loop tells the model about the review and continues after the decision, in the same run."""
     interrupted(cp, shell)
     save(cp, [], ToolResult("call_1", "a person looks at it", is_error=True))
     decide(cp, "confirm_landed", "it passed")
@@ -308,12 +322,12 @@ def test_message_to_the_model_is_no_answer_to_an_undecided_call(cp: SyncCheckpoi
 
 
 @pytest.fixture
-def held_shell(effects: Path) -> Shell:
-    return Shell(effects, requires_approval=True)
+def approval_shell(effects: Path) -> ShellAgent:
+    return ShellAgent(effects, requires_approval=True)
 
 
-def test_each_call_of_an_answer_asks_for_its_own_approval(cp: SyncCheckpointer, held_shell: Shell) -> None:
-    tools = held_shell.tools(started(cp))
+def test_each_call_of_an_answer_requires_its_own_approval(cp: SyncCheckpointer, approval_shell: ShellAgent) -> None:
+    tools = approval_shell.tools(start_session(cp))
     for call_id in ("call_1", "call_2", "call_1"):
         with pytest.raises(ApprovalRequired):
             dispatch(tools, call_id)
@@ -323,9 +337,9 @@ def test_each_call_of_an_answer_asks_for_its_own_approval(cp: SyncCheckpointer, 
     assert contents(dispatch(tools, "call_1", "call_2", "call_1")) == ["make test #1", "make test #2", "make test #1"]
 
 
-def test_message_to_the_model_is_no_answer_to_a_call_that_waits(cp: SyncCheckpointer, held_shell: Shell) -> None:
-    """The loop tells the model that an approval is needed; the model asks again, and the approval is for that call."""
-    tools = held_shell.tools(started(cp))
+def test_message_about_the_approval_does_not_answer_the_call(cp: SyncCheckpointer, approval_shell: ShellAgent) -> None:
+    """The model calls the tool again after a message about the approval; the approval applies to that call."""
+    tools = approval_shell.tools(start_session(cp))
     with pytest.raises(ApprovalRequired):
         dispatch(tools, "call_1")
     save(cp, [], ToolResult("call_1", "a person has to approve this", is_error=True))
@@ -336,15 +350,15 @@ def test_message_to_the_model_is_no_answer_to_a_call_that_waits(cp: SyncCheckpoi
 
 
 @pytest.mark.parametrize("decision", ["approve_call", "reject_call", "respond_call"])
-def test_decision_about_an_approval_holds_for_a_new_id(
-    cp: SyncCheckpointer, open_checkpointer: Open, held_shell: Shell, decision: str
+def test_approval_applies_to_a_new_id(
+    cp: SyncCheckpointer, open_checkpointer: Open, approval_shell: ShellAgent, decision: str
 ) -> None:
     with pytest.raises(ApprovalRequired):
-        dispatch(held_shell.tools(started(cp)), "call_1")
+        dispatch(approval_shell.tools(start_session(cp)), "call_1")
     decide(cp, decision, *([] if decision == "approve_call" else ["not now"]))
     taker = open_checkpointer()
     taker.resume("s", takeover=True)
-    tools = held_shell.tools(taker)
+    tools = approval_shell.tools(taker)
     (result,) = dispatch(tools, "new_1")
 
     expected = {
@@ -358,22 +372,22 @@ def test_decision_about_an_approval_holds_for_a_new_id(
         dispatch(tools, "new_2")
 
 
-def test_edited_call_matches_what_it_was_asked_with(
-    cp: SyncCheckpointer, open_checkpointer: Open, held_shell: Shell
+def test_edited_call_matches_its_original_arguments(
+    cp: SyncCheckpointer, open_checkpointer: Open, approval_shell: ShellAgent
 ) -> None:
-    started(cp).save_checkpoint("s", [], None, 0)
+    start_session(cp).save_checkpoint("s", [], None, 0)
     with pytest.raises(ApprovalRequired):
-        dispatch(held_shell.tools(cp), "call_1")
+        dispatch(approval_shell.tools(cp), "call_1")
     decide(cp, "edit_call", {"command": "make lint"})
     decide(cp, "approve_call")
     taker = open_checkpointer()
     taker.resume("s", takeover=True)
-    assert contents(dispatch(held_shell.tools(taker), "new_1")) == ["make lint #1"]
+    assert contents(dispatch(approval_shell.tools(taker), "new_1")) == ["make lint #1"]
 
     again = open_checkpointer()
     again.resume("s", takeover=True)
-    assert dispatch(held_shell.tools(again), "newer_1") == [ToolResult("newer_1", "make lint #1", replayed=True)]
+    assert dispatch(approval_shell.tools(again), "newer_1") == [ToolResult("newer_1", "make lint #1", replayed=True)]
     again.fork_session("s", "fork")
     forker = open_checkpointer()
     forker.start_session("fork")
-    assert contents(dispatch(held_shell.tools(forker, "fork"), "fork_1")) == ["make lint #1"]
+    assert contents(dispatch(approval_shell.tools(forker, "fork"), "fork_1")) == ["make lint #1"]

@@ -13,37 +13,47 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Checkpoint
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started, stored_messages, talk
+from tests.integration.checkpoints.session_setups import conversation, count_messages, lose_run, start_session
 
 
-def test_append_gives_the_next_version(cp: SyncCheckpointer) -> None:
-    started(cp)
+def test_append_returns_the_next_version(cp: SyncCheckpointer) -> None:
+    start_session(cp)
 
-    assert cp.append_checkpoint("s", talk("a"), expected_version=0) == 1
-    assert cp.append_checkpoint("s", talk("bc"), expected_version=1) == 2
-    assert cp.load("s", 2)["transcript"] == [*talk("a"), *talk("bc")]
-    assert stored_messages() == 3
+    assert cp.append_checkpoint("s", conversation("a"), expected_version=0) == 1
+    assert cp.append_checkpoint("s", conversation("bc"), expected_version=1) == 2
+    assert cp.load("s", 2)["transcript"] == [*conversation("a"), *conversation("bc")]
+    assert count_messages() == 3
 
 
-def test_append_of_nothing_is_a_version(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", talk("ab"), None, 0)
+def test_append_of_no_messages_creates_a_version(cp: SyncCheckpointer) -> None:
+    start_session(cp).save_checkpoint("s", conversation("ab"), None, 0)
 
     assert cp.append_checkpoint("s", [], expected_version=1) == 2
-    assert cp.load("s", 2)["transcript"] == talk("ab")
+    assert cp.load("s", 2)["transcript"] == conversation("ab")
 
 
-def test_append_mixes_with_saves_of_the_whole_transcript(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", talk("ab"), None, 0)
-    cp.append_checkpoint("s", [talk("abc")[2]], expected_version=1)
-    cp.save_checkpoint("s", talk("abcd"), None, 0)
+def test_appends_and_complete_saves_can_alternate(cp: SyncCheckpointer) -> None:
+    start_session(cp).save_checkpoint("s", conversation("ab"), None, 0)
+    cp.append_checkpoint("s", [conversation("abc")[2]], expected_version=1)
+    cp.save_checkpoint("s", conversation("abcd"), None, 0)
 
-    assert [cp.load("s", version)["transcript"] for version in (1, 2, 3)] == [talk("ab"), talk("abc"), talk("abcd")]
-    assert stored_messages() == 4
+    assert [cp.load("s", version)["transcript"] for version in (1, 2, 3)] == [
+        conversation("ab"),
+        conversation("abc"),
+        conversation("abcd"),
+    ]
+    assert count_messages() == 4
 
 
-def test_what_is_left_out_stays(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint(
-        "s", talk("a"), {"goal": 1}, Decimal("1.50"), usage={"total_tokens": 9}, phase="post_llm", payload={"p": 1}
+def test_omitted_values_are_kept(cp: SyncCheckpointer) -> None:
+    start_session(cp).save_checkpoint(
+        "s",
+        conversation("a"),
+        {"goal": 1},
+        Decimal("1.50"),
+        usage={"total_tokens": 9},
+        phase="post_llm",
+        payload={"p": 1},
     )
     cp.append_checkpoint("s", [], expected_version=1)
 
@@ -58,24 +68,24 @@ def test_what_is_left_out_stays(cp: SyncCheckpointer) -> None:
     }
 
 
-def test_what_is_left_out_stays_for_the_run_that_goes_on(open_checkpointer: Open) -> None:
-    started(open_checkpointer()).save_checkpoint("s", talk("a"), {"goal": 1}, 2.5)
+def test_omitted_values_are_kept_for_the_next_run(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer()).save_checkpoint("s", conversation("a"), {"goal": 1}, 2.5)
     lose_run(open_checkpointer).append_checkpoint("s", [], expected_version=1)
 
     loaded = open_checkpointer().load("s", 2)
     assert (loaded["plan"], loaded["budget_spent_usd"]) == ({"goal": 1}, 2.5)
 
 
-def test_first_append_starts_from_nothing(cp: SyncCheckpointer) -> None:
-    started(cp).append_checkpoint("s", talk("a"), expected_version=0)
+def test_first_append_starts_an_empty_transcript(cp: SyncCheckpointer) -> None:
+    start_session(cp).append_checkpoint("s", conversation("a"), expected_version=0)
 
     loaded = cp.load("s", 1)
     assert (loaded["plan"], loaded["budget_spent_usd"], loaded["usage"]) == (None, 0, None)
 
 
 @pytest.mark.parametrize("plan", [None, {}, {"goal": 2}, UNCHANGED], ids=repr)
-def test_plan_that_is_given_replaces_the_one_before(cp: SyncCheckpointer, plan: Any) -> None:
-    started(cp).save_checkpoint("s", [], {"goal": 1}, 0)
+def test_given_plan_replaces_the_previous_one(cp: SyncCheckpointer, plan: Any) -> None:
+    start_session(cp).save_checkpoint("s", [], {"goal": 1}, 0)
     cp.append_checkpoint("s", [], expected_version=1, plan=plan)
 
     assert cp.load("s", 2)["plan"] == ({"goal": 1} if plan is UNCHANGED else plan)
@@ -83,13 +93,13 @@ def test_plan_that_is_given_replaces_the_one_before(cp: SyncCheckpointer, plan: 
 
 @pytest.mark.parametrize("expected", [0, 1, 3])
 def test_append_to_another_version_is_a_conflict(cp: SyncCheckpointer, expected: int) -> None:
-    started(cp)
-    cp.save_checkpoint("s", talk("a"), None, 0)
-    cp.save_checkpoint("s", talk("ab"), None, 0)
+    start_session(cp)
+    cp.save_checkpoint("s", conversation("a"), None, 0)
+    cp.save_checkpoint("s", conversation("ab"), None, 0)
 
     with pytest.raises(VersionConflict) as caught:
-        cp.append_checkpoint("s", talk("c"), expected_version=expected)
-    assert (caught.value.expected, caught.value.latest, stored_messages()) == (expected, 2, 2)
+        cp.append_checkpoint("s", conversation("c"), expected_version=expected)
+    assert (caught.value.expected, caught.value.latest, count_messages()) == (expected, 2, 2)
 
 
 @pytest.mark.parametrize(
@@ -103,16 +113,16 @@ def test_append_to_another_version_is_a_conflict(cp: SyncCheckpointer, expected:
     ],
 )
 def test_refused_append_writes_nothing(cp: SyncCheckpointer, arguments: dict[str, Any], error: type[Exception]) -> None:
-    started(cp)
-    given: dict[str, Any] = {"session_id": "s", "new_messages": talk("a"), "expected_version": 0} | arguments
+    start_session(cp)
+    given: dict[str, Any] = {"session_id": "s", "new_messages": conversation("a"), "expected_version": 0} | arguments
 
     with pytest.raises(error):
         cp.append_checkpoint(**given)
-    assert (Checkpoint.objects.count(), stored_messages()) == (0, 0)
+    assert (Checkpoint.objects.count(), count_messages()) == (0, 0)
 
 
-def test_refused_message_is_named_by_its_place_in_the_transcript(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", talk("ab"), None, 0)
+def test_refused_message_is_named_by_its_position(cp: SyncCheckpointer) -> None:
+    start_session(cp).save_checkpoint("s", conversation("ab"), None, 0)
 
     with pytest.raises(NotRepresentable) as caught:
         cp.append_checkpoint("s", [{}, {"a": {1}}], expected_version=1)
@@ -120,17 +130,17 @@ def test_refused_message_is_named_by_its_place_in_the_transcript(cp: SyncCheckpo
 
 
 def test_append_after_a_takeover_is_refused(open_checkpointer: Open) -> None:
-    stale = started(open_checkpointer())
-    stale.save_checkpoint("s", talk("a"), None, 0)
+    stale = start_session(open_checkpointer())
+    stale.save_checkpoint("s", conversation("a"), None, 0)
     lose_run(open_checkpointer)
 
     with pytest.raises(OwnershipLost):
-        stale.append_checkpoint("s", talk("b"), expected_version=1)
-    assert stored_messages() == 1
+        stale.append_checkpoint("s", conversation("b"), expected_version=1)
+    assert count_messages() == 1
 
 
-def test_append_after_the_end_is_refused(cp: SyncCheckpointer) -> None:
-    started(cp).finish_session("s", "cancelled")
+def test_append_to_a_finished_session_is_refused(cp: SyncCheckpointer) -> None:
+    start_session(cp).finish_session("s", "cancelled")
 
     with pytest.raises(SessionFinished):
-        cp.append_checkpoint("s", talk("a"), expected_version=0)
+        cp.append_checkpoint("s", conversation("a"), expected_version=0)

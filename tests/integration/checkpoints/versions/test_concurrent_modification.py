@@ -1,4 +1,4 @@
-"""Messages that another thread changes while they are being saved."""
+"""Messages that another thread changes during a save."""
 
 import threading
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ import pytest
 from checkpoints import SyncCheckpointer, SyncWriteBehind
 from checkpoints.exceptions import ConcurrentModification
 from checkpoints.models import Checkpoint
-from tests.integration.checkpoints.situations import started
+from tests.integration.checkpoints.session_setups import start_session
 
 SAVES = 60
 
 
 class Growing(dict[str, Any]):
-    """Gets another key whenever somebody reads its items, as from another thread."""
+    """Dictionary that gets another key at each read of its items, as if another thread changed it."""
 
     def items(self) -> Iterator[tuple[str, Any]]:  # type: ignore[override]
         for item in super().items():
@@ -24,27 +24,27 @@ class Growing(dict[str, Any]):
 
 
 @pytest.mark.parametrize("place", ["message", "inside", "plan", "payload"])
-def test_value_that_grows_is_refused_and_nothing_is_written(cp: SyncCheckpointer, place: str) -> None:
+def test_growing_value_is_refused_and_nothing_is_written(cp: SyncCheckpointer, place: str) -> None:
     growing = Growing(a=1, b=2)
     messages: dict[str, list[dict[str, Any]]] = {"message": [growing], "inside": [{"blocks": [growing]}]}
     plan, payload = (growing if place == name else None for name in ("plan", "payload"))
 
     with pytest.raises(ConcurrentModification) as refused:
-        started(cp).save_checkpoint("s", messages.get(place, []), plan, 0, payload=payload)
+        start_session(cp).save_checkpoint("s", messages.get(place, []), plan, 0, payload=payload)
     assert "another thread" in str(refused.value)
     assert Checkpoint.objects.count() == 0
 
 
-def test_appended_message_that_grows_is_refused(cp: SyncCheckpointer) -> None:
+def test_growing_appended_message_is_refused(cp: SyncCheckpointer) -> None:
     with pytest.raises(ConcurrentModification):
-        started(cp).append_checkpoint("s", [Growing(a=1, b=2)], expected_version=0)
+        start_session(cp).append_checkpoint("s", [Growing(a=1, b=2)], expected_version=0)
     with SyncWriteBehind(cp) as behind, pytest.raises(ConcurrentModification):
         behind.save_checkpoint("s", [Growing(a=1, b=2)], None, 0)
     assert Checkpoint.objects.count() == 0
 
 
 class Late(dict[str, Any]):
-    """Changes while it is being saved, before its items are read for the third time: to be checked, encoded, copied."""
+    """Dictionary that changes before its items are read for the third time: for the check, the encoding, the copy."""
 
     read = 0
 
@@ -55,9 +55,9 @@ class Late(dict[str, Any]):
         return super().items()
 
 
-def test_change_between_two_readings_is_in_the_next_version(cp: SyncCheckpointer) -> None:
+def test_change_during_a_save_is_in_the_next_version(cp: SyncCheckpointer) -> None:
     message = Late(text="as it was")
-    started(cp).save_checkpoint("s", [message], None, 0)
+    start_session(cp).save_checkpoint("s", [message], None, 0)
     cp.save_checkpoint("s", [message], None, 0)
 
     latest = cp.load_latest("s")
@@ -65,8 +65,8 @@ def test_change_between_two_readings_is_in_the_next_version(cp: SyncCheckpointer
     assert latest["transcript"] == [{"text": "changed"}]
 
 
-def test_busy_thread_leads_to_a_version_or_to_this_error(cp: SyncCheckpointer) -> None:
-    started(cp)
+def test_concurrent_changes_lead_to_a_version_or_a_typed_error(cp: SyncCheckpointer) -> None:
+    start_session(cp)
     message: dict[str, Any] = {str(number): number for number in range(500)}
     done = threading.Event()
 

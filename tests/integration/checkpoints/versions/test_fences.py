@@ -6,7 +6,7 @@ from django.db.models import F
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import LateResultRefused, OwnershipLost
 from checkpoints.models import Checkpoint, Session, ToolCall
-from tests.integration.checkpoints.situations import started, statuses
+from tests.integration.checkpoints.session_setups import call_statuses, start_session
 
 
 def outrun() -> None:
@@ -14,7 +14,7 @@ def outrun() -> None:
 
 
 def test_save_under_a_fence_that_has_grown_is_refused(cp: SyncCheckpointer) -> None:
-    started(cp).save_checkpoint("s", [{"turn": 1}], None, 0)
+    start_session(cp).save_checkpoint("s", [{"turn": 1}], None, 0)
     outrun()
 
     with pytest.raises(OwnershipLost):
@@ -23,7 +23,7 @@ def test_save_under_a_fence_that_has_grown_is_refused(cp: SyncCheckpointer) -> N
 
 
 def test_intent_under_a_fence_that_has_grown_is_refused(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
     outrun()
 
     with pytest.raises(OwnershipLost):
@@ -32,9 +32,9 @@ def test_intent_under_a_fence_that_has_grown_is_refused(cp: SyncCheckpointer) ->
 
 
 def test_outcome_under_a_fence_that_has_grown_is_refused(cp: SyncCheckpointer) -> None:
-    started(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
+    start_session(cp).record_tool_call_issued("s", "call_1", "pay", {}, "key")
     outrun()
 
     with pytest.raises(LateResultRefused):
         cp.record_tool_call_result("s", "call_1", "paid", True)
-    assert statuses() == [("call_1", 1, "issued")]
+    assert call_statuses() == [("call_1", 1, "issued")]

@@ -1,4 +1,4 @@
-"""What promises to be durable refuses to write inside a transaction of its caller; what reads does not."""
+"""Durable writes are refused inside a transaction of the caller; reads are allowed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from checkpoints.loop_state.phase_details import StepStarted
 from checkpoints.models import DEFAULT_WORKSPACE, Session, Workspace
 from checkpoints.peers import Join, PeerCall
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import interrupt, said, started, talk
+from tests.integration.checkpoints.session_setups import conversation, interrupt_call, start_session, text_message
 
-ANA: dict[str, Any] = {"actor": "ana", "reason": "I looked."}
+DECISION: dict[str, Any] = {"actor": "ana", "reason": "I looked."}
 
 
-class World:
-    """Sessions in every situation that a writing method needs to succeed."""
+class SessionsInEveryState:
+    """Sessions in every state that a writing method requires."""
 
     def __init__(self, cp: SyncCheckpointer, open_checkpointer: Open, folder: Path) -> None:
         self.cp = cp
@@ -39,9 +39,9 @@ class World:
             Tool("ask", self._run("ask"), side_effects=frozenset({"mutate"}), requires_approval=True),
         ]
         for session_id in ("calm", "busy", "asked", "waits", "complete"):
-            started(cp, session_id)
+            start_session(cp, session_id)
             for turn in range(1, 4):
-                cp.save_checkpoint(session_id, talk("abc"[:turn]), None, 0)
+                cp.save_checkpoint(session_id, conversation("abc"[:turn]), None, 0)
         cp.record_tool_call_issued("busy", "open", "pay", {}, "key of open")
         with pytest.raises(ApprovalRequired):
             self.registry("asked").dispatch("ask", {}, "call_1")
@@ -49,15 +49,15 @@ class World:
         cp.pause_for_peers("waits", {}, [Join("j", [PeerCall("c1", "stock", sent=False)])])
         cp.pause_for_peers("complete", {}, [Join("j", [PeerCall("c2", "stock")])])
         cp.accept_response("c2", "here")
-        started(cp, "still")
+        start_session(cp, "still")
         Session.objects.filter(session_id="still").update(quarantined_at=Now())
         other = open_checkpointer()
-        started(other, "left").save_checkpoint("left", talk("a"), None, 0)
+        start_session(other, "left").save_checkpoint("left", conversation("a"), None, 0)
         self.run_id = str(other.start_session("left").pk)
         other.close()
-        self.taker, self.lost = interrupt(started(open_checkpointer(), "lost"), open_checkpointer, "lost")
+        self.taker, self.lost = interrupt_call(start_session(open_checkpointer(), "lost"), open_checkpointer, "lost")
         self.flow: SyncWorkflow = cp.workflow("calm", "flow")
-        with started(open_checkpointer(), "gone") as brief:
+        with start_session(open_checkpointer(), "gone") as brief:
             brief.export_session("gone", folder / "gone.session")
         brief.delete_session("gone")
         self.registry("calm").dispatch("pay", {"order": 1}, "replayed")
@@ -75,11 +75,11 @@ class World:
 
 
 @pytest.fixture
-def world(open_checkpointer: Open, tmp_path: Path) -> World:
-    return World(open_checkpointer(lease_seconds=3600), open_checkpointer, tmp_path)
+def sessions(open_checkpointer: Open, tmp_path: Path) -> SessionsInEveryState:
+    return SessionsInEveryState(open_checkpointer(lease_seconds=3600), open_checkpointer, tmp_path)
 
 
-WRITES: dict[str, Callable[[World], Any]] = {
+WRITES: dict[str, Callable[[SessionsInEveryState], Any]] = {
     "start_session": lambda w: w.cp.start_session("new"),
     "start_session, owned": lambda w: w.cp.start_session("calm"),
     "session": lambda w: w.cp.session("new").__enter__(),
@@ -91,10 +91,10 @@ WRITES: dict[str, Callable[[World], Any]] = {
     "import_session": lambda w: w.cp.import_session(w.folder / "gone.session"),
     "release_quarantine": lambda w: w.cp.release_quarantine("still", actor="ana", reason="Seen."),
     "delete_session": lambda w: w.cp.delete_session("left"),
-    "save_checkpoint": lambda w: w.cp.save_checkpoint("calm", talk("abcd"), None, 0),
-    "save_checkpoint, edited": lambda w: w.cp.save_checkpoint("calm", talk("x"), None, 0),
-    "append_checkpoint": lambda w: w.cp.append_checkpoint("calm", [said("d")], expected_version=3),
-    "append_checkpoint, without a run": lambda w: w.cp.append_checkpoint("left", talk("b"), expected_version=1),
+    "save_checkpoint": lambda w: w.cp.save_checkpoint("calm", conversation("abcd"), None, 0),
+    "save_checkpoint, edited": lambda w: w.cp.save_checkpoint("calm", conversation("x"), None, 0),
+    "append_checkpoint": lambda w: w.cp.append_checkpoint("calm", [text_message("d")], expected_version=3),
+    "append_checkpoint, without a run": lambda w: w.cp.append_checkpoint("left", conversation("b"), expected_version=1),
     "save_phase": lambda w: w.cp.save_phase("calm", StepStarted(message_count=3)),
     "import_record": lambda w: w.cp.import_record("calm", RECORD),
     "delete_checkpoint": lambda w: w.cp.delete_checkpoint("calm", 1),
@@ -111,12 +111,14 @@ WRITES: dict[str, Callable[[World], Any]] = {
     "workflow": lambda w: w.cp.workflow("calm", "another"),
     "workflow.step": lambda w: w.flow.step("charge", w.tools[0]),
     "verify_call": lambda w: w.taker.verify_call("lost", "call_1", actor="ana"),
-    "confirm_landed": lambda w: w.taker.confirm_landed("lost", "call_1", "paid", revision=w.lost["revision"], **ANA),
-    "mark_failed": lambda w: w.taker.mark_failed("lost", "call_1", revision=w.lost["revision"], **ANA),
-    "approve_rerun": lambda w: w.taker.approve_rerun("lost", "call_1", revision=w.lost["revision"], **ANA),
-    "withdraw_decision": lambda w: w.cp.withdraw_decision("lost", "call_1", revision=w.lost["revision"], **ANA),
-    "approve_call": lambda w: w.cp.approve_call("asked", "call_1", revision=w.asked["revision"], **ANA),
-    "edit_call": lambda w: w.cp.edit_call("asked", "call_1", {"order": 2}, revision=w.asked["revision"], **ANA),
+    "confirm_landed": lambda w: w.taker.confirm_landed(
+        "lost", "call_1", "paid", revision=w.lost["revision"], **DECISION
+    ),
+    "mark_failed": lambda w: w.taker.mark_failed("lost", "call_1", revision=w.lost["revision"], **DECISION),
+    "approve_rerun": lambda w: w.taker.approve_rerun("lost", "call_1", revision=w.lost["revision"], **DECISION),
+    "withdraw_decision": lambda w: w.cp.withdraw_decision("lost", "call_1", revision=w.lost["revision"], **DECISION),
+    "approve_call": lambda w: w.cp.approve_call("asked", "call_1", revision=w.asked["revision"], **DECISION),
+    "edit_call": lambda w: w.cp.edit_call("asked", "call_1", {"order": 2}, revision=w.asked["revision"], **DECISION),
     "reject_call": lambda w: w.cp.reject_call("asked", "call_1", "No.", actor="ana", revision=w.asked["revision"]),
     "respond_call": lambda w: w.cp.respond_call("asked", "call_1", "Yes.", actor="ana", revision=w.asked["revision"]),
     "pause_for_peers": lambda w: w.cp.pause_for_peers("calm", {}, [Join("j", [PeerCall("c3", "stock")])]),
@@ -132,7 +134,7 @@ WRITES: dict[str, Callable[[World], Any]] = {
     "dispatch, write": lambda w: w.registry().dispatch("note", {"order": 2}, "c"),
     "dispatch, replay": lambda w: w.registry().dispatch("pay", {"order": 1}, "replayed"),
 }
-READS: dict[str, Callable[[World], Any]] = {
+READS: dict[str, Callable[[SessionsInEveryState], Any]] = {
     "load_latest": lambda w: w.cp.load_latest("calm"),
     "load": lambda w: w.cp.load("calm", 2),
     "list_checkpoints": lambda w: w.cp.list_checkpoints("calm"),
@@ -152,99 +154,103 @@ RECORD: dict[str, Any] = {
     "schema_version": 1,
     "run_id": "r-1",
     "phase": "step_started",
-    "payload": {"messages": talk("a"), "step": 1, "state": "running"},
+    "payload": {"messages": conversation("a"), "step": 1, "state": "running"},
 }
 
 
 def rows() -> dict[str, list[Any]]:
-    """Every row of the library's tables."""
+    """Return all rows of the library's tables."""
     return {model.__name__: list(model._default_manager.order_by("pk").values_list()) for model in MODELS}
 
 
 MODELS = list(apps.get_app_config("checkpoints").get_models())
 
 
-def test_every_public_method_is_listed_here() -> None:
+def test_every_public_method_is_tested() -> None:
     public = {name for name in dir(SyncCheckpointer) if not name.startswith("_")}
     listed = {name.partition(",")[0] for name in (*WRITES, *READS)}
 
     assert public - listed == OPENING
 
 
-def test_every_write_is_refused_inside_a_transaction_and_writes_nothing(world: World) -> None:
-    before, files = rows(), sorted(world.folder.iterdir())
+def test_writes_are_refused_inside_a_transaction(sessions: SessionsInEveryState) -> None:
+    before, files = rows(), sorted(sessions.folder.iterdir())
     for name, write in WRITES.items():
         with transaction.atomic(), pytest.raises(InsideTransaction):
-            write(world)
-        assert (name, rows(), sorted(world.folder.iterdir())) == (name, before, files)
-    assert world.ran == []
+            write(sessions)
+        assert (name, rows(), sorted(sessions.folder.iterdir())) == (name, before, files)
+    assert sessions.ran == []
 
 
-def test_refusal_names_the_ways_out() -> None:
-    said = str(InsideTransaction("default"))
+def test_refusal_names_the_alternatives() -> None:
+    text = str(InsideTransaction("default"))
 
     for way_out in ("transaction.atomic()", "non_atomic_requests", "using=", "'default'", "Nothing was written or run"):
-        assert way_out in said
+        assert way_out in text
 
 
-def test_no_write_is_refused_after_the_transaction(world: World) -> None:
-    """Some of these exclude each other; none has anything to say about a transaction."""
+def test_writes_are_not_refused_after_the_transaction(sessions: SessionsInEveryState) -> None:
+    """Some writes exclude each other; none may fail because of a transaction."""
     with transaction.atomic():
         pass
-    refused = [name for name, write in WRITES.items() if isinstance(raised_by(write, world), InsideTransaction)]
+    refused = [name for name, write in WRITES.items() if isinstance(raised_by(write, sessions), InsideTransaction)]
 
     assert refused == []
 
 
-def raised_by(write: Callable[[World], Any], world: World) -> CheckpointsError | None:
+def raised_by(write: Callable[[SessionsInEveryState], Any], sessions: SessionsInEveryState) -> CheckpointsError | None:
     try:
-        write(world)
+        write(sessions)
     except CheckpointsError as error:
         return error
     return None
 
 
 @pytest.mark.parametrize("name", ["save_checkpoint", "dispatch, mutate", "confirm_landed", "import_session"])
-def test_write_that_was_refused_works_after_the_transaction(world: World, name: str) -> None:
+def test_refused_write_succeeds_after_the_transaction(sessions: SessionsInEveryState, name: str) -> None:
     with transaction.atomic(), pytest.raises(InsideTransaction):
-        WRITES[name](world)
-    WRITES[name](world)
+        WRITES[name](sessions)
+    WRITES[name](sessions)
 
 
-def test_reads_are_allowed_inside_a_transaction(world: World) -> None:
-    outside = {name: read(world) for name, read in READS.items()}
+def test_reads_are_allowed_inside_a_transaction(sessions: SessionsInEveryState) -> None:
+    outside = {name: read(sessions) for name, read in READS.items()}
     with transaction.atomic():
-        assert {name: read(world) for name, read in READS.items()} == outside
+        assert {name: read(sessions) for name, read in READS.items()} == outside
 
 
-def test_tool_that_is_not_logged_runs_inside_a_transaction(world: World) -> None:
+def test_unlogged_tool_runs_inside_a_transaction(sessions: SessionsInEveryState) -> None:
     with transaction.atomic():
-        assert world.registry().dispatch("look", {"order": 7}, "c").content == "look 7"
+        assert sessions.registry().dispatch("look", {"order": 7}, "c").content == "look 7"
 
 
-def test_tool_that_opens_a_transaction_of_its_own_is_none_of_the_library_s_business(world: World) -> None:
+def test_tool_may_use_its_own_transaction(
+    sessions: SessionsInEveryState,
+) -> None:
     def note_atomically() -> str:
         with transaction.atomic(), pytest.raises(InsideTransaction):
-            world.cp.append_checkpoint("calm", [said("d")], expected_version=3)
+            sessions.cp.append_checkpoint("calm", [text_message("d")], expected_version=3)
         return "noted"
 
-    registry = ToolRegistry([Tool("atomic", note_atomically)], world.cp, "calm")
+    registry = ToolRegistry([Tool("atomic", note_atomically)], sessions.cp, "calm")
     assert registry.dispatch("atomic", {}, "c").content == "noted"
 
 
-def test_result_of_a_tool_that_leaves_its_transaction_open_is_not_taken_for_recorded(world: World) -> None:
+def test_result_of_a_tool_that_leaves_a_transaction_open_is_not_recorded(
+    sessions: SessionsInEveryState,
+) -> None:
     def leave_open() -> str:
         transaction.set_autocommit(False)
         return "done"
 
-    registry = ToolRegistry([Tool("leave_open", leave_open)], world.cp, "calm")
+    registry = ToolRegistry([Tool("leave_open", leave_open)], sessions.cp, "calm")
     with pytest.raises(ResultNotRecorded) as raised:
         registry.dispatch("leave_open", {}, "c")
     transaction.rollback()
     transaction.set_autocommit(True)
 
     assert isinstance(raised.value.__cause__, InsideTransaction)
-    assert [call["call_id"] for call in world.cp.pending_tool_calls("calm")] == ["c"]
+    assert [call["call_id"] for call in sessions.cp.pending_tool_calls("calm")] == ["c"]
 
 
 @contextmanager
@@ -258,49 +264,49 @@ def autocommit_off() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("inside", ["nothing else", "a block"])
-def test_connection_without_autocommit_is_refused(world: World, inside: str) -> None:
+def test_connection_without_autocommit_is_refused(sessions: SessionsInEveryState, inside: str) -> None:
     before = rows()
     for name in ("start_session", "save_checkpoint", "dispatch, mutate", "confirm_landed"):
         block = transaction.atomic() if inside == "a block" else nullcontext()
         with autocommit_off(), block, pytest.raises(InsideTransaction):
-            WRITES[name](world)
-        assert (rows(), world.ran) == (before, [])
+            WRITES[name](sessions)
+        assert (rows(), sessions.ran) == (before, [])
 
 
-def test_connection_that_will_open_without_autocommit_is_refused(world: World, monkeypatch: Any) -> None:
+def test_unopened_connection_without_autocommit_is_refused(sessions: SessionsInEveryState, monkeypatch: Any) -> None:
     monkeypatch.setitem(connection.settings_dict, "AUTOCOMMIT", False)
     connection.close()
     with pytest.raises(InsideTransaction, match="autocommit is off"):
-        world.cp.start_session("new")
+        sessions.cp.start_session("new")
 
     monkeypatch.undo()
     connection.close()
-    world.cp.start_session("new")
+    sessions.cp.start_session("new")
 
 
-def test_blocks_of_a_test_case_do_not_count(world: World) -> None:
-    """As for `transaction.atomic(durable=True)`; a block inside of them does."""
+def test_transactions_of_a_django_test_case_are_ignored(sessions: SessionsInEveryState) -> None:
+    """They are ignored as by `transaction.atomic(durable=True)`; an inner block is not."""
     with block_of_a_test_case():
-        WRITES["save_checkpoint"](world)
-        assert world.registry().dispatch("pay", {"order": 2}, "c").content == "pay 2"
+        WRITES["save_checkpoint"](sessions)
+        assert sessions.registry().dispatch("pay", {"order": 2}, "c").content == "pay 2"
         with transaction.atomic(), pytest.raises(InsideTransaction):
-            WRITES["start_session"](world)
+            WRITES["start_session"](sessions)
         with transaction.atomic(durable=True):
             pass
-        WRITES["start_session"](world)
+        WRITES["start_session"](sessions)
 
 
-def test_fixture_db_of_pytest_django_does_not_count(db: None) -> None:
+def test_transaction_of_the_pytest_django_fixture_is_ignored(db: None) -> None:
     Workspace.objects.get_or_create(slug=DEFAULT_WORKSPACE)
     with SyncCheckpointer() as cp:
-        registry = ToolRegistry([Tool("pay", lambda: "paid")], started(cp), "s")
+        registry = ToolRegistry([Tool("pay", lambda: "paid")], start_session(cp), "s")
         assert connection.in_atomic_block
         assert registry.dispatch("pay", {}, "c").content == "paid"
 
 
 @contextmanager
 def block_of_a_test_case() -> Iterator[None]:
-    """The transaction in which Django's `TestCase` runs a test."""
+    """Open the transaction in which Django's `TestCase` runs a test."""
     atomics = TestCase._enter_atomics()  # type: ignore[attr-defined]
     try:
         yield
@@ -308,15 +314,15 @@ def block_of_a_test_case() -> Iterator[None]:
         TestCase._rollback_atomics(atomics)  # type: ignore[attr-defined]
 
 
-def test_record_of_a_result_that_was_refused_can_be_repeated(world: World) -> None:
+def test_refused_recording_of_a_result_can_be_repeated(sessions: SessionsInEveryState) -> None:
     with transaction.atomic(), pytest.raises(InsideTransaction):
-        WRITES["record_tool_call_result"](world)
-    WRITES["record_tool_call_result"](world)
+        WRITES["record_tool_call_result"](sessions)
+    WRITES["record_tool_call_result"](sessions)
 
-    assert (world.cp.find_completed_call("key of open") or {})["result_text"] == "paid"
+    assert (sessions.cp.find_completed_call("key of open") or {})["result_text"] == "paid"
 
 
-def test_async_checkpointer_has_connections_of_its_own(world: World) -> None:
+def test_async_checkpointer_uses_its_own_connections(sessions: SessionsInEveryState) -> None:
     """What it saves beside a transaction of its caller stays when that is rolled back. SQLite takes one writer at a
     time: there it waits for the end of the transaction, and says what it waited for."""
 
@@ -326,19 +332,19 @@ def test_async_checkpointer_has_connections_of_its_own(world: World) -> None:
             return await cp.save_checkpoint("beside", [], None, 0)
 
     if connection.vendor == "sqlite":
-        with transaction.atomic(), short_patience(), pytest.raises(StorageBusy, match=r"transaction\.atomic"):
+        with transaction.atomic(), short_lock_timeout(), pytest.raises(StorageBusy, match=r"transaction\.atomic"):
             asyncio.run(save())
-        assert world.cp.load_latest("beside") is None
+        assert sessions.cp.load_latest("beside") is None
         return
     with transaction.atomic():
         assert asyncio.run(save()) == 1
         transaction.set_rollback(True)
-    assert (world.cp.load_latest("beside") or {})["version"] == 1
+    assert (sessions.cp.load_latest("beside") or {})["version"] == 1
 
 
 @contextmanager
-def short_patience() -> Iterator[None]:
-    """Connections that are opened in the meantime wait for a lock for a moment only."""
+def short_lock_timeout() -> Iterator[None]:
+    """Shorten the lock timeout of connections that are opened in the block."""
     options = connection.settings_dict["OPTIONS"]
     before = options["timeout"]
     options["timeout"] = 0.2

@@ -1,4 +1,4 @@
-"""A version that is removed between the statement that reads its row and the one that reads its messages."""
+"""Reads of a version that is removed between the statements for its row and for its messages."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from checkpoints.exceptions import CheckpointCorrupted, SessionNotFound, Version
 from checkpoints.models import Message
 from checkpoints.versions import load_version
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 @pytest.fixture
 def writer(open_checkpointer: Open) -> SyncCheckpointer:
-    """A session with one version of three messages."""
-    writer = started(open_checkpointer())
-    writer.save_checkpoint("s", talk("abc"), {"n": 1}, 0)
+    """Owner of a session with one version of three messages."""
+    writer = start_session(open_checkpointer())
+    writer.save_checkpoint("s", conversation("abc"), {"n": 1}, 0)
     return writer
 
 
 @contextmanager
 def before_messages_are_read(work: Callable[[], Any]) -> Iterator[None]:
-    """Do `work` once on another connection when this thread's first reads messages."""
+    """Run `work` once, on another connection, before this thread reads messages."""
     left = [work]
 
     def on_statement(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
@@ -51,53 +51,53 @@ def in_thread(work: Callable[[], Any]) -> None:
 
 
 def replace(writer: SyncCheckpointer) -> None:
-    """Another conversation, and nothing of the one before is kept."""
+    """Replace the conversation, and prune the previous version."""
     new = "xy" if (writer.load_latest("s") or {})["version"] == 1 else "z"
-    writer.save_checkpoint("s", talk(new), {"n": 2}, 0)
+    writer.save_checkpoint("s", conversation(new), {"n": 2}, 0)
     assert writer.prune("s", keep_last=1).messages > 0
 
 
-def test_latest_is_the_version_that_came_after(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
+def test_latest_returns_the_newer_version(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     with before_messages_are_read(lambda: replace(writer)):
         latest = cp.load_latest("s") or {}
 
-    assert (latest["version"], latest["plan"], latest["transcript"]) == (2, {"n": 2}, talk("xy"))
+    assert (latest["version"], latest["plan"], latest["transcript"]) == (2, {"n": 2}, conversation("xy"))
 
 
-def test_tail_is_that_of_the_version_that_came_after(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
+def test_tail_returns_the_newer_version(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     with before_messages_are_read(lambda: replace(writer)):
         tail = load_version.load_latest_tail(cp.store, "s", 1) or {}
 
-    assert (tail["version"], tail["transcript"], tail["message_count"]) == (2, talk("xy")[1:], 2)
+    assert (tail["version"], tail["transcript"], tail["message_count"]) == (2, conversation("xy")[1:], 2)
 
 
-def test_version_that_was_asked_for_is_not_found(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
+def test_removed_version_is_not_found(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     with before_messages_are_read(lambda: replace(writer)), pytest.raises(VersionNotFound):
         cp.load("s", 1)
 
 
-def test_page_of_messages_is_of_the_version_that_came_after(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
+def test_message_page_is_of_the_newer_version(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     with before_messages_are_read(lambda: replace(writer)):
         page = cp.messages("s", after=1)
-    assert [each["message"] for each in page] == talk("xy")[1:]
+    assert [each["message"] for each in page] == conversation("xy")[1:]
 
     with before_messages_are_read(lambda: replace(writer)), pytest.raises(VersionNotFound):
         cp.messages("s", version=2)
 
 
-def test_session_that_is_deleted_has_no_version(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
+def test_deleted_session_has_no_version(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     writer.close()
     with before_messages_are_read(lambda: writer.delete_session("s")):
         assert cp.load_latest("s") is None
 
 
-def test_version_of_a_session_that_is_deleted_is_not_found(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
+def test_version_of_a_deleted_session_is_not_found(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     writer.close()
     with before_messages_are_read(lambda: writer.delete_session("s")), pytest.raises(SessionNotFound):
         cp.load("s", 1)
 
 
-def test_version_that_is_there_and_lacks_messages_is_damaged(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
+def test_existing_version_without_messages_is_damaged(writer: SyncCheckpointer, cp: SyncCheckpointer) -> None:
     Message.objects.filter(session__session_id="s", position=1).delete()
 
     reads: list[Callable[[], Any]] = [

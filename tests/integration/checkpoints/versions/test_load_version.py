@@ -14,15 +14,15 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Checkpoint, Message, Workspace
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 @pytest.fixture
 def three(cp: SyncCheckpointer) -> SyncCheckpointer:
-    """A session with three versions of one message more each."""
-    started(cp)
+    """Session with three versions, each with one more message."""
+    start_session(cp)
     for length in (1, 2, 3):
-        cp.save_checkpoint("s", talk("abc"[:length]), {"n": length}, length)
+        cp.save_checkpoint("s", conversation("abc"[:length]), {"n": length}, length)
     return cp
 
 
@@ -31,7 +31,7 @@ def test_latest_of_an_unknown_session_is_none(cp: SyncCheckpointer) -> None:
 
 
 def test_latest_of_a_session_without_versions_is_none(cp: SyncCheckpointer) -> None:
-    assert started(cp).load_latest("s") is None
+    assert start_session(cp).load_latest("s") is None
 
 
 def test_latest_is_the_newest(three: SyncCheckpointer) -> None:
@@ -39,12 +39,12 @@ def test_latest_is_the_newest(three: SyncCheckpointer) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_every_version_can_be_read(three: SyncCheckpointer, version: int) -> None:
+def test_every_version_can_be_loaded(three: SyncCheckpointer, version: int) -> None:
     loaded = three.load("s", version)
 
     assert (loaded["version"], loaded["transcript"], loaded["plan"], loaded["budget_spent_usd"]) == (
         version,
-        talk("abc"[:version]),
+        conversation("abc"[:version]),
         {"n": version},
         version,
     )
@@ -58,7 +58,7 @@ def test_unknown_version_is_not_found(three: SyncCheckpointer, version: int) -> 
 
 
 @pytest.mark.parametrize("version", ["1", 1.0, None, True], ids=repr)
-def test_version_that_is_no_number_is_refused(three: SyncCheckpointer, version: Any) -> None:
+def test_version_that_is_not_an_integer_is_refused(three: SyncCheckpointer, version: Any) -> None:
     with pytest.raises(InvalidInput):
         three.load("s", version)
 
@@ -77,7 +77,7 @@ def test_malformed_id_is_refused_by_every_read(cp: SyncCheckpointer, session_id:
             read(session_id)
 
 
-def test_list_shows_the_newest_first_without_transcripts(three: SyncCheckpointer) -> None:
+def test_list_is_ordered_by_newest_without_transcripts(three: SyncCheckpointer) -> None:
     listed = three.list_checkpoints("s")
 
     assert [(found["version"], found["message_count"], found["plan"]) for found in listed] == [
@@ -88,14 +88,14 @@ def test_list_shows_the_newest_first_without_transcripts(three: SyncCheckpointer
     assert {"transcript"} & set(listed[0]) == set()
 
 
-def test_list_goes_on_before_a_version(three: SyncCheckpointer) -> None:
+def test_list_continues_before_a_version(three: SyncCheckpointer) -> None:
     assert [found["version"] for found in three.list_checkpoints("s", limit=2)] == [3, 2]
     assert [found["version"] for found in three.list_checkpoints("s", before=2, limit=2)] == [1]
     assert three.list_checkpoints("s", before=1) == []
 
 
 @pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": 1001}, {"limit": "5"}, {"before": "2"}], ids=repr)
-def test_list_with_odd_arguments_is_refused(three: SyncCheckpointer, arguments: dict[str, Any]) -> None:
+def test_list_with_invalid_arguments_is_refused(three: SyncCheckpointer, arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         three.list_checkpoints("s", **arguments)
 
@@ -111,17 +111,17 @@ def test_other_workspace_sees_nothing(three: SyncCheckpointer, open_checkpointer
 
 def test_same_id_in_two_workspaces_is_two_sessions(three: SyncCheckpointer, open_checkpointer: Open) -> None:
     Workspace.objects.create(slug="other", name="Other")
-    other = started(open_checkpointer(workspace="other"))
+    other = start_session(open_checkpointer(workspace="other"))
 
-    assert other.save_checkpoint("s", talk("z"), None, 0) == 1
-    assert three.save_checkpoint("s", talk("abc"), None, 0) == 4
-    assert other.load("s", 1)["transcript"] == talk("z")
+    assert other.save_checkpoint("s", conversation("z"), None, 0) == 1
+    assert three.save_checkpoint("s", conversation("abc"), None, 0) == 4
+    assert other.load("s", 1)["transcript"] == conversation("z")
 
 
-def test_version_whose_middle_neighbour_is_gone_can_be_read(three: SyncCheckpointer) -> None:
+def test_version_can_be_loaded_after_its_neighbour_was_removed(three: SyncCheckpointer) -> None:
     Checkpoint.objects.get(version=2).delete()
 
-    assert [three.load("s", version)["transcript"] for version in (1, 3)] == [talk("a"), talk("abc")]
+    assert [three.load("s", version)["transcript"] for version in (1, 3)] == [conversation("a"), conversation("abc")]
     with pytest.raises(VersionNotFound):
         three.load("s", 2)
 
@@ -152,7 +152,7 @@ def test_missing_message_is_corrupted(three: SyncCheckpointer) -> None:
 
     with pytest.raises(CheckpointCorrupted):
         three.load("s", 3)
-    assert three.load("s", 1)["transcript"] == talk("a")
+    assert three.load("s", 1)["transcript"] == conversation("a")
 
 
 @pytest.mark.parametrize("changes", [{"body": "{"}, {"chain": b"other"}], ids=["body", "chain"])
@@ -161,10 +161,10 @@ def test_damaged_message_is_corrupted(three: SyncCheckpointer, changes: dict[str
 
     with pytest.raises((CheckpointCorrupted, IntegrityError)):  # with a key, the text is compared with its chain first
         three.load("s", 3)
-    assert three.load("s", 2)["transcript"] == talk("ab")
+    assert three.load("s", 2)["transcript"] == conversation("ab")
 
 
-def test_version_of_a_newer_schema_is_from_the_future(three: SyncCheckpointer) -> None:
+def test_version_of_a_newer_schema_is_refused(three: SyncCheckpointer) -> None:
     Checkpoint.objects.filter(version=3).update(schema_version=2)
 
     with pytest.raises(SchemaFromFuture) as caught:
@@ -184,7 +184,7 @@ def test_version_of_a_newer_schema_is_from_the_future(three: SyncCheckpointer) -
         ("true", "it is a boolean, not an object"),
     ],
 )
-def test_column_that_is_no_object_is_corrupted(
+def test_column_without_a_json_object_is_corrupted(
     open_checkpointer: Open, three: SyncCheckpointer, column: str, value: str, why: str
 ) -> None:
     three.close()

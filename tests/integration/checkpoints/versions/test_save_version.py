@@ -16,7 +16,13 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Checkpoint, Message, Session
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, said, started, stored_messages, talk
+from tests.integration.checkpoints.session_setups import (
+    conversation,
+    count_messages,
+    lose_run,
+    start_session,
+    text_message,
+)
 
 
 def latest(cp: SyncCheckpointer, session_id: str = "s") -> dict[str, Any]:
@@ -26,14 +32,14 @@ def latest(cp: SyncCheckpointer, session_id: str = "s") -> dict[str, Any]:
 
 
 def test_versions_count_from_one(cp: SyncCheckpointer) -> None:
-    started(cp)
+    start_session(cp)
 
-    assert [cp.save_checkpoint("s", talk("ab"), None, 0) for _ in range(3)] == [1, 2, 3]
+    assert [cp.save_checkpoint("s", conversation("ab"), None, 0) for _ in range(3)] == [1, 2, 3]
 
 
-def test_version_comes_back_as_it_was_saved(cp: SyncCheckpointer) -> None:
+def test_version_is_loaded_as_it_was_saved(cp: SyncCheckpointer) -> None:
     run = cp.start_session("s")
-    transcript = talk(["hello", "world"])
+    transcript = conversation(["hello", "world"])
     plan = {"goal": "refund", "steps": [{"title": "pay", "done": False, "evidence": []}]}
     cp.save_checkpoint(
         "s", transcript, plan, 0.25, phase="post_llm", usage={"total_tokens": 7}, payload={"step": {"n": 2}}
@@ -59,15 +65,15 @@ def test_version_comes_back_as_it_was_saved(cp: SyncCheckpointer) -> None:
 @pytest.mark.parametrize(
     "plan", [None, {}, {"steps": []}, {"steps": [{"sub": [{"sub": {"a": None}}]}]}, {"\ud800": "\0"}], ids=ascii
 )
-def test_plan_comes_back_equal(cp: SyncCheckpointer, plan: dict[str, Any] | None) -> None:
-    started(cp).save_checkpoint("s", [], plan, 0)
+def test_plan_is_loaded_equal(cp: SyncCheckpointer, plan: dict[str, Any] | None) -> None:
+    start_session(cp).save_checkpoint("s", [], plan, 0)
 
     assert latest(cp)["plan"] == plan
 
 
 @pytest.mark.parametrize("budget", [0, 0.1, 12, Decimal("0.100"), Decimal("1E-12"), -3.5], ids=repr)
-def test_budget_comes_back_as_the_number_it_was(cp: SyncCheckpointer, budget: float | Decimal) -> None:
-    started(cp).save_checkpoint("s", [], None, budget)
+def test_budget_is_loaded_as_the_same_number(cp: SyncCheckpointer, budget: float | Decimal) -> None:
+    start_session(cp).save_checkpoint("s", [], None, budget)
 
     loaded = latest(cp)["budget_spent_usd"]
     assert (type(loaded), str(loaded)) == (type(budget), str(budget))
@@ -88,30 +94,30 @@ def test_budget_comes_back_as_the_number_it_was(cp: SyncCheckpointer, budget: fl
     ],
     ids=lambda message: ascii(message)[:40],
 )
-def test_message_of_any_shape_comes_back_untouched(cp: SyncCheckpointer, message: dict[str, Any]) -> None:
-    started(cp).save_checkpoint("s", [message, said("after")], None, 0)
+def test_message_of_any_shape_is_loaded_unchanged(cp: SyncCheckpointer, message: dict[str, Any]) -> None:
+    start_session(cp).save_checkpoint("s", [message, text_message("after")], None, 0)
 
-    assert latest(cp)["transcript"] == [message, said("after")]
+    assert latest(cp)["transcript"] == [message, text_message("after")]
 
 
-def test_empty_transcript_is_a_version_too(cp: SyncCheckpointer) -> None:
-    started(cp)
+def test_empty_transcript_creates_a_version(cp: SyncCheckpointer) -> None:
+    start_session(cp)
 
     assert cp.save_checkpoint("s", [], {}, 0) == 1
     assert latest(cp)["transcript"] == []
 
 
 @pytest.mark.parametrize("length", [64, 65, 12_000])
-def test_many_messages_are_saved_at_once(cp: SyncCheckpointer, length: int) -> None:
-    transcript = [said(f"message {number}") for number in range(length)]
+def test_many_messages_are_saved_in_one_version(cp: SyncCheckpointer, length: int) -> None:
+    transcript = [text_message(f"message {number}") for number in range(length)]
 
-    assert started(cp).save_checkpoint("s", transcript, None, 0) == 1
+    assert start_session(cp).save_checkpoint("s", transcript, None, 0) == 1
     assert cp.load("s", 1)["transcript"] == transcript
 
 
 def test_object_changed_after_a_save_does_not_change_the_version(cp: SyncCheckpointer) -> None:
-    started(cp)
-    transcript, plan = talk("ab"), {"steps": [1]}
+    start_session(cp)
+    transcript, plan = conversation("ab"), {"steps": [1]}
     cp.save_checkpoint("s", transcript, plan, 0)
     transcript[0]["blocks"][0]["text"] = "changed"
     plan["steps"].append(2)
@@ -119,13 +125,13 @@ def test_object_changed_after_a_save_does_not_change_the_version(cp: SyncCheckpo
 
     first, second = cp.load("s", 1), cp.load("s", 2)
 
-    assert (first["transcript"], first["plan"]) == (talk("ab"), {"steps": [1]})
+    assert (first["transcript"], first["plan"]) == (conversation("ab"), {"steps": [1]})
     assert (second["transcript"], second["plan"]) == (transcript, {"steps": [1, 2]})
 
 
-def test_session_keeps_count(cp: SyncCheckpointer) -> None:
-    started(cp)
-    cp.save_checkpoint("s", talk("abc"), None, 0.5, usage={"input_tokens": 3, "output_tokens": 4})
+def test_session_counts_versions_messages_and_usage(cp: SyncCheckpointer) -> None:
+    start_session(cp)
+    cp.save_checkpoint("s", conversation("abc"), None, 0.5, usage={"input_tokens": 3, "output_tokens": 4})
     row = Session.objects.get()
 
     assert (row.latest_version, row.message_count, row.total_tokens) == (1, 3, 7)
@@ -136,11 +142,11 @@ def test_session_keeps_count(cp: SyncCheckpointer) -> None:
     ("arguments", "error"),
     [
         pytest.param({"transcript": [{"a": float("nan")}]}, NotRepresentable, id="NaN in a message"),
-        pytest.param({"transcript": [said("fine"), {"a": {1}}]}, NotRepresentable, id="set in a message"),
+        pytest.param({"transcript": [text_message("fine"), {"a": {1}}]}, NotRepresentable, id="set in a message"),
         pytest.param({"transcript": "hello"}, NotRepresentable, id="text as transcript"),
         pytest.param({"transcript": {"a": 1}}, NotRepresentable, id="dict as transcript"),
         pytest.param({"transcript": None}, NotRepresentable, id="no transcript"),
-        pytest.param({"transcript": iter(talk("a"))}, NotRepresentable, id="iterator as transcript"),
+        pytest.param({"transcript": iter(conversation("a"))}, NotRepresentable, id="iterator as transcript"),
         pytest.param({"transcript": ["hello"]}, NotRepresentable, id="text as message"),
         pytest.param({"plan": [1]}, NotRepresentable, id="list as plan"),
         pytest.param({"plan": {"a": float("inf")}}, NotRepresentable, id="infinity in the plan"),
@@ -164,85 +170,85 @@ def test_session_keeps_count(cp: SyncCheckpointer) -> None:
 def test_refused_save_writes_nothing(
     cp: SyncCheckpointer, before: int, arguments: dict[str, Any], error: type[Exception]
 ) -> None:
-    started(cp)
+    start_session(cp)
     for _ in range(before):
-        cp.save_checkpoint("s", talk("a"), None, 0)
-    given = {"session_id": "s", "transcript": talk("a"), "plan": None, "budget_spent_usd": 0} | arguments
+        cp.save_checkpoint("s", conversation("a"), None, 0)
+    given = {"session_id": "s", "transcript": conversation("a"), "plan": None, "budget_spent_usd": 0} | arguments
 
     with pytest.raises(error):
         cp.save_checkpoint(**given)
     assert (Checkpoint.objects.count(), Message.objects.count()) == (before, before)
-    assert cp.save_checkpoint("s", talk("a"), None, 0) == before + 1
+    assert cp.save_checkpoint("s", conversation("a"), None, 0) == before + 1
 
 
-def test_expected_version_that_holds_is_saved_on(cp: SyncCheckpointer) -> None:
-    started(cp)
+def test_matching_expected_version_is_saved(cp: SyncCheckpointer) -> None:
+    start_session(cp)
 
-    assert [cp.save_checkpoint("s", talk("ab"[:n]), None, 0, expected_version=n) for n in range(3)] == [1, 2, 3]
+    assert [cp.save_checkpoint("s", conversation("ab"[:n]), None, 0, expected_version=n) for n in range(3)] == [1, 2, 3]
 
 
-def test_conflict_names_the_version_that_won(cp: SyncCheckpointer) -> None:
-    started(cp)
-    cp.save_checkpoint("s", talk("a"), None, 0)
-    cp.save_checkpoint("s", talk("ab"), None, 0)
+def test_conflict_names_the_current_version(cp: SyncCheckpointer) -> None:
+    start_session(cp)
+    cp.save_checkpoint("s", conversation("a"), None, 0)
+    cp.save_checkpoint("s", conversation("ab"), None, 0)
 
     with pytest.raises(VersionConflict) as caught:
-        cp.save_checkpoint("s", talk("abc"), None, 0, expected_version=1)
+        cp.save_checkpoint("s", conversation("abc"), None, 0, expected_version=1)
     assert (caught.value.expected, caught.value.latest) == (1, 2)
-    assert stored_messages() == 2
+    assert count_messages() == 2
 
 
-def test_save_without_start_is_not_the_owners(open_checkpointer: Open) -> None:
-    started(open_checkpointer())
+def test_save_without_start_raises_not_owner(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer())
 
     with pytest.raises(NotOwner):
         open_checkpointer().save_checkpoint("s", [], None, 0)
 
 
-@pytest.mark.parametrize("transcript", [talk("ab"), talk("b"), []], ids=["longer", "other", "empty"])
+@pytest.mark.parametrize("transcript", [conversation("ab"), conversation("b"), []], ids=["longer", "other", "empty"])
 def test_save_after_a_takeover_is_refused_and_changes_nothing(
     open_checkpointer: Open, transcript: list[dict[str, Any]]
 ) -> None:
-    stale = started(open_checkpointer())
-    stale.save_checkpoint("s", talk("a"), {"by": "stale"}, 1)
+    stale = start_session(open_checkpointer())
+    stale.save_checkpoint("s", conversation("a"), {"by": "stale"}, 1)
     taker = lose_run(open_checkpointer)
 
     with pytest.raises(OwnershipLost):
         stale.save_checkpoint("s", transcript, {"by": "stale"}, 2)
-    assert (Checkpoint.objects.count(), stored_messages()) == (1, 1)
-    assert taker.save_checkpoint("s", talk("ab"), None, 0) == 2
+    assert (Checkpoint.objects.count(), count_messages()) == (1, 1)
+    assert taker.save_checkpoint("s", conversation("ab"), None, 0) == 2
 
 
-def test_save_after_the_end_is_refused(cp: SyncCheckpointer) -> None:
-    started(cp).finish_session("s", "completed")
+def test_save_to_a_finished_session_is_refused(cp: SyncCheckpointer) -> None:
+    start_session(cp).finish_session("s", "completed")
 
     with pytest.raises(SessionFinished):
         cp.save_checkpoint("s", [], None, 0)
     assert Checkpoint.objects.count() == 0
 
 
-def test_taker_saves_on_from_where_the_session_stands(open_checkpointer: Open) -> None:
-    started(open_checkpointer()).save_checkpoint("s", talk("ab"), None, 0)
+def test_new_owner_saves_after_the_latest_version(open_checkpointer: Open) -> None:
+    start_session(open_checkpointer()).save_checkpoint("s", conversation("ab"), None, 0)
     taker = lose_run(open_checkpointer)
 
-    assert taker.save_checkpoint("s", talk("abc"), None, 0) == 2
-    assert stored_messages() == 3
+    assert taker.save_checkpoint("s", conversation("abc"), None, 0) == 2
+    assert count_messages() == 3
 
 
-def test_number_of_a_deleted_version_never_comes_back(cp: SyncCheckpointer) -> None:
-    started(cp)
+def test_number_of_a_deleted_version_is_not_reused(cp: SyncCheckpointer) -> None:
+    start_session(cp)
     for _ in range(3):
-        cp.save_checkpoint("s", talk("a"), None, 0)
+        cp.save_checkpoint("s", conversation("a"), None, 0)
     Checkpoint.objects.filter(version=3).delete()
 
-    assert cp.save_checkpoint("s", talk("a"), None, 0) == 4
+    assert cp.save_checkpoint("s", conversation("a"), None, 0) == 4
     assert [found["version"] for found in cp.list_checkpoints("s")] == [4, 2, 1]
 
 
-def test_number_of_a_deleted_version_never_comes_back_to_another_run(open_checkpointer: Open) -> None:
-    cp = started(open_checkpointer())
+def test_number_of_a_deleted_version_is_not_reused_by_another_run(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
     for _ in range(3):
-        cp.save_checkpoint("s", talk("a"), None, 0)
+        cp.save_checkpoint("s", conversation("a"), None, 0)
     Checkpoint.objects.all().delete()
 
-    assert lose_run(open_checkpointer).save_checkpoint("s", talk("a"), None, 0) == 4
+    assert lose_run(open_checkpointer).save_checkpoint("s", conversation("a"), None, 0) == 4

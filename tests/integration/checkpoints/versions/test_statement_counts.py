@@ -1,6 +1,6 @@
-"""What the hot operations cost: a literal number of statements, whatever was said before.
+"""Number of statements of the hot operations, independent of the transcript length.
 
-On PostgreSQL each is one statement. On SQLite, which has no network, it is one transaction of a few.
+On PostgreSQL each operation is one statement. On SQLite it is one transaction with a few statements.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer, ToolRegistry
-from tests.integration.checkpoints.situations import said, started, talk
+from tests.integration.checkpoints.session_setups import conversation, start_session, text_message
 
 
 def statements(work: Callable[[], object]) -> int:
@@ -25,19 +25,21 @@ def expected(*, postgresql: int, sqlite: int) -> int:
 
 @pytest.fixture(params=[1, 200])
 def length(request: pytest.FixtureRequest) -> int:
-    """Messages that are in the session already."""
+    """Number of messages that the session already has."""
     chosen: int = request.param
     return chosen
 
 
 @pytest.fixture
 def long(cp: SyncCheckpointer, length: int) -> SyncCheckpointer:
-    started(cp).save_checkpoint("s", [said(f"message {number}") for number in range(length)], {"goal": 1}, 0)
+    start_session(cp).save_checkpoint(
+        "s", [text_message(f"message {number}") for number in range(length)], {"goal": 1}, 0
+    )
     return cp
 
 
 def grown(length: int) -> list[dict[str, object]]:
-    return [said(f"message {number}") for number in range(length + 3)]
+    return [text_message(f"message {number}") for number in range(length + 3)]
 
 
 def test_save(long: SyncCheckpointer, length: int) -> None:
@@ -53,7 +55,7 @@ def test_save_with_nothing_new(long: SyncCheckpointer, length: int) -> None:
 
 
 def test_append(long: SyncCheckpointer) -> None:
-    work = lambda: long.append_checkpoint("s", talk("ab"), expected_version=1)  # noqa: E731
+    work = lambda: long.append_checkpoint("s", conversation("ab"), expected_version=1)  # noqa: E731
 
     assert statements(work) == expected(postgresql=1, sqlite=5)
 

@@ -3,15 +3,15 @@ from pathlib import Path
 import pytest
 
 from checkpoints import SyncCheckpointer
-from tests.integration.checkpoints.workflows.orders import Desk
+from tests.integration.checkpoints.workflows.order_workflow import OrderSteps
 
 
 @pytest.fixture
-def desk(effects: Path) -> Desk:
-    return Desk(effects)
+def order_steps(effects: Path) -> OrderSteps:
+    return OrderSteps(effects)
 
 
 @pytest.fixture
-def person(cp: SyncCheckpointer) -> SyncCheckpointer:
+def approver(cp: SyncCheckpointer) -> SyncCheckpointer:
     """Client with which a person decides."""
     return cp

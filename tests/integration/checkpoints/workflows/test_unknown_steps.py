@@ -1,4 +1,4 @@
-"""Steps that may have happened: the same gate, the same hooks, the same people as for any call."""
+"""Steps with an unknown outcome pass the same gate, hooks and decisions as tool calls."""
 
 from typing import Any
 
@@ -9,22 +9,22 @@ from checkpoints.calls.outcome_types import Answer
 from checkpoints.exceptions import ApprovalRequired, CallNotFound, InvalidArguments, ReviewRequired, StepRejected
 from checkpoints.models import Session
 from tests.conftest import Open
-from tests.integration.checkpoints.situations import lose_run, started
-from tests.integration.checkpoints.workflows.orders import Desk, statuses
+from tests.integration.checkpoints.session_setups import lose_run, start_session
+from tests.integration.checkpoints.workflows.order_workflow import OrderSteps, call_statuses
 
 CALL = "order-17/charge"
 
 
 class PowerCut(BaseException):
-    """Ends the process in the middle of a step."""
+    """Exception that stands for the end of the process in a step."""
 
 
-def half_done(cp: SyncCheckpointer, desk: Desk, *, landed: bool = True) -> None:
-    """The step is begun, perhaps has its effect, and nobody says how it ended."""
+def leave_step_unknown(cp: SyncCheckpointer, order_steps: OrderSteps, *, landed: bool = True) -> None:
+    """Start a step that has its effect or not, without recording an outcome."""
 
     def charge(order: int, amount: str = "40.00") -> str:
         if landed:
-            desk.charge(order)
+            order_steps.charge(order)
         raise PowerCut
 
     charge.__qualname__ = "Desk.charge"
@@ -32,79 +32,79 @@ def half_done(cp: SyncCheckpointer, desk: Desk, *, landed: bool = True) -> None:
         cp.workflow("s", "order-17").step("charge", charge, 17)
 
 
-def asked_about(cp: SyncCheckpointer, function: Any) -> dict[str, Any]:
+def undecided_steps(cp: SyncCheckpointer, function: Any) -> dict[str, Any]:
     with pytest.raises(ReviewRequired) as caught:
         cp.workflow("s", "order-17").step("charge", function, 17)
     (call,) = caught.value.calls
     return call
 
 
-def decide(person: SyncCheckpointer, call: dict[str, Any], decision: str, **more: Any) -> None:
-    getattr(person, decision)(
+def decide(approver: SyncCheckpointer, call: dict[str, Any], decision: str, **more: Any) -> None:
+    getattr(approver, decision)(
         "s", call["call_id"], actor="alice", reason="I looked.", revision=call["revision"], **more
     )
 
 
-def test_unknown_step_holds_the_session(cp: SyncCheckpointer, desk: Desk) -> None:
-    half_done(started(cp), desk)
-    call = asked_about(cp, desk.charge)
+def test_unknown_step_refuses_the_session_at_the_gate(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+    leave_step_unknown(start_session(cp), order_steps)
+    call = undecided_steps(cp, order_steps.charge)
 
     assert (call["call_id"], call["tool_name"], call["reason"]) == (CALL, "Desk.charge", "cancelled")
     with pytest.raises(ReviewRequired):
-        cp.workflow("s", "order-17").step("ship", desk.ship, 17)
+        cp.workflow("s", "order-17").step("ship", order_steps.ship, 17)
     with pytest.raises(ReviewRequired):
         cp.resume("s")
-    assert (desk.done, Session.objects.get().status) == (["charge 17 40.00"], "needs_review")
+    assert (order_steps.done, Session.objects.get().status) == (["charge 17 40.00"], "needs_review")
 
 
-def test_completed_steps_are_skipped_while_another_is_unknown(cp: SyncCheckpointer, desk: Desk) -> None:
-    started(cp).workflow("s", "order-17").step("reserve", desk.reserve, 17)
-    half_done(cp, desk)
+def test_completed_steps_are_skipped_while_another_is_unknown(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+    start_session(cp).workflow("s", "order-17").step("reserve", order_steps.reserve, 17)
+    leave_step_unknown(cp, order_steps)
 
-    assert cp.workflow("s", "order-17").step("reserve", desk.reserve, 17) == {"order": 17}
+    assert cp.workflow("s", "order-17").step("reserve", order_steps.reserve, 17) == {"order": 17}
 
 
 @pytest.mark.parametrize(
     ("told", "result"),
     [("receipt 5", "receipt 5"), ('{"id": 5}', {"id": 5}), ("[1, 2]", [1, 2]), ("{5", "{5"), ("5", "5")],
 )
-def test_step_that_happened_returns_what_a_person_says(
-    cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk, told: str, result: object
+def test_confirmed_step_returns_the_result_of_the_person(
+    cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps, told: str, result: object
 ) -> None:
-    half_done(started(cp), desk)
-    decide(person, asked_about(cp, desk.charge), "confirm_landed", result_text=told)
+    leave_step_unknown(start_session(cp), order_steps)
+    decide(approver, undecided_steps(cp, order_steps.charge), "confirm_landed", result_text=told)
 
     for _ in range(2):
-        assert cp.workflow("s", "order-17").step("charge", desk.charge, 17) == result
-    assert desk.done == ["charge 17 40.00"]
+        assert cp.workflow("s", "order-17").step("charge", order_steps.charge, 17) == result
+    assert order_steps.done == ["charge 17 40.00"]
 
 
 @pytest.mark.parametrize("decision", ["mark_failed", "approve_rerun"])
-def test_step_that_did_not_happen_runs_once(
-    cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk, decision: str
+def test_step_marked_failed_runs_once(
+    cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps, decision: str
 ) -> None:
-    half_done(started(cp), desk, landed=False)
-    decide(person, asked_about(cp, desk.charge), decision)
+    leave_step_unknown(start_session(cp), order_steps, landed=False)
+    decide(approver, undecided_steps(cp, order_steps.charge), decision)
 
     for _ in range(2):
-        assert cp.workflow("s", "order-17").step("charge", desk.charge, 17) == "charged 40.00"
-    assert desk.done == ["charge 17 40.00"]
+        assert cp.workflow("s", "order-17").step("charge", order_steps.charge, 17) == "charged 40.00"
+    assert order_steps.done == ["charge 17 40.00"]
 
 
-def test_step_of_a_lost_run_is_asked_about(open_checkpointer: Open, desk: Desk) -> None:
-    first = started(open_checkpointer())
+def test_step_of_a_lost_run_needs_a_decision(open_checkpointer: Open, order_steps: OrderSteps) -> None:
+    first = start_session(open_checkpointer())
     taken: list[SyncCheckpointer] = []
 
     def charge(order: int, amount: str = "40.00") -> str:
         taken.append(lose_run(open_checkpointer))
-        return desk.charge(order)
+        return order_steps.charge(order)
 
     charge.__qualname__ = "Desk.charge"
     with pytest.raises(Exception, match="came too late"):
         first.workflow("s", "order-17").step("charge", charge, 17)
 
-    assert asked_about(taken[0], desk.charge)["reason"] == "run_lost"
-    assert statuses() == [(CALL, 1, "interrupted")]
+    assert undecided_steps(taken[0], order_steps.charge)["reason"] == "run_lost"
+    assert call_statuses() == [(CALL, 1, "interrupted")]
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_step_of_a_lost_run_is_asked_about(open_checkpointer: Open, desk: Desk) 
         (NotLanded(), "charged 40.00", ["charge 17 40.00"] * 2),
     ],
 )
-def test_hook_of_the_step_is_asked_before_a_person(
-    open_checkpointer: Open, desk: Desk, answer: Answer, result: object, done: list[str]
+def test_hook_of_the_step_is_called_before_a_person_decides(
+    open_checkpointer: Open, order_steps: OrderSteps, answer: Answer, result: object, done: list[str]
 ) -> None:
-    cp = started(open_checkpointer())
-    half_done(cp, desk)
+    cp = start_session(open_checkpointer())
+    leave_step_unknown(cp, order_steps)
     taker = lose_run(open_checkpointer)
     asked: list[dict[str, Any]] = []
 
@@ -127,27 +127,29 @@ def test_hook_of_the_step_is_asked_before_a_person(
         asked.append(args)
         return answer
 
-    tool = Tool("Desk.charge", desk.charge, verify=was_charged)
+    tool = Tool("Desk.charge", order_steps.charge, verify=was_charged)
 
     assert taker.workflow("s", "order-17").step("charge", tool, 17) == result
-    assert (asked, desk.done) == ([{"order": 17}], done)
+    assert (asked, order_steps.done) == ([{"order": 17}], done)
     assert Session.objects.get().status == "active" if len(done) == 2 else "ready"
 
 
-def test_hook_that_cannot_tell_leaves_it_to_a_person(cp: SyncCheckpointer, desk: Desk) -> None:
-    half_done(started(cp), desk)
+def test_unknown_answer_of_a_hook_leaves_the_decision_to_a_person(
+    cp: SyncCheckpointer, order_steps: OrderSteps
+) -> None:
+    leave_step_unknown(start_session(cp), order_steps)
 
-    assert asked_about(cp, Tool("Desk.charge", desk.charge, verify=lambda args: Unknown("closed")))["status"] == (
-        "interrupted"
-    )
-    assert desk.done == ["charge 17 40.00"]
+    assert undecided_steps(cp, Tool("Desk.charge", order_steps.charge, verify=lambda args: Unknown("closed")))[
+        "status"
+    ] == ("interrupted")
+    assert order_steps.done == ["charge 17 40.00"]
 
 
-def test_resume_asks_the_hooks_of_steps(open_checkpointer: Open, desk: Desk) -> None:
+def test_resume_calls_the_hooks_of_steps(open_checkpointer: Open, order_steps: OrderSteps) -> None:
     with open_checkpointer() as first:
-        half_done(started(first), desk)
+        leave_step_unknown(start_session(first), order_steps)
     second = open_checkpointer()
-    tool = Tool("Desk.charge", desk.charge, verify=lambda args: Landed("receipt 5"))
+    tool = Tool("Desk.charge", order_steps.charge, verify=lambda args: Landed("receipt 5"))
     second.resume("s", ToolRegistry([tool]))
 
     assert second.workflow("s", "order-17").step("charge", tool, 17) == "receipt 5"
@@ -157,13 +159,11 @@ def test_resume_asks_the_hooks_of_steps(open_checkpointer: Open, desk: Desk) -> 
     ("answer", "outcome"),
     [(Landed("receipt 5"), "receipt 5"), (NotLanded(), TimeoutError), (Unknown(), ReviewRequired)],
 )
-def test_error_that_leaves_the_step_unknown_asks_the_hook_at_once(
-    cp: SyncCheckpointer, answer: Answer, outcome: Any
-) -> None:
+def test_ambiguous_error_of_a_step_calls_its_hook(cp: SyncCheckpointer, answer: Answer, outcome: Any) -> None:
     def charge(order: int) -> str:
         raise TimeoutError
 
-    workflow = started(cp).workflow("s", "order-17")
+    workflow = start_session(cp).workflow("s", "order-17")
     tool = Tool("charge", charge, verify=lambda args: answer)
 
     if isinstance(outcome, str):
@@ -173,8 +173,8 @@ def test_error_that_leaves_the_step_unknown_asks_the_hook_at_once(
             workflow.step("charge", tool, 17)
 
 
-def test_step_that_only_reads_runs_again_by_itself(open_checkpointer: Open, desk: Desk) -> None:
-    first = started(open_checkpointer())
+def test_reading_step_runs_again_without_a_decision(open_checkpointer: Open, order_steps: OrderSteps) -> None:
+    first = start_session(open_checkpointer())
 
     def look(order: int) -> None:
         raise PowerCut
@@ -191,74 +191,76 @@ def test_step_that_only_reads_runs_again_by_itself(open_checkpointer: Open, desk
 # approval before the first execution
 
 
-def approving(desk: Desk) -> Tool:
-    return Tool("charge", desk.charge, requires_approval=True)
+def approving(order_steps: OrderSteps) -> Tool:
+    return Tool("charge", order_steps.charge, requires_approval=True)
 
 
-def awaited(cp: SyncCheckpointer, desk: Desk) -> dict[str, Any]:
+def awaited(cp: SyncCheckpointer, order_steps: OrderSteps) -> dict[str, Any]:
     with pytest.raises(ApprovalRequired) as caught:
-        cp.workflow("s", "order-17").step("charge", approving(desk), 17)
-    assert desk.done == []
+        cp.workflow("s", "order-17").step("charge", approving(order_steps), 17)
+    assert order_steps.done == []
     (call,) = caught.value.calls
     return call
 
 
-def test_step_waits_for_approval(cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk) -> None:
-    decide(person, awaited(started(cp), desk), "approve_call")
+def test_step_waits_for_approval(cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps) -> None:
+    decide(approver, awaited(start_session(cp), order_steps), "approve_call")
 
     for _ in range(2):
-        assert cp.workflow("s", "order-17").step("charge", approving(desk), 17) == "charged 40.00"
-    assert desk.done == ["charge 17 40.00"]
+        assert cp.workflow("s", "order-17").step("charge", approving(order_steps), 17) == "charged 40.00"
+    assert order_steps.done == ["charge 17 40.00"]
 
 
 def test_step_runs_with_the_arguments_that_were_approved(
-    cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk
+    cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps
 ) -> None:
-    decide(person, awaited(started(cp), desk), "edit_call", new_args={"order": 17, "amount": "35.00"})
+    decide(approver, awaited(start_session(cp), order_steps), "edit_call", new_args={"order": 17, "amount": "35.00"})
     (call,) = cp.pending_tool_calls("s")
-    decide(person, call, "approve_call")
+    decide(approver, call, "approve_call")
 
     for _ in range(2):
-        assert cp.workflow("s", "order-17").step("charge", approving(desk), 17) == "charged 35.00"
-    assert desk.done == ["charge 17 35.00"]
+        assert cp.workflow("s", "order-17").step("charge", approving(order_steps), 17) == "charged 35.00"
+    assert order_steps.done == ["charge 17 35.00"]
 
 
 @pytest.mark.parametrize("args", [{"amount": "35.00"}, {"order": 17, "colour": "red"}, {}])
-def test_approved_arguments_that_do_not_fit_run_nothing(
-    cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk, args: dict[str, Any]
+def test_approved_invalid_arguments_run_nothing(
+    cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps, args: dict[str, Any]
 ) -> None:
-    decide(person, awaited(started(cp), desk), "edit_call", new_args=args)
+    decide(approver, awaited(start_session(cp), order_steps), "edit_call", new_args=args)
     (call,) = cp.pending_tool_calls("s")
-    decide(person, call, "approve_call")
+    decide(approver, call, "approve_call")
 
     with pytest.raises(InvalidArguments):
-        cp.workflow("s", "order-17").step("charge", approving(desk), 17)
-    assert (desk.done, statuses()) == ([], [(CALL, 1, "failed")])
+        cp.workflow("s", "order-17").step("charge", approving(order_steps), 17)
+    assert (order_steps.done, call_statuses()) == ([], [(CALL, 1, "failed")])
 
 
-def test_step_that_is_rejected_raises_what_the_person_said(
-    cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk
+def test_rejected_step_raises_the_message_of_the_person(
+    cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps
 ) -> None:
-    decide(person, awaited(started(cp), desk), "reject_call", message="Not today.")
+    decide(approver, awaited(start_session(cp), order_steps), "reject_call", message="Not today.")
 
     for _ in range(2):
         with pytest.raises(StepRejected) as caught:
-            cp.workflow("s", "order-17").step("charge", approving(desk), 17)
+            cp.workflow("s", "order-17").step("charge", approving(order_steps), 17)
         assert caught.value.message == "Not today."
-    assert desk.done == []
+    assert order_steps.done == []
 
 
-def test_person_may_answer_in_place_of_a_step(cp: SyncCheckpointer, person: SyncCheckpointer, desk: Desk) -> None:
-    decide(person, awaited(started(cp), desk), "respond_call", message="paid in cash")
+def test_person_may_respond_instead_of_a_step(
+    cp: SyncCheckpointer, approver: SyncCheckpointer, order_steps: OrderSteps
+) -> None:
+    decide(approver, awaited(start_session(cp), order_steps), "respond_call", message="paid in cash")
 
-    assert cp.workflow("s", "order-17").step("charge", approving(desk), 17) == "paid in cash"
-    assert desk.done == []
+    assert cp.workflow("s", "order-17").step("charge", approving(order_steps), 17) == "paid in cash"
+    assert order_steps.done == []
 
 
-def test_probe_of_a_step_can_be_asked_for_again(cp: SyncCheckpointer, desk: Desk) -> None:
-    half_done(started(cp), desk)
+def test_verification_of_a_step_can_be_repeated(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
+    leave_step_unknown(start_session(cp), order_steps)
     answers: list[Answer] = [Landed("receipt 5"), Unknown("closed")]
-    tool = Tool("Desk.charge", desk.charge, verify=lambda args: answers.pop())
+    tool = Tool("Desk.charge", order_steps.charge, verify=lambda args: answers.pop())
     workflow = cp.workflow("s", "order-17")
     with pytest.raises(ReviewRequired):
         workflow.step("charge", tool, 17)

@@ -1,4 +1,4 @@
-"""A writer for each test."""
+"""Fixture that creates write-behind writers."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,20 +9,20 @@ from checkpoints import (
     SyncCheckpointer,
     SyncWriteBehind,
 )
-from tests.integration.checkpoints.situations import started
-from tests.integration.checkpoints.write_behind.queue_helpers import Make
+from tests.integration.checkpoints.session_setups import start_session
+from tests.integration.checkpoints.write_behind.queue_helpers import MakeWriter
 
 
 @pytest.fixture
-def make(cp: SyncCheckpointer) -> Iterator[Make]:
-    """Write behind on `cp`, whose session `s` has begun."""
-    made: list[SyncWriteBehind] = []
+def make_writer(cp: SyncCheckpointer) -> Iterator[MakeWriter]:
+    """Create write-behind writers for `cp` with the started session `s`; close them at the end."""
+    writers: list[SyncWriteBehind] = []
 
-    def make_(**options: Any) -> SyncWriteBehind:
-        started(cp)
-        made.append(SyncWriteBehind(cp, **options))
-        return made[-1]
+    def make(**options: Any) -> SyncWriteBehind:
+        start_session(cp)
+        writers.append(SyncWriteBehind(cp, **options))
+        return writers[-1]
 
-    yield make_
-    for each in made:
-        each.close()
+    yield make
+    for writer in writers:
+        writer.close()

@@ -1,4 +1,4 @@
-"""Handing versions in, and looking at what became of them."""
+"""Helpers that queue versions and read what was written."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,23 +9,23 @@ from checkpoints import (
     ToolRegistry,
 )
 from checkpoints.models import Checkpoint
-from tests.integration.checkpoints.situations import talk
+from tests.integration.checkpoints.session_setups import conversation
 
-Make = Callable[..., SyncWriteBehind]
-SHORT = 0.2  # seconds to wait for a database that takes nothing
-LONG = 60.0  # seconds that are enough on a busy machine
+MakeWriter = Callable[..., SyncWriteBehind]
+SHORT_TIMEOUT = 0.2  # seconds to wait for a database that takes nothing
+LONG_TIMEOUT = 60.0  # seconds that are enough on a busy machine
 
 
-def lengths() -> list[int]:
-    """How many messages each version has, in order."""
+def version_lengths() -> list[int]:
+    """Return the number of messages of each version, in order."""
     return list(Checkpoint.objects.order_by("version").values_list("length", flat=True))
 
 
-def hand_in(writer: SyncWriteBehind, texts: str, **options: Any) -> Any:
-    return writer.save_checkpoint("s", talk(texts), {"upto": texts}, 0.25, **options)
+def save_behind(writer: SyncWriteBehind, texts: str, **options: Any) -> Any:
+    return writer.save_checkpoint("s", conversation(texts), {"upto": texts}, 0.25, **options)
 
 
-def paying(cp: SyncCheckpointer, ran: list[int]) -> ToolRegistry:
+def make_payment_tools(cp: SyncCheckpointer, ran: list[int]) -> ToolRegistry:
     registry = ToolRegistry(checkpointer=cp, session_id="s")
     registry.tool(name="pay")(lambda order: ran.append(order))
     registry.tool(name="look", side_effects={"read"})(lambda order: ran.append(-order))

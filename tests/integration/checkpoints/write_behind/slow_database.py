@@ -1,4 +1,4 @@
-"""A database that takes nothing for a while, and agents that die while something waits."""
+"""Lock on the sessions table, and child processes that die with queued versions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.support.processes import die, heed, say
 
 
 @contextmanager
-def locked() -> Iterator[None]:
-    """Nobody can write to any session until the block is left."""
+def locked_sessions() -> Iterator[None]:
+    """Lock all sessions against writes until the block ends."""
     holding, over = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -41,8 +41,8 @@ def locked() -> Iterator[None]:
 # in child processes
 
 
-def save_and_die(url: str, versions: int) -> None:
-    """Hand in versions, say of each what its ticket says, and die with some of them waiting."""
+def queue_versions_and_die(url: str, versions: int) -> None:
+    """Queue versions, report the state of each ticket, and die while some are not written."""
     cp = SyncCheckpointer.open(url)
     cp.start_session("s")
     writer = SyncWriteBehind(cp)
@@ -56,8 +56,8 @@ def save_and_die(url: str, versions: int) -> None:
     die()
 
 
-def end_without_closing(url: str, versions: int) -> str:
-    """A script that forgets to close."""
+def exit_without_closing(url: str, versions: int) -> str:
+    """Queue versions and exit without closing the checkpointer."""
     cp = SyncCheckpointer.open(url)
     cp.start_session("s")
     writer = SyncWriteBehind(cp)

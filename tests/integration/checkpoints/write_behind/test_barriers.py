@@ -1,4 +1,4 @@
-"""What depends on a version writes it first, or is told that it is not durable."""
+"""Operations that depend on queued versions write them first, or report that they are not durable."""
 
 import threading
 from pathlib import Path
@@ -13,27 +13,34 @@ from checkpoints.exceptions import (
     NotDurable,
 )
 from checkpoints.models import Session, ToolCall
-from tests.integration.checkpoints.situations import talk
-from tests.integration.checkpoints.write_behind.queue_helpers import LONG, SHORT, Make, hand_in, lengths, paying
-from tests.integration.checkpoints.write_behind.slow_database import locked
+from tests.integration.checkpoints.session_setups import conversation
+from tests.integration.checkpoints.write_behind.queue_helpers import (
+    LONG_TIMEOUT,
+    SHORT_TIMEOUT,
+    MakeWriter,
+    make_payment_tools,
+    save_behind,
+    version_lengths,
+)
+from tests.integration.checkpoints.write_behind.slow_database import locked_sessions
 
 
-def test_intent_writes_what_comes_before_it(cp: SyncCheckpointer, make: Make) -> None:
+def test_intent_writes_queued_versions_first(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     ran: list[int] = []
-    writer, registry = make(), paying(cp, ran)
+    writer, registry = make_writer(), make_payment_tools(cp, ran)
     for number, texts in enumerate(("a", "ab", "abc"), 1):
-        hand_in(writer, texts)
+        save_behind(writer, texts)
         registry.dispatch("pay", {"order": number}, f"call_{number}")
-        assert (writer.unsaved(), len(lengths())) == ([], number)
+        assert (writer.unsaved(), len(version_lengths())) == ([], number)
     assert list(ToolCall.objects.order_by("pk").values_list("step", flat=True)) == [1, 2, 3]
 
 
-def test_tool_does_not_run_on_a_version_that_cannot_be_written(cp: SyncCheckpointer, make: Make) -> None:
+def test_tool_does_not_run_on_a_version_that_cannot_be_written(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
     ran: list[int] = []
-    writer = make(flush_timeout=SHORT)
-    registry = paying(cp, ran)
-    with locked():
-        hand_in(writer, "a")
+    writer = make_writer(flush_timeout=SHORT_TIMEOUT)
+    registry = make_payment_tools(cp, ran)
+    with locked_sessions():
+        save_behind(writer, "a")
         with pytest.raises(NotDurable) as caught:
             registry.dispatch("pay", {"order": 1}, "call_1")
         with pytest.raises(NotDurable):
@@ -42,25 +49,25 @@ def test_tool_does_not_run_on_a_version_that_cannot_be_written(cp: SyncCheckpoin
             cp.workflow("s", "w")
         assert (registry.dispatch("look", {"order": 1}, "call_3").is_error, ran) == (False, [-1])
         assert [each["messages"] for each in caught.value.unsaved] == [1]
-    writer.flush(timeout=LONG)
+    writer.flush(timeout=LONG_TIMEOUT)
     assert (registry.dispatch("pay", {"order": 1}, "call_1").is_error, ran) == (False, [-1, 1])
-    assert (lengths(), ToolCall.objects.get().step) == ([1], 1)
+    assert (version_lengths(), ToolCall.objects.get().step) == ([1], 1)
 
 
-def test_version_that_is_saved_directly_comes_after_those_that_wait(cp: SyncCheckpointer, make: Make) -> None:
-    writer = make()
-    with locked():
-        hand_in(writer, "a")
-        hand_in(writer, "ab")
-        direct = threading.Thread(target=lambda: cp.save_checkpoint("s", talk("abc"), None, 0))
+def test_directly_saved_version_follows_queued_ones(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+    writer = make_writer()
+    with locked_sessions():
+        save_behind(writer, "a")
+        save_behind(writer, "ab")
+        direct = threading.Thread(target=lambda: cp.save_checkpoint("s", conversation("abc"), None, 0))
         direct.start()
     direct.join()
 
-    assert lengths() == [1, 2, 3]
+    assert version_lengths() == [1, 2, 3]
 
 
-def test_reader_sees_what_was_handed_in(cp: SyncCheckpointer, make: Make, tmp_path: Path) -> None:
-    writer = make()
+def test_read_includes_queued_versions(cp: SyncCheckpointer, make_writer: MakeWriter, tmp_path: Path) -> None:
+    writer = make_writer()
     for texts, read in (
         ("a", lambda: (cp.load_latest("s") or {})["version"]),
         ("ab", lambda: cp.load("s", 2)["version"]),
@@ -69,49 +76,49 @@ def test_reader_sees_what_was_handed_in(cp: SyncCheckpointer, make: Make, tmp_pa
         ("abcde", lambda: cp.export_session("s", tmp_path / "f").version),
         ("abcdef", lambda: cp.fork_session("s", "fork") and len(cp.load("fork", 1)["transcript"])),
     ):
-        hand_in(writer, texts)
+        save_behind(writer, texts)
         assert read() == len(texts)
 
 
-def test_end_is_not_called_completed_while_something_is_not_durable(cp: SyncCheckpointer, make: Make) -> None:
-    writer = make(flush_timeout=SHORT)
-    with locked():
-        hand_in(writer, "a")
+def test_session_is_not_completed_while_versions_are_not_durable(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+    writer = make_writer(flush_timeout=SHORT_TIMEOUT)
+    with locked_sessions():
+        save_behind(writer, "a")
         with pytest.raises(NotDurable):
             cp.finish_session("s", "completed", "done")
     assert Session.objects.get().status == "active"
     cp.finish_session("s", "completed", "done")
-    assert (lengths(), Session.objects.get().status) == ([1], "completed")
+    assert (version_lengths(), Session.objects.get().status) == ([1], "completed")
 
 
 @pytest.mark.parametrize("phase", ["run_terminal", "paused"])
-def test_end_and_pause_are_durable_or_said_not_to_be(make: Make, phase: str) -> None:
-    writer = make(flush_timeout=SHORT)
-    with locked():
-        hand_in(writer, "a")
+def test_finish_and_pause_report_versions_that_are_not_durable(make_writer: MakeWriter, phase: str) -> None:
+    writer = make_writer(flush_timeout=SHORT_TIMEOUT)
+    with locked_sessions():
+        save_behind(writer, "a")
         with pytest.raises(NotDurable) as caught:
-            hand_in(writer, "ab", phase=phase)
+            save_behind(writer, "ab", phase=phase)
         assert [each["phase"] for each in caught.value.unsaved] == ["turn", phase]
-    assert hand_in(writer, "abc", phase=phase).durable is True
-    assert lengths() == [1, 2, 3]
+    assert save_behind(writer, "abc", phase=phase).durable is True
+    assert version_lengths() == [1, 2, 3]
 
 
-def test_closing_the_checkpointer_writes_everything(cp: SyncCheckpointer, make: Make) -> None:
-    writer = make()
-    with locked():
-        hand_in(writer, "a")
-        hand_in(writer, "ab")
+def test_close_of_the_checkpointer_writes_queued_versions(cp: SyncCheckpointer, make_writer: MakeWriter) -> None:
+    writer = make_writer()
+    with locked_sessions():
+        save_behind(writer, "a")
+        save_behind(writer, "ab")
     cp.close()
 
-    assert (lengths(), writer.unsaved()) == ([1, 2], [])
+    assert (version_lengths(), writer.unsaved()) == ([1, 2], [])
 
 
-def test_closing_twice_and_using_it_then(make: Make) -> None:
-    writer = make()
-    hand_in(writer, "a")
+def test_second_close_and_use_after_close(make_writer: MakeWriter) -> None:
+    writer = make_writer()
+    save_behind(writer, "a")
     for _ in range(2):
         writer.close()
 
-    assert lengths() == [1]
+    assert version_lengths() == [1]
     with pytest.raises(CheckpointerClosed):
-        hand_in(writer, "ab")
+        save_behind(writer, "ab")

@@ -25,9 +25,9 @@ def pages() -> dict[str, Any]:
 
     from checkpoints.models import Workspace
     from tests.integration.accounts.test_every_address import things
-    from tests.support.addresses import TABLE
-    from tests.support.addresses.line import WHO
-    from tests.support.signing import sign_in
+    from tests.support.client_login import sign_in
+    from tests.support.url_table import TABLE
+    from tests.support.url_table.line import WHO
 
     named = things(Workspace.objects.get())
     owner = User.objects.create_superuser("owner", password="correct-horse-battery")
@@ -77,7 +77,7 @@ async def live() -> bool:
     from django.test import AsyncClient
 
     from tests.integration.embedding.clinic.asgi import application
-    from tests.support.sockets import Browser
+    from tests.support.websocket_client import Browser
 
     client = AsyncClient()
     user = await owner()

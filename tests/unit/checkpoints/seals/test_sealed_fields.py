@@ -8,7 +8,7 @@ from django.apps import apps
 
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import CallStatus
-from checkpoints.models import Message, ToolCall
+from checkpoints.models import Message, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.keys import SealKey, SealKeys
 from checkpoints.seals.sealed_model import SealedModel
@@ -62,6 +62,23 @@ def test_different_values_have_different_seals() -> None:
     ):
         assert len({_seal(result=value) for value in values}) == len(values)
     assert _seal(tool="a", args="b") != _seal(tool="ab", args="")
+
+
+@pytest.mark.parametrize("model", [Session, ToolCall], ids=lambda model: model.__name__)
+def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row(model: type[SealedModel]) -> None:
+    key, later = SealKey(bytes(32)), SealKey(bytes([1]) * 32)
+    keys, rotated = SealKeys(key, {key.id: key}, True), SealKeys(later, {later.id: later, key.id: key}, True)
+    values = {name: f"{name} é" for name in model.sealed_fields}
+    start = row_seals.start_seal(keys, model, values)
+    for name in model.sealed_fields[model.stable_sealed_fields :]:
+        changed = {**values, name: b"\0"}
+        assert row_seals.continue_seal(keys, start, changed) == row_seals.seal_values(keys, model, changed)
+        assert row_seals.continue_seal(rotated, start, changed) == row_seals.seal_values(rotated, model, changed)
+
+
+def test_the_encoding_is_a_json_array_in_ascii() -> None:
+    values = (None, True, 5, "é\ud800", CallStatus.ISSUED, b"\x01", UUID(int=7), timedelta(seconds=1))
+    assert row_seals.encode_values(values) == b'[null,true,5,"\\u00e9\\ud800","issued","01",7,1000000]'
 
 
 def test_a_message_is_sealed_in_the_order_that_the_hot_path_gives() -> None:

@@ -1,0 +1,165 @@
+"""Interrupts of a graph as calls in the review queue, and the decisions about them as answers for the graph.
+
+The requests of `HumanInTheLoopMiddleware`, batched and per call, are calls of their tools. Any other `interrupt(value)`
+is a call of the tool `interrupt` with the value as its argument. The gates of this library are calls already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import AIMessage
+from langgraph.types import Interrupt
+
+from checkpoints.adapters.langgraph.messages import to_json
+from checkpoints.enums import DecisionKind, KeyPolicy
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.models import ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from checkpoints.store.call_records import CallIntent
+from checkpoints.tools.dispatch import build_tool_intent
+from checkpoints.tools.guard import ToolPolicies
+
+#: Types of the interrupts by which a guarded call waits for a person.
+GATE_TYPES = frozenset({"review_required", "approval_required"})
+#: Name of the tool that stands for an interrupt which is no request of `HumanInTheLoopMiddleware`.
+PLAIN_TOOL = "interrupt"
+_PLAIN_POLICIES = ToolPolicies({PLAIN_TOOL: {"side_effects": {"read"}, "requires_approval": True}})
+#: Decision of `HumanInTheLoopMiddleware` for each decision of a person; an approval of changed arguments is an edit.
+_DECISIONS = {DecisionKind.APPROVE: "approve", DecisionKind.REJECT: "reject", DecisionKind.RESPOND: "respond"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """Call that an interrupt asks about. `call_id` is None where the interrupt does not name it."""
+
+    key: str
+    call_id: str | None
+    tool: str
+    args: dict[str, Any]
+    description: str = ""
+    allowed: Sequence[str] | None = None
+
+
+def list_interrupts(value: object) -> list[Interrupt]:
+    """List the interrupts in a value that a task wrote to the channel of interrupts, without this library's gates."""
+    interrupts = [item for item in value if isinstance(item, Interrupt)] if isinstance(value, list | tuple) else []
+    return [each for each in interrupts if not is_gate(each)]
+
+
+def is_gate(interrupt: Interrupt) -> bool:
+    """Return whether a guarded call waits by this interrupt."""
+    value = interrupt.value
+    return isinstance(value, dict) and value.get("type") in GATE_TYPES and "session_id" in value
+
+
+def is_batched(interrupt: Interrupt) -> bool:
+    """Return whether this is a request for several calls, answered by position."""
+    value = interrupt.value
+    return isinstance(value, dict) and isinstance(value.get("action_requests"), list)
+
+
+def get_key_prefix(interrupt: Interrupt) -> str:
+    """Return the beginning of the keys of the calls that an interrupt asks about."""
+    return f"{INTERRUPT_KEY_PREFIX}{interrupt.id}:"
+
+
+def list_requests(interrupt: Interrupt, messages: object = ()) -> list[Request]:
+    """List the calls that an interrupt asks about.
+
+    Args:
+        interrupt: The interrupt.
+        messages: Messages of the agent. A batched request names its calls by name and arguments alone; their ids are
+            those of the last message that calls tools.
+    """
+    prefix, value = get_key_prefix(interrupt), interrupt.value
+    if is_batched(interrupt):
+        return list(_list_batched(prefix, value, messages))
+    if isinstance(value, dict) and value.get("type") == "tool_approval" and isinstance(value.get("args"), dict):
+        text = str(value.get("description") or "")
+        return [
+            Request(f"{prefix}0", str(value.get("tool_call_id")), str(value.get("name")), to_json(value["args"]), text)
+        ]
+    return [Request(f"{prefix}0", interrupt.id, PLAIN_TOOL, {"value": to_json(value)})]
+
+
+def _list_batched(prefix: str, value: Mapping[str, Any], messages: object) -> Iterator[Request]:
+    answers = [item for item in reversed(messages) if isinstance(item, AIMessage)] if isinstance(messages, list) else []
+    calls = list(answers[0].tool_calls) if answers else []
+    allowed = {
+        str(config.get("action_name")): config.get("allowed_decisions")
+        for config in value.get("review_configs") or []
+        if isinstance(config, dict)
+    }
+    for number, action in enumerate(value["action_requests"]):
+        name, args = str(action.get("name")), action.get("args") or {}
+        call = next((call for call in calls if (call["name"], call["args"]) == (name, args)), None)
+        if call is not None:
+            calls.remove(call)
+        call_id = None if call is None else call["id"]
+        text = str(action.get("description") or "")
+        yield Request(f"{prefix}{number}", call_id, name, to_json(args), text, allowed.get(name))
+
+
+def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
+    """Build the intent of a call that a person has to approve. Raises what `ToolPolicies.build_tool` raises."""
+    is_plain = request.tool == PLAIN_TOOL and request.call_id is not None and not policies.knows_tool(PLAIN_TOOL)
+    wanted = _PLAIN_POLICIES if is_plain else policies.require_approval(request.tool)
+    tool = wanted.build_tool(request.tool, print)
+    stored = to_canonical_json(request.args, "args")
+    call_id = request.call_id or request.key.removeprefix(INTERRUPT_KEY_PREFIX)
+    intent = build_tool_intent(tool, request.args, stored, KeyPolicy.UNANSWERED, request.key, call_id, None)
+    sentence = intent.sentence or _read_description(request)
+    return CallIntent(
+        **{
+            **{name: getattr(intent, name) for name in CallIntent.__dataclass_fields__},
+            "sentence": sentence,
+            "policy": None if request.tool == PLAIN_TOOL else KeyPolicy.UNANSWERED,
+        }
+    )
+
+
+def _read_description(request: Request) -> str:
+    """Return the description that the agent's author wrote; the default one repeats the name and the arguments."""
+    return "" if f"\n\nTool: {request.tool}\nArgs: " in request.description else request.description
+
+
+def build_answer(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, DecisionKind]]) -> Any:
+    """Build the value that resumes an interrupt.
+
+    Args:
+        interrupt: The interrupt.
+        calls: Its calls and what people have decided about them, by key.
+
+    Raises:
+        InvalidInput: The graph does not accept a decision.
+    """
+    requests = list_requests(interrupt)
+    if requests[0].tool == PLAIN_TOOL and requests[0].call_id == interrupt.id:
+        return _answer_plain(*calls[requests[0].key])
+    decisions = [_build_decision(request, *calls[request.key]) for request in requests]
+    return {"decisions": decisions} if is_batched(interrupt) else decisions[0]
+
+
+def _answer_plain(call: ToolCall, kind: DecisionKind) -> Any:
+    if kind == DecisionKind.RESPOND:
+        return call.result_text
+    if kind == DecisionKind.REJECT:
+        return False
+    return parse_json(call.args).get("value") if call.asked_args_digest else True
+
+
+def _build_decision(request: Request, call: ToolCall, kind: DecisionKind) -> dict[str, Any]:
+    is_edited = kind == DecisionKind.APPROVE and bool(call.asked_args_digest)
+    type_ = "edit" if is_edited else _DECISIONS[kind]
+    if request.allowed is not None and type_ not in request.allowed:
+        raise InvalidInput(
+            f"The graph accepts {', '.join(request.allowed)} for {request.tool}, and the decision is {type_}. "
+            "Withdraw the decision on the review page, and decide again."
+        )
+    if is_edited:
+        return {"type": type_, "edited_action": {"name": call.tool, "args": parse_json(call.args)}}
+    return {"type": type_} if kind == DecisionKind.APPROVE else {"type": type_, "message": call.result_text or ""}

@@ -1,0 +1,116 @@
+"""Calls that a framework's own interrupts ask people about: logged in the review queue, and started by the framework.
+
+The framework keeps the interrupted call from running, so these calls hold no run at the gate. Everything here is part
+of a transaction that has locked the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from django.db.models import F, Max, QuerySet
+from django.db.models.functions import Now
+
+from checkpoints import call_transitions
+from checkpoints.audit import append_events
+from checkpoints.calls import call_queries, intent_log
+from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, SessionStatus
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.models import Run, Session, ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from checkpoints.store.call_records import CallIntent
+from checkpoints.store.store import Store
+
+
+def log_requests(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:
+    """Log the calls of an interrupt that people have to decide about. Those that are logged already stay as they are.
+
+    Args:
+        store: State of the client.
+        row: Session, locked.
+        intents: Calls whose keys begin with `INTERRUPT_KEY_PREFIX`.
+        get_run: Function that returns the run which asks; called if a call is new.
+    """
+    calls = _select_requests(store, row).exclude(status=CallStatus.DISCARDED)
+    known = set(calls.filter(idempotency_key__in=[intent.key for intent in intents]).values_list("idempotency_key"))
+    for intent in (intent for intent in intents if (intent.key,) not in known):
+        step = row.latest_version
+        attempts = ToolCall.objects.using(store.using).filter(session=row, step=step, call_id=intent.call_id)
+        attempt = (attempts.aggregate(last=Max("attempt"))["last"] or 0) + 1
+        intent_log.insert_call_awaiting_approval(store, row, get_run(), intent, step, attempt)
+
+
+def list_requests(store: Store, row: Session, keys: Collection[str]) -> dict[str, ToolCall]:
+    """Return the newest call of each key, with what people have decided about it. Raises `IntegrityError`."""
+    calls = {call.idempotency_key: call for call in _select_requests(store, row).filter(idempotency_key__in=keys)}
+    for call in calls.values():
+        call_queries.require_unaltered(call)
+    return calls
+
+
+def withdraw_requests(
+    store: Store, row: Session, *, keys: Collection[str] | None = None, call_ids: Collection[str] | None = None
+) -> int:
+    """Discard the calls that still await a decision, because the framework continues without it.
+
+    Args:
+        store: State of the client.
+        row: Session, locked.
+        keys: Beginnings of their keys. None: any.
+        call_ids: Identifiers of the calls. None: any.
+
+    Returns:
+        The number of discarded calls.
+    """
+    awaiting = _select_requests(store, row).filter(status=call_transitions.WITHDRAW.before)
+    calls = [
+        call
+        for call in awaiting
+        if (keys is None or call.idempotency_key.startswith(tuple(keys)))
+        and (call_ids is None or call.call_id in call_ids)
+    ]
+    for call in calls:
+        awaiting.filter(pk=call.pk).update(
+            status=call_transitions.WITHDRAW.after, settled_at=Now(), revision=F("revision") + 1
+        )
+        append_events.record_event(
+            store,
+            AuditKind.CALL_DISCARDED,
+            session_pk=row.pk,
+            actor=f"run {call.run.number}",
+            call_id=call.call_id,
+            tool=call.tool,
+        )
+    if calls and row.status not in FINISHED_SESSION_STATUSES and not call_queries.list_undecided_calls(store, row):
+        Session.objects.using(store.using).filter(pk=row.pk).update(
+            status=SessionStatus.ACTIVE, revision=F("revision") + 1, updated_at=Now()
+        )
+    return len(calls)
+
+
+def report_results(store: Store, call_pks: Iterable[int], results: Mapping[str, str]) -> None:
+    """Store the results of approved calls that the framework made without the guard, from its transcript.
+
+    Args:
+        store: State of the client.
+        call_pks: Rows of calls that the transcript answers.
+        results: Text of each result by call id.
+    """
+    approved = ToolCall.objects.using(store.using).filter(
+        pk__in=call_pks, status=call_transitions.REPORT.before, idempotency_key__startswith=INTERRUPT_KEY_PREFIX
+    )
+    for call in approved:
+        result = to_canonical_json(results.get(call.call_id, ""), "result")
+        approved.filter(pk=call.pk).update(
+            status=call_transitions.REPORT.after,
+            result=result,
+            result_digest=digests.digest_text(result),
+            settled_at=Now(),
+            revision=F("revision") + 1,
+        )
+
+
+def _select_requests(store: Store, row: Session) -> QuerySet[ToolCall]:
+    calls = ToolCall.objects.using(store.using).filter(session=row, idempotency_key__startswith=INTERRUPT_KEY_PREFIX)
+    return calls.select_related("run", "session").order_by("pk")

@@ -1,0 +1,168 @@
+"""Interrupts of LangGraph in the review queue: people decide, another process resumes, as if it were in memory."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import Command, interrupt
+
+from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
+from checkpoints.adapters.langgraph import HarnessSaver
+from checkpoints.exceptions import InvalidInput
+from checkpoints.models import Session, ToolCall
+from tests.adapters.langgraph.agents import config
+from tests.adapters.langgraph.reviewed_agents import DECISIONS, NAMES, QUESTION, build_agent, run_in_memory, tell
+
+Open = Callable[..., SyncCheckpointer]
+
+
+def _decide(cp: SyncCheckpointer, call_id: str, decision: dict[str, Any]) -> None:
+    about: Any = {"actor": "alice", "revision": ToolCall.objects.get(call_id=call_id).revision}
+    match decision["type"]:
+        case "approve":
+            cp.approve_call("s", call_id, reason="Read.", **about)
+        case "edit":
+            cp.edit_call("s", call_id, decision["edited_action"]["args"], reason="Misspelt.", **about)
+            _decide(cp, call_id, {"type": "approve"})
+        case "reject":
+            cp.reject_call("s", call_id, decision["message"], **about)
+        case "respond":
+            cp.respond_call("s", call_id, decision["message"], **about)
+
+
+@pytest.mark.parametrize("durability", ["sync", "async", "exit"])
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_four_decisions_end_as_in_memory(
+    cp: SyncCheckpointer, open_checkpointer: Open, mode: str, guarded: bool, durability: str
+) -> None:
+    sent: list[str] = []
+    build_agent(HarnessSaver(cp), sent, mode, guarded=guarded).invoke(QUESTION, config(), durability=durability)
+    asked = {call.call_id: (call.tool, call.args, call.status) for call in ToolCall.objects.all()}
+    assert asked == {f"call_{name}": ("send", f'{{"to":"{name}"}}', "awaiting_approval") for name in NAMES}
+    assert (Session.objects.get().status, cp.store.list_owned(), sent) == ("needs_review", [], [])
+
+    worker = HarnessSaver(open_checkpointer())
+    for name, decision in zip(NAMES, DECISIONS, strict=True):
+        assert worker.build_resume(config()) is None
+        _decide(cp, f"call_{name}", decision)
+    state = build_agent(worker, sent, mode, guarded=guarded).invoke(
+        worker.build_resume(config()), config(), durability=durability
+    )
+    assert (tell(state), sorted(sent)) == run_in_memory(mode)
+    assert worker.build_resume(config()) is None
+    calls = {call.call_id: call for call in ToolCall.objects.all()}
+    assert len(calls) == ToolCall.objects.count() == 4
+    assert [calls[f"call_{name}"].status for name in NAMES] == ["completed", "completed", "rejected", "completed"]
+    assert "sent to bill" in str(calls["call_bob"].result_text)
+    assert not ToolCall.objects.filter(answered_version=None).exists()
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_a_program_that_answers_itself_withdraws_the_questions(cp: SyncCheckpointer, mode: str, guarded: bool) -> None:
+    sent: list[str] = []
+    agent = build_agent(HarnessSaver(cp), sent, mode, guarded=guarded)
+    gates = agent.invoke(QUESTION, config())["__interrupt__"]
+    approve = {"type": "approve"}
+    answers = {gate.id: {"decisions": [approve] * 4} if mode == "batched" else approve for gate in gates}
+    assert "__interrupt__" not in agent.invoke(Command(resume=answers), config())
+    assert sorted(sent) == NAMES
+    assert not ToolCall.objects.filter(status="awaiting_approval").exists()
+    assert Session.objects.get().status == "active"
+
+
+def test_an_async_agent_is_resumed_by_an_async_worker(cp: SyncCheckpointer) -> None:
+    sent: list[str] = []
+
+    async def run(decisions: bool) -> Any:
+        async with Checkpointer() as client:
+            saver = HarnessSaver(client)
+            agent = build_agent(saver, sent, "batched")
+            return await agent.ainvoke(await saver.abuild_resume(config()) if decisions else QUESTION, config())
+
+    asyncio.run(run(False))
+    for name, decision in zip(NAMES, DECISIONS, strict=True):
+        _decide(cp, f"call_{name}", decision)
+    assert (tell(asyncio.run(run(True))), sorted(sent)) == run_in_memory("batched")
+
+
+def test_a_decision_that_the_graph_does_not_accept_can_be_withdrawn(cp: SyncCheckpointer) -> None:
+    saver = HarnessSaver(cp)
+    agent = build_agent(saver, [], "batched", allowed=["approve"])
+    agent.invoke(QUESTION, config())
+    for name in NAMES[1:]:
+        _decide(cp, f"call_{name}", {"type": "approve"})
+    _decide(cp, "call_ann", {"type": "reject", "message": "No."})
+    with pytest.raises(InvalidInput, match="accepts approve for send, and the decision is reject"):
+        saver.build_resume(config())
+    revision = ToolCall.objects.get(call_id="call_ann").revision
+    cp.withdraw_decision("s", "call_ann", actor="alice", reason="Not accepted.", revision=revision)
+    _decide(cp, "call_ann", {"type": "approve"})
+    assert len(agent.invoke(saver.build_resume(config()), config())["messages"]) == 7
+
+
+def _build_interview(saver: Any) -> Any:
+    def ask(state: Any) -> Any:
+        name = interrupt("Who are you?")
+        agreed = interrupt({"question": "May we write to you?", "name": name})
+        return {"messages": [AIMessage(f"{name}: {agreed}")]}
+
+    return StateGraph(MessagesState).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=saver)
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"), [("approve", True), ("reject", False), ("edit", "anew"), ("respond", "in May")]
+)
+def test_two_plain_interrupts_of_one_node_are_two_questions(cp: SyncCheckpointer, kind: str, answer: object) -> None:
+    saver = HarnessSaver(cp)
+    graph = _build_interview(saver)
+    graph.invoke(QUESTION, config())
+    first = ToolCall.objects.get()
+    assert (first.tool, first.args, first.risk) == ("interrupt", '{"value":"Who are you?"}', "low")
+    _decide(cp, first.call_id, {"type": "respond", "message": "Eve"})
+    graph.invoke(saver.build_resume(config()), config())
+    assert saver.build_resume(config()) is None
+    second = ToolCall.objects.get(status="awaiting_approval")
+    assert second.args == '{"value":{"name":"Eve","question":"May we write to you?"}}'
+    changed = {"name": "interrupt", "args": {"value": "anew"}}
+    _decide(cp, second.call_id, {"type": kind, "message": "in May", "edited_action": changed})
+    state = graph.invoke(saver.build_resume(config()), config())
+    assert state["messages"][-1].content == f"Eve: {answer}"
+
+
+def test_an_interrupt_of_a_subgraph_is_one_question(cp: SyncCheckpointer) -> None:
+    saver = HarnessSaver(cp)
+    inner = _build_interview(None)
+    outer = StateGraph(MessagesState).add_node("team", inner).add_edge(START, "team").compile(checkpointer=saver)
+    outer.invoke(QUESTION, config())
+    _decide(cp, ToolCall.objects.get().call_id, {"type": "respond", "message": "Eve"})
+    outer.invoke(saver.build_resume(config()), config())
+    _decide(cp, ToolCall.objects.get(status="awaiting_approval").call_id, {"type": "approve"})
+    state = outer.invoke(saver.build_resume(config()), config())
+    assert state["messages"][-1].content == "Eve: True"
+    assert ToolCall.objects.count() == 2
+
+
+def test_policies_describe_the_questions(cp: SyncCheckpointer) -> None:
+    policies = ToolPolicies({"send": {"sentence": "Send a mail to {to}", "risk": "low", "approvals": 2}})
+    saver = HarnessSaver(cp, policies=policies)
+    build_agent(saver, [], "batched").invoke(QUESTION, config())
+    call = ToolCall.objects.get(call_id="call_ann")
+    assert (call.sentence, call.risk, call.approvals) == ("Send a mail to ann", "low", 2)
+
+
+def test_without_review_no_question_is_logged(cp: SyncCheckpointer) -> None:
+    saver = HarnessSaver(cp, review_interrupts=False)
+    build_agent(saver, [], "batched").invoke(QUESTION, config())
+    assert not ToolCall.objects.exists()
+
+
+def test_a_thread_that_waits_for_an_answer_is_deleted(cp: SyncCheckpointer) -> None:
+    saver = HarnessSaver(cp)
+    _build_interview(saver).invoke(QUESTION, config())
+    saver.delete_thread("s")
+    assert not Session.objects.exists()

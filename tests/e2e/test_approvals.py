@@ -1,0 +1,219 @@
+"""Calls that require approvals: edited by one person and approved by two, in browsers that update live."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import APIResponse, Page, Route, expect
+
+from tests.e2e import page_actions
+from tests.e2e.conftest import OpenPage
+from tests.support import axe
+from tests.support.browser import PageMonitor
+from tests.support.site_process import Payer, Site
+
+EXPECTED_PAYMENT = "8841 1230.00 Northwind GmbH"
+StartPayer = Callable[..., Payer]
+
+
+@pytest.fixture
+def start_payer(site: Site, order_number: int) -> Iterator[StartPayer]:
+    with ExitStack() as stack:
+
+        def start(*options: str) -> Payer:
+            payer = site.payer(f"inv-{order_number}", *options)
+            stack.callback(payer.stop)
+            return payer
+
+        yield start
+
+
+def edit_arguments(page: Page, before: str, after: str) -> None:
+    """Choose Edit, and replace a part of the arguments."""
+    page_actions.choose_answer(page, "Edit")
+    page.get_by_role("radio", name="JSON").check()
+    arguments = page.get_by_role("textbox", name="Arguments")
+    arguments.fill(arguments.input_value().replace(before, after))
+    page_actions.reason_field(page).fill("Only the first tenth is due.")
+
+
+def approve(page: Page, reason: str) -> None:
+    page_actions.choose_answer(page, "Approve")
+    page_actions.reason_field(page).fill(reason)
+    page_actions.record_decision(page, "Approve")
+
+
+def expect_heading(page: Page, text: str) -> None:
+    expect(page.get_by_role("heading", level=1, name=text)).to_be_visible()
+
+
+class DelayedResponse:
+    """Response of the server to a form, held back until the test releases it."""
+
+    def __init__(self, page: Page) -> None:
+        self._delayed_routes: list[tuple[Route, APIResponse]] = []
+        self._page = page
+        page.route("**/review/calls/*/", self._delay_posts)
+
+    def _delay_posts(self, route: Route) -> None:
+        if route.request.method == "POST":
+            self._delayed_routes.append((route, route.fetch()))
+        else:
+            route.continue_()
+
+    def release(self, current_text: str, earlier_text: str) -> None:
+        """Deliver the response with an earlier state of the page: `earlier_text` in place of `current_text`."""
+        ((route, response),) = self._delayed_routes
+        route.fulfill(response=response, body=response.text().replace(current_text, earlier_text))
+        self._page.unroute("**/review/calls/*/", self._delay_posts)
+
+
+def test_payment_is_edited_by_one_person_and_approved_by_two(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer("--approvals=2")
+    alice, bob, dora = open_page("alice"), open_page("bob"), open_page("dora")
+    for page in (alice, bob, dora):
+        page_actions.open_payment_card(page, payer.session_id)
+    page_actions.reason_field(bob).fill("I am still reading.")
+
+    edit_arguments(alice, "12300.00", "1230.00")
+    expect(alice.get_by_text("1 argument differs from the original:")).to_be_visible()
+    page_actions.record_decision(alice, "Edit")
+    expect(alice.get_by_text("changed the arguments at")).to_be_visible()
+
+    # Bob's open page reports the change, and keeps the reason that he typed.
+    expect(bob.get_by_text("This call has changed since you opened the page.")).to_be_visible()
+    expect(bob.get_by_text("changed the arguments at")).to_be_visible()
+    expect(page_actions.reason_field(bob)).to_have_value("I am still reading.")
+    bob.get_by_role("link", name="reload the page").click()
+    approve(bob, "The contract says so.")
+    approval_line = re.compile(r"^\s*bob approved at [:0-9]+\s*$")
+    for page in (bob, alice):
+        expect(page.get_by_text("1 of 2 decisions:")).to_be_visible()
+        expect(page.get_by_role("listitem").filter(has_text=approval_line)).to_be_visible()
+    expect(bob.get_by_role("radio", name="Approve")).to_be_disabled()
+    assert payer.payments == []
+
+    # The person who edited the arguments cannot approve them.
+    alice.get_by_role("link", name="reload the page").click()
+    expect(alice.get_by_role("radio", name="Approve")).to_be_disabled()
+    dora.get_by_role("link", name="reload the page").click()
+
+    # A response that was rendered before the call ran, and arrives afterwards, is updated.
+    delayed_response = DelayedResponse(dora)
+    approve(dora, "Agreed.")
+    for page in (alice, bob):
+        expect_heading(page, "Approved: it has run")
+        expect(page_actions.completion_notice(page)).to_be_visible()
+    delayed_response.release("Approved: it has run", "Approved: it has not run yet")
+    for page in (alice, bob, dora):
+        expect_heading(page, "Approved: it has run")
+        expect(page.get_by_text("Paid 1230.00 EUR to Northwind GmbH.").first).to_be_visible()
+        expect(page_actions.completion_notice(page)).to_be_visible()
+    assert payer.payments == [EXPECTED_PAYMENT]
+
+
+def test_single_argument_is_edited_and_file_evidence_is_attached(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer()
+    page = open_page("alice")
+    page_actions.open_payment_card(page, payer.session_id)
+    page_actions.choose_answer(page, "Edit")
+    page.get_by_role("textbox", name="amount").fill("1230.00")
+    expect(page.get_by_text("1 argument differs from the original:")).to_be_visible()
+    page_actions.reason_field(page).fill("Only the first tenth is due.")
+    page_actions.record_decision(page, "Edit")
+    expect(page.get_by_text("changed the arguments at")).to_be_visible()
+    expect(page_actions.reason_field(page)).to_have_value("")
+    page.reload()
+    expect(page_actions.reason_field(page)).to_have_value("")
+
+    page_actions.choose_answer(page, "Approve")
+    page_actions.reason_field(page).fill("The contract says so.")
+    contract = {"name": "contract.html", "mimeType": "text/html", "buffer": b"<script>alert(1)</script>"}
+    page.get_by_label("File").set_input_files(contract)  # type: ignore[arg-type]
+    page_actions.record_decision(page, "Approve")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="contract.html").click()
+    assert download.value.path().read_bytes() == contract["buffer"]
+    expect_heading(page, "Approved: it has run")
+    assert payer.payments == [EXPECTED_PAYMENT]
+
+
+def test_edit_and_approval_without_javascript(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer()
+    page = open_page("alice", java_script_enabled=False)
+    page_actions.open_payment_card(page, payer.session_id)
+    edit_arguments(page, "12300.00", "1230.00")
+    page.get_by_role("button", name="Record decision").click()
+    expect(page.get_by_role("alert")).to_contain_text("Not recorded yet. Check the changes below, then record them.")
+    expect(page.get_by_role("textbox", name="Arguments")).to_have_value(re.compile("1230.00"))
+    page.get_by_role("button", name="Record decision").click()
+    expect(page.get_by_text("changed the arguments at")).to_be_visible()
+
+    page_actions.choose_answer(page, "Approve")
+    page_actions.reason_field(page).fill("The contract says so.")
+    page.get_by_role("button", name="Record decision").click()
+    expect(page.get_by_role("heading", level=1, name=re.compile("^Approved"))).to_be_visible()
+    for _ in range(100):
+        if page_actions.completion_notice(page).count():
+            break
+        page.wait_for_timeout(200)
+        page.reload()
+    expect_heading(page, "Approved: it has run")
+    assert payer.payments == [EXPECTED_PAYMENT]
+
+
+@pytest.mark.parametrize(
+    ("answer", "field", "becomes"),
+    [
+        ("Reject", "Message to the agent", "Rejected: it does not run"),
+        ("Respond instead", "Answer to the agent", "Answered: it does not run"),
+    ],
+)
+def test_rejection_or_response_is_delivered_to_the_agent(
+    start_payer: StartPayer, open_page: OpenPage, answer: str, field: str, expected_heading: str
+) -> None:
+    payer = start_payer()
+    page = open_page("alice")
+    page_actions.open_payment_card(page, payer.session_id)
+    page_actions.choose_answer(page, answer)
+    page.get_by_role("textbox", name=field).fill("The supplier sends another invoice.")
+    page_actions.record_decision(page, answer)
+    expect_heading(page, expected_heading)
+    expect(page_actions.completion_notice(page)).to_be_visible()
+    expect(page.get_by_text('"told": "The supplier sends another invoice."')).to_be_visible()
+    assert payer.payments == []
+
+
+def test_killed_approved_call_needs_a_decision(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer("--die")
+    page = open_page("alice")
+    page_actions.open_payment_card(page, payer.session_id)
+    approve(page, "The contract says so.")
+    expect_heading(page, "Did this happen?")  # the process that died is on this machine, so nobody waits for its lease
+    payer = start_payer("--die")
+    page.reload()
+    page_actions.fill_in_decision(page, "It happened", "It is in the ledger.")
+    page_actions.record_decision(page, "It happened")
+    expect(page_actions.completion_notice(page)).to_be_visible()
+    assert len(payer.payments) == 1
+
+
+def test_decision_form_has_no_accessibility_violations(
+    start_payer: StartPayer, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    payer = start_payer("--approvals=2", "--decide-within=3600")
+    page = open_page("alice")
+    page_monitors[0].ignore("status of 422")
+    page_actions.open_payment_card(page, payer.session_id)
+    edit_arguments(page, "12300.00", "1230.00")
+    expect(page.get_by_text("1 argument differs")).to_be_visible()
+    assert axe.violations(page) == []
+    page.get_by_role("textbox", name="Arguments").fill("{")
+    expect(page.get_by_text("This is not JSON")).to_be_visible()
+    page_actions.record_decision(page, "Edit")
+    expect(page.get_by_text("This is not JSON")).to_be_visible()
+    assert axe.violations(page) == []
+    for answer in ("Reject", "Respond instead"):
+        page_actions.choose_answer(page, answer)
+        assert axe.violations(page) == []

@@ -1,0 +1,142 @@
+"""Layout of the decision form on a laptop and a phone, and its messages beside the button."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import Locator, Page, ViewportSize, expect
+
+from tests.e2e import page_actions
+from tests.e2e.conftest import OpenPage, StartAgent
+from tests.support.browser import PageMonitor
+from tests.support.site_process import Payer, Site
+
+VIEWPORT_SIZES = ((1366, 768), (1280, 720), (390, 844))
+#: Label of the required field, by the label of the answer.
+REQUIRED_FIELDS = {
+    "It happened": "Result for the agent",
+    "It did not happen": "Reason",
+    "Run it once more": "Reason",
+    "Approve": "Reason",
+    "Edit": "Reason",
+    "Reject": "Message to the agent",
+    "Respond instead": "Answer to the agent",
+}
+StartPayer = Callable[..., Payer]
+
+
+@pytest.fixture
+def start_payer(site: Site, order_number: int) -> Iterator[StartPayer]:
+    with ExitStack() as stack:
+
+        def start(*options: str) -> Payer:
+            payer = site.payer(f"inv-{order_number}", *options)
+            stack.callback(payer.stop)
+            return payer
+
+        yield start
+
+
+def is_visible_in_viewport(element: Locator) -> bool:
+    return bool(
+        element.evaluate(
+            """e => {
+                const box = e.getBoundingClientRect();
+                const inside = box.top >= 0 && box.bottom <= innerHeight;
+                const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+                return inside && (e === top || e.contains(top));
+            }"""
+        )
+    )
+
+
+def check_layout_of_answers(page: Page) -> None:
+    for answer, field in REQUIRED_FIELDS.items():
+        if not page.get_by_role("radio", name=answer).count():
+            continue
+        page.evaluate("scrollTo(0, 0)")
+        page_actions.choose_answer(page, answer)
+        button = page.get_by_role("button", name=page_actions.RECORD_BUTTONS[answer])
+        button.scroll_into_view_if_needed()
+        assert is_visible_in_viewport(button)
+        assert is_visible_in_viewport(page_actions.reason_field(page)), answer
+        assert is_visible_in_viewport(page.get_by_role("textbox", name=field)), answer
+        assert page.evaluate(
+            "[...document.querySelectorAll('.decide, .decide form')].every(e => e.scrollHeight <= e.clientHeight + 1)"
+        )
+
+
+def check_invalid_answer(page: Page, answer: str) -> None:
+    """Check that the first invalid field is focused and visible, and that its error is repeated beside the button."""
+    page_actions.choose_answer(page, answer)
+    page_actions.record_decision(page, answer)
+    field = page.get_by_role("textbox", name=REQUIRED_FIELDS[answer])
+    expect(field).to_be_focused()
+    assert is_visible_in_viewport(field)
+    problem = page.locator(".send .problem").filter(visible=True)
+    expect(problem).to_contain_text("Enter")
+    problem.scroll_into_view_if_needed()
+    assert is_visible_in_viewport(page.get_by_role("button", name=page_actions.RECORD_BUTTONS[answer]))
+
+
+def test_required_field_and_button_are_visible_together(
+    site: Site,
+    start_agent: StartAgent,
+    start_payer: StartPayer,
+    open_page: OpenPage,
+    page_monitors: list[PageMonitor],
+    order_number: int,
+) -> None:
+    start_agent(site, order_number)
+    payer = start_payer("--approvals=2", "--decide-within=3600")
+    page = open_page("alice")
+    page_monitors[0].ignore("status of 422")
+    for width, height in VIEWPORT_SIZES:
+        page.set_viewport_size(ViewportSize(width=width, height=height))
+        page_actions.open_refund_card(page, order_number)
+        check_layout_of_answers(page)
+        check_invalid_answer(page, "It happened")
+        page_actions.open_payment_card(page, payer.session_id)
+        check_layout_of_answers(page)
+        check_invalid_answer(page, "Reject")
+        page.evaluate("sessionStorage.clear()")
+
+
+def test_offline_and_sign_out_are_reported_beside_the_button(
+    private_site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    start_agent(private_site, 17)
+    page = open_page("alice", private_site)
+    page_monitors[0].ignore(
+        r"net::ERR_|status of 40[13]|Error Code 40[13]|WebSocket|htmx:sendError|htmx:afterRequest|\[object"
+    )
+    page_actions.open_refund_card(page, 17)
+    page_actions.fill_in_decision(page, "It did not happen", "Seen in the ledger.")
+    problem = page.locator(".send [data-connection]")
+    expect(problem).to_be_hidden()
+
+    page.context.set_offline(True)
+    expect(problem).to_have_text(
+        "You are offline. Your text stays here; send it when you are back online.", timeout=2_000
+    )
+    page.context.set_offline(False)
+    expect(problem).to_be_hidden()
+
+    second_tab = page.context.new_page()
+    second_tab.goto("/review/")
+    second_tab.get_by_role("button", name="Sign out").click()
+    expect(second_tab.get_by_role("button", name="Sign in", exact=True)).to_be_visible()
+    expect(problem).to_contain_text("You are signed out. Your text stays here.", timeout=5_000)
+    expect(problem.get_by_role("link", name="Sign in in another tab")).to_be_visible()
+    expect(page_actions.reason_field(page)).to_have_value("Seen in the ledger.")
+
+
+def test_form_closes_when_the_deadline_passes(start_payer: StartPayer, open_page: OpenPage) -> None:
+    payer = start_payer("--decide-within=12")
+    page = open_page("alice")
+    page_actions.open_payment_card(page, payer.session_id)
+    page_actions.fill_in_decision(page, "Approve", "The contract says so.")
+    expect(page.get_by_text("Only an admin can decide now. Nothing runs until then.")).to_be_visible()
+    expect(page.get_by_role("button", name="Approve this call")).to_be_hidden()
+    expect(page_actions.reason_field(page)).to_have_value("The contract says so.")
+    assert payer.payments == []

@@ -1,0 +1,131 @@
+"""Decisions on cards: conflicts, late decisions, permissions and validation."""
+
+import re
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import Page, Response, expect
+
+from tests.e2e import page_actions
+from tests.e2e.conftest import OpenPage, StartAgent
+from tests.support.browser import PageMonitor
+from tests.support.site_process import Site
+
+REASON = "Seen in the bank's export."
+
+
+@pytest.fixture
+def open_cards(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
+) -> Callable[..., list[Page]]:
+    """Open the card of one interrupted refund in a browser of each named user."""
+
+    def open_for(*names: str) -> list[Page]:
+        start_agent(site, order_number)
+        pages = [open_page(name) for name in names]
+        for page in pages:
+            page_actions.open_refund_card(page, order_number)
+        return pages
+
+    return open_for
+
+
+def test_simultaneous_decisions_record_one_and_report_the_conflict(
+    open_cards: Callable[..., list[Page]], page_monitors: list[PageMonitor]
+) -> None:
+    pages = dict(zip(("alice", "bob"), open_cards("alice", "bob"), strict=True))
+    for watch in page_monitors:
+        watch.ignore("status of 409")
+    for name, page in pages.items():
+        page_actions.fill_in_decision(page, "It did not happen", f"{REASON} I am {name}.")
+    with ExitStack() as stack:
+        responses = [stack.enter_context(page.expect_response(is_decision_response)) for page in pages.values()]
+        for page in pages.values():  # returns at once: both answers are on their way together
+            page.evaluate("document.querySelector('form[data-decide]').requestSubmit()")
+
+    for page in pages.values():
+        expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    refused_users = {name for name, response in zip(pages, responses, strict=True) if response.value.status == 409}
+    assert len(refused_users) == 1
+    loser = refused_users.pop()
+    winner = ({"alice", "bob"} - {loser}).pop()
+    alert = pages[loser].get_by_role("alert")
+    expect(alert).to_contain_text(f"{winner} decided first, at ")
+    expect(alert).to_contain_text(" UTC")
+    expect(alert).to_contain_text(f"{REASON} I am {loser}.")
+    expect(pages[winner].get_by_role("main").get_by_text(f"{REASON} I am {winner}.").first).to_be_visible()
+
+
+def is_decision_response(answer: Response) -> bool:
+    return answer.request.method == "POST" and bool(re.search(r"/review/calls/\d+/$", answer.url))
+
+
+def test_late_decision_is_refused_and_its_reason_is_kept(
+    open_cards: Callable[..., list[Page]], page_monitors: list[PageMonitor]
+) -> None:
+    early, late = open_cards("alice", "bob")
+    page_monitors[1].ignore("status of 409")
+    page_actions.fill_in_decision(late, "It happened", REASON)
+    page_actions.fill_in_decision(early, "It did not happen", "The customer says so.")
+    page_actions.record_decision(early, "It did not happen")
+
+    expect(late.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    expect(late.get_by_role("complementary", name="Decision").get_by_text("alice", exact=True)).to_be_visible()
+    expect(late.get_by_role("button", name=page_actions.RECORD_BUTTONS["It happened"])).to_be_hidden()
+    expect(page_actions.reason_field(late)).to_have_value(REASON)
+    page_actions.reason_field(late).press("Control+Enter")
+    alert = late.get_by_role("alert")
+    expect(alert).to_contain_text("alice decided first, at ")
+    expect(alert).to_contain_text(REASON)
+
+
+def test_a_decision_without_a_reason_is_not_recorded(
+    open_cards: Callable[..., list[Page]], page_monitors: list[PageMonitor]
+) -> None:
+    (page,) = open_cards("alice")
+    page_monitors[0].ignore("status of 422")
+    page_actions.choose_answer(page, "Run it once more")
+    page_actions.record_decision(page, "Run it once more")
+    expect(page.get_by_role("alert")).to_contain_text("Enter a reason")
+    expect(page.get_by_role("radio", name="Run it once more")).to_be_checked()
+    expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
+
+
+def test_auditor_sees_the_card_but_cannot_decide(open_cards: Callable[..., list[Page]]) -> None:
+    (page,) = open_cards("carol")
+    expect(page.get_by_text("deciding needs an approver")).to_be_visible()
+    expect(page.get_by_role("radio")).to_have_count(0)
+    expect(page.get_by_role("button", name="Verify again")).to_have_count(0)
+
+    token = next(cookie["value"] for cookie in page.context.cookies() if cookie["name"] == "csrftoken")
+    forged: dict[str, str | float | bool] = {
+        "kind": "mark_failed",
+        "reason": "I want to.",
+        "revision": "2",
+        "csrfmiddlewaretoken": token,
+    }
+    decision_response = page.context.request.post(page.url, form=forged, headers={"Referer": page.url})
+    assert decision_response.status == 403
+    verify_response = page.context.request.post(f"{page.url}verify/", form=forged, headers={"Referer": page.url})
+    assert verify_response.status == 403
+    page.reload()
+    expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
+
+
+@pytest.mark.parametrize("height", [720, 900])
+def test_record_button_is_visible_without_scrolling(open_cards: Callable[..., list[Page]], height: int) -> None:
+    (page,) = open_cards("alice")
+    page.set_viewport_size({"width": 1280, "height": height})
+    page.reload()
+    page_actions.choose_answer(page, "It happened")
+    assert page.evaluate("scrollY") == 0
+    expect(page.get_by_role("button", name=page_actions.RECORD_BUTTONS["It happened"])).to_be_in_viewport(ratio=1)
+
+
+def test_verify_hook_can_be_called_again(open_cards: Callable[..., list[Page]]) -> None:
+    (page,) = open_cards("alice")
+    hook_answer = page.get_by_text("the card processor shows refunds only after the nightly settlement")
+    before = page.get_by_label("Did it happen?").locator(hook_answer).count()
+    page.get_by_role("button", name="Verify again").click()
+    expect(page.get_by_label("Did it happen?").locator(hook_answer)).to_have_count(before + 1)

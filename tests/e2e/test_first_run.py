@@ -1,0 +1,49 @@
+"""First use of an installation: from an empty database to the first session."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Browser, expect
+
+from tests.support import axe
+from tests.support.browser import monitored_context
+from tests.support.page_overflow import overflowing_elements
+from tests.support.site_process import Site, fresh_database
+
+
+def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path: Path) -> None:
+    with fresh_database(tmp_path) as database:
+        environment = {
+            **os.environ,
+            "HARNESS_DATABASE_URL": database,
+            "DJANGO_SETTINGS_MODULE": "harness_site.settings",
+        }
+        subprocess.run([sys.executable, "-m", "django", "migrate", "-v0"], env=environment, check=True)
+        with Site(database, tmp_path) as site, monitored_context(browser, site.address) as (context, _):
+            setup_url = re.search(r"http://\S+(/accounts/first/\S+)", site.log())
+            assert setup_url
+            page = context.new_page()
+            page.goto(setup_url[1])
+            page.get_by_label("Name").fill("ada")
+            page.get_by_label("Password").fill("a phrase of my own")
+            page.get_by_role("button", name="Create account").click()
+            expect(page.get_by_role("heading", name="Welcome to Harness")).to_be_visible()
+            assert axe.violations(page) == []
+            assert overflowing_elements(page) == []
+
+            page.get_by_role("link", name="Add second factor").click()
+            expect(page.get_by_label("Current code")).to_be_visible()  # no password again, seconds after signing in
+            page.go_back()
+
+            page.get_by_label("E-mail").fill("eve@example.org")
+            (tmp_path / "first_agent.py").write_text(page.locator("#connect-program").inner_text())
+            agent = [sys.executable, str(tmp_path / "first_agent.py")]
+            subprocess.run(agent, env={**environment, "PYTHONPATH": str(Path.cwd())}, check=True)
+            expect(page.locator("#first-session").get_by_role("link", name="first-session")).to_be_visible()
+            expect(page.locator("#steps").get_by_text("The first session has arrived.")).to_be_visible()
+            expect(page.get_by_label("E-mail")).to_have_value("eve@example.org")
+            page.goto("/settings/system/")
+            assert axe.violations(page) == []

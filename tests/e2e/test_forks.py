@@ -1,0 +1,37 @@
+"""Forks without JavaScript."""
+
+from playwright.sync_api import expect
+
+from tests.e2e import page_actions
+from tests.e2e.conftest import OpenPage, StartAgent
+from tests.support.browser import PageMonitor
+from tests.support.site_process import Site
+
+
+def test_fork_without_javascript(
+    site: Site, order_number: int, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    start_agent(site, order_number)
+    session_page = open_page("alice")
+    page_actions.open_refund_card(session_page, order_number)
+    session_page.get_by_role("link", name=f"order-{order_number}", exact=True).click()
+    session_page.wait_for_url("**/sessions/*/")
+
+    page = open_page("alice", java_script_enabled=False)
+    page_monitors[1].ignore("status of 422")
+    page.goto(f"{session_page.url}versions/")
+    page.get_by_role("row", name="v2").get_by_role("link", name="Fork").click()
+    expect(page.get_by_role("heading", name="Fork from version 2")).to_be_visible()
+    expect(page.get_by_text("1 call is undecided, and stays undecided in the fork.")).to_be_visible()
+    page.get_by_role("textbox", name="Id of the new session").fill(f"order-{order_number}")
+    page.get_by_role("button", name="Create the fork").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose an id that is not taken.")
+    page.get_by_role("textbox", name="Id of the new session").fill(f"copy-{order_number}")
+    page.get_by_role("button", name="Create the fork").click()
+
+    expect(page.get_by_text(f"Forked from: order-{order_number} at version 2")).to_be_visible()
+    expect(page.get_by_text("Paused — 1 call needs a decision").first).to_be_visible()
+    page.get_by_role("link", name=f"order-{order_number} at version 2").click()
+    expect(page.get_by_text(f"forks: copy-{order_number} from version 2")).to_be_visible()
+    page.goto(f"{session_page.url}history/")
+    expect(page.get_by_text("Session forked by alice")).to_be_visible()

@@ -1,0 +1,35 @@
+"""Live updates of a session's call list."""
+
+import subprocess
+import sys
+
+from playwright.sync_api import expect
+
+from tests.e2e.conftest import OpenPage
+from tests.support.site_process import Site
+
+
+def log_call(site: Site, call_id: str, word: str) -> str:
+    """Log a call, or change the arguments of a logged one; return the path of the session's call list."""
+    command = [sys.executable, "-m", "tests.support.log_call", "followed", call_id, word]
+    process = subprocess.run(command, env=site.environment(), check=True, capture_output=True, text=True)
+    return f"/sessions/{process.stdout.strip()}/calls/"
+
+
+def test_expanded_arguments_stay_with_their_call(site: Site, open_page: OpenPage) -> None:
+    page = open_page("carol")
+    page.goto(log_call(site, "call_1", "apples"))
+    rows = page.locator("table.calls tbody tr")
+    arguments = rows.locator("td.args")
+    rows.first.get_by_role("link", name="show all").click()
+    expect(arguments.first.locator(":scope > .args")).to_be_visible()
+
+    log_call(site, "call_2", "pears")
+    expect(rows).to_have_count(2)
+    expect(rows.first.locator("th")).to_contain_text("call_2")
+    expect(arguments.first).to_contain_text("pears")
+    expect(arguments.last.locator(":scope > .args")).to_contain_text("apples")
+
+    log_call(site, "call_1", "cherries")
+    expect(arguments.last).to_contain_text("cherries")
+    expect(arguments.last).not_to_contain_text("apples")

@@ -1,0 +1,170 @@
+"""Accessibility and horizontal overflow of every page, in both themes and at several widths."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e import page_actions
+from tests.e2e.conftest import OpenPage, SignInState
+from tests.support import axe
+from tests.support.browser import PageMonitor, monitored_context
+from tests.support.page_overflow import overflowing_elements
+from tests.support.site_process import Site, fresh_database
+
+#: Path of each page by name, with placeholders for the keys of `sample_site`.
+PAGES = {
+    "review": "/review/",
+    "review, filtered": "/review/?tool=refund_card",
+    "review, decided": "/review/?tab=decided",
+    "review, awaiting": "/review/?tab=awaiting",
+    "card, one of two": "/review/calls/{awaiting_call}/",
+    "card, rejected": "/review/calls/{rejected_call}/",
+    "session, awaiting": "/sessions/{awaiting_session}/",
+    "history, awaiting": "/sessions/{awaiting_session}/history/",
+    "card, open": "/review/calls/{waiting_call}/",
+    "card, decided": "/review/calls/{decided_call}/",
+    "sessions": "/sessions/",
+    "sessions, found": "/sessions/?q=cracked+shade",
+    "sessions, narrowed": "/sessions/?tool=refund_card&sort=cost&least=0",
+    "overview": "/overview/",
+    "sessions, none found": "/sessions/?q=nothing+of+this+name",
+    "session": "/sessions/{session}/",
+    "session, waiting": "/sessions/{waiting_session}/",
+    "session, earlier": "/sessions/{session}/?v=3",
+    "message": "/sessions/{session}/messages/1/",
+    "timeline": "/sessions/{session}/timeline/",
+    "timeline, waiting": "/sessions/{waiting_session}/timeline/",
+    "versions": "/sessions/{session}/versions/",
+    "fork": "/sessions/{session}/fork/?v=3",
+    "fork, undecided": "/sessions/{waiting_session}/fork/",
+    "compare": "/sessions/{session}/compare/?a=2&b=7",
+    "compare, unfolded": "/sessions/{session}/compare/?a=2&b=7&open=0",
+    "calls": "/sessions/{session}/calls/",
+    "call": "/sessions/{session}/calls/{decided_call}/",
+    "plan": "/sessions/{session}/plan/",
+    "history": "/sessions/{session}/history/",
+    "no such session": "/sessions/999999/",
+    "no such version": "/sessions/{session}/?v=999",
+    "no such call": "/review/calls/999999/",
+    "no such page": "/nowhere/",
+}
+
+
+#: Pages that answer with status 404.
+NOT_FOUND_PAGES = tuple(name for name in PAGES if name.startswith("no such"))
+
+
+@dataclass(frozen=True)
+class SampleSite:
+    """Site with a completed session, a session that needs a decision, and two payments that need approvals."""
+
+    site: Site
+    keys: dict[str, str]
+
+    def path(self, name: str) -> str:
+        return PAGES[name].format(**self.keys)
+
+
+@pytest.fixture(scope="module")
+def sample_site(
+    browser: Browser, sign_in_state: SignInState, template_database: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SampleSite]:
+    folder = tmp_path_factory.mktemp("scene")
+    with (
+        fresh_database(folder, template_database) as database,
+        Site(database, folder) as site,
+        monitored_context(browser, site.address, storage_state=sign_in_state(site, "alice")) as (context, _),
+    ):
+        yield SampleSite(site, _create_decided_sessions(context.new_page(), site))
+
+
+def _create_decided_sessions(page: Page, site: Site) -> dict[str, str]:
+    """Run the agents and record decisions; return the keys in the paths of the pages."""
+    agent = site.agent(17)
+    page_actions.open_refund_card(page, 17)
+    page_actions.fill_in_decision(page, "Run it once more", "Not in the books of the card processor.")
+    page_actions.record_decision(page, "Run it once more")
+    agent.wait()
+    keys = {"decided_call": _key_in_url(page, "calls")}
+    page.get_by_role("link", name="Open session", exact=True).click()
+    page.wait_for_url("**/sessions/*/")
+    keys["session"] = _key_in_url(page, "sessions")
+    site.agent(18)
+    page_actions.open_refund_card(page, 18)
+    keys["waiting_call"] = _key_in_url(page, "calls")
+    page.get_by_role("link", name="order-18", exact=True).click()
+    page.wait_for_url("**/sessions/*/")
+    keys["waiting_session"] = _key_in_url(page, "sessions")
+    return keys | _create_payments(page, site)
+
+
+def _create_payments(page: Page, site: Site) -> dict[str, str]:
+    """Create a payment with one of two approvals, and a rejected one; return their keys."""
+    keys = {}
+    for name, answer in (("awaiting", "Approve"), ("rejected", "Reject")):
+        site.payer(f"inv-{name}", "--approvals=2", "--decide-within=3600")
+        page_actions.open_payment_card(page, f"inv-{name}")
+        keys[f"{name}_call"] = _key_in_url(page, "calls")
+        page_actions.choose_answer(page, answer)
+        if answer == "Reject":
+            page.get_by_role("textbox", name="Message to the agent").fill("Ask the supplier first.")
+        page_actions.reason_field(page).fill("I have read the invoice.")
+        page_actions.record_decision(page, answer)
+        expect(page.get_by_text("I have read the invoice.").first).to_be_visible()
+    page.goto(f"/review/calls/{keys['awaiting_call']}/")
+    page.get_by_role("link", name="inv-awaiting", exact=True).click()
+    page.wait_for_url("**/sessions/*/")
+    return keys | {"awaiting_session": _key_in_url(page, "sessions")}
+
+
+def _key_in_url(page: Page, segment: str) -> str:
+    match = re.search(rf"/{segment}/(\d+)/", page.url)
+    assert match, page.url
+    return match.group(1)
+
+
+def test_pages_have_no_accessibility_violations(
+    sample_site: SampleSite, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    page = open_page("alice", sample_site.site, viewport={"width": 1440, "height": 900})
+    page_monitors[0].ignore("status of 404")
+    problems = []
+    for name in PAGES:
+        page.goto(sample_site.path(name))
+        titles = page.get_by_role("heading", level=1).all_inner_texts()
+        problems += [f"{name}: {violation}" for violation in axe.violations(page)]
+        problems += [] if len(titles) == 1 else [f"{name}: main headings {titles}"]
+    assert not problems, "\n".join(problems)
+
+
+def test_pages_do_not_overflow_horizontally(
+    sample_site: SampleSite, open_page: OpenPage, page_monitors: list[PageMonitor]
+) -> None:
+    page = open_page("alice", sample_site.site)
+    page_monitors[0].ignore("status of 404")
+    overflows = []
+    for name in PAGES:
+        page.goto(sample_site.path(name))
+        overflows += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
+    assert not overflows, "\n".join(overflows)
+
+
+@pytest.mark.parametrize("name", NOT_FOUND_PAGES)
+def test_not_found_pages_answer_404_with_a_link(
+    sample_site: SampleSite, open_page: OpenPage, page_monitors: list[PageMonitor], name: str
+) -> None:
+    page = open_page("carol", sample_site.site)
+    page_monitors[0].ignore("status of 404")
+    response = page.goto(sample_site.path(name))
+    assert response
+    assert response.status == 404
+    expect(page.get_by_role("main").get_by_role("link").first).to_be_visible()
+
+
+def test_sign_in_page_has_no_accessibility_violations(open_page: OpenPage) -> None:
+    page = open_page()
+    page.goto("/accounts/login/")
+    assert axe.violations(page) == []

@@ -1,0 +1,208 @@
+"""The review queue: claims, live updates, and an outage of fifty calls, by keyboard, on a phone, without JavaScript."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, Response, Route, expect
+
+from tests.e2e import page_actions
+from tests.e2e.conftest import OpenPage, StartAgent
+from tests.support import axe, interrupted_calls
+from tests.support.browser import PageMonitor
+from tests.support.page_overflow import overflowing_elements
+from tests.support.site_process import Site
+
+REASON = "The carrier's list says so."
+#: Records desktop notifications in `window.shown`, because a test cannot see those of the browser.
+RECORD_NOTIFICATIONS = """
+window.shown = [];
+window.Notification = class extends EventTarget {
+  static permission = "default";
+  static async requestPermission() { return (this.permission = "granted"); }
+  constructor(title, options) { super(); window.shown.push(`${title} ${options.body}`); }
+};
+"""
+PHONE_VIEWPORT = {"width": 360, "height": 740}
+
+
+@pytest.fixture
+def parcel_site(private_site: Site) -> Site:
+    interrupted_calls.interrupt_calls(private_site, 50)
+    return private_site
+
+
+def expect_outage_row(page: Page) -> None:
+    """Wait for the row of the outage in the queue."""
+    expect(page.get_by_role("link", name="50 calls of ship_parcel interrupted by one outage")).to_be_visible()
+
+
+def collect_responses(page: Page) -> list[Response]:
+    """Return a list that collects the responses that the page receives from now on."""
+    responses: list[Response] = []
+    page.on("response", lambda response: responses.append(response))
+    return responses
+
+
+def wait_for_card_text(page: Page, responses: list[Response], text: str) -> None:
+    """Wait until the page has received its card with a text, displayed or not."""
+    while not any("?seen=" in response.url and text in response.text() for response in responses):
+        page.wait_for_event("response")
+
+
+def test_claim_and_presence_are_shown_to_another_reviewer(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
+) -> None:
+    start_agent(site, order_number)
+    alice, bob = open_page("alice"), open_page("bob")
+    for page in (alice, bob):
+        page_actions.open_refund_card(page, order_number)
+    expect(alice.get_by_text("Also open for: bob")).to_be_visible()
+
+    alice.keyboard.press("c")
+    expect(alice.get_by_text("Claimed by you", exact=True)).to_be_visible()
+    expect(bob.get_by_text(re.compile(r"^Claimed by alice since \d\d:\d\d:\d\d$"))).to_be_visible()
+    bob.get_by_role("button", name="Take over").click()
+    expect(bob.get_by_text("Claimed by you", exact=True)).to_be_visible()
+    expect(alice.get_by_text(re.compile(r"^Claimed by bob since"))).to_be_visible()
+
+    page_actions.fill_in_decision(alice, "It did not happen", REASON)
+    page_actions.record_decision(alice, "It did not happen")
+    expect(bob.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    expect(bob.get_by_text("Claimed by you", exact=True)).to_have_count(0)
+
+
+def test_response_arrives_after_its_button_was_replaced(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor], order_number: int
+) -> None:
+    """The live update replaces the button before the response to its click arrives."""
+    start_agent(site, order_number)
+    alice, bob = open_page("alice"), open_page("bob")
+
+    # The swap library may warn when the delayed response meets an update. The last line checks for duplicates.
+    page_monitors[1].ignore("duplicate ids found during morph")
+    for page in (alice, bob):
+        page_actions.open_refund_card(page, order_number)
+    alice.keyboard.press("c")
+    delayed_routes: list[Route] = []
+    bob.route("**/claim/", lambda route: delayed_routes.append(route))
+    button = bob.get_by_role("button", name="Take over")
+    button.evaluate("button => { window.pressed = button; }")
+    with bob.expect_request("**/claim/"):
+        button.click()
+    response = delayed_routes[0].fetch()
+    expect(bob.get_by_text("Claimed by you", exact=True)).to_be_visible()
+    assert not bob.evaluate("window.pressed.isConnected")
+
+    delayed_routes[0].fulfill(response=response)
+    bob.get_by_role("button", name="Release").click()
+    expect(bob.get_by_role("button", name="Claim")).to_be_visible()
+    expect(bob.locator("#people")).to_have_count(1)
+
+
+def test_live_update_waits_until_the_click_has_ended(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
+) -> None:
+    """The session ends while the mouse button is down; an update at that moment would move the link."""
+    agent = start_agent(site, order_number, pace=0.7)
+    page = open_page("alice")
+    page_actions.open_refund_card(page, order_number)
+    page_actions.fill_in_decision(page, "It did not happen", REASON)
+    page_actions.record_decision(page, "It did not happen")
+    expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    responses = collect_responses(page)
+    link = page.get_by_role("link", name="Open session", exact=True)
+    link.hover()
+    page.mouse.down()
+    expect(page_actions.completion_notice(page)).to_be_hidden()
+    agent.wait()
+    wait_for_card_text(page, responses, "The session is completed with this result:")
+    expect(page_actions.completion_notice(page)).to_be_hidden()
+
+    page.mouse.up()
+    page.wait_for_url("**/sessions/*/")
+
+
+def test_delayed_update_is_applied_when_the_mouse_button_is_released(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
+) -> None:
+    start_agent(site, order_number)
+    alice, bob = open_page("alice"), open_page("bob")
+    for page in (alice, bob):
+        page_actions.open_refund_card(page, order_number)
+    decided = alice.get_by_role("heading", level=1, name="Decided: it did not happen")
+    page_actions.reason_field(alice).focus()
+    alice.get_by_role("heading", level=1).hover()
+    responses = collect_responses(alice)
+    alice.mouse.down()
+    page_actions.fill_in_decision(bob, "It did not happen", REASON)
+    page_actions.record_decision(bob, "It did not happen")
+    wait_for_card_text(alice, responses, "Decided: it did not happen")
+    expect(decided).to_be_hidden()
+    alice.mouse.up()
+    expect(decided).to_be_visible()
+
+
+def test_outage_is_decided_by_keyboard(parcel_site: Site, open_page: OpenPage) -> None:
+    page = open_page("alice", parcel_site)
+    page.goto("/review/")
+    expect_outage_row(page)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="50 of 50 calls need a decision")).to_be_visible()
+    page.keyboard.press("s")
+    page.keyboard.type(REASON)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", level=1, name="10 of 50 calls need a decision")).to_be_visible()
+    expect(page.get_by_label("Outcome").get_by_text("It happened", exact=True)).to_have_count(40)
+
+    page.keyboard.press("j")
+    page.keyboard.press("2")
+    expect(page.get_by_role("radio", name="It did not happen")).to_be_checked()
+    page_actions.reason_field(page).fill(REASON)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+
+
+def test_outage_on_a_phone_is_accessible(parcel_site: Site, open_page: OpenPage) -> None:
+    page = open_page("alice", parcel_site, viewport=PHONE_VIEWPORT)
+    page.goto("/review/?sort=risk")
+    page.get_by_text("Filter and sort").click()
+    assert axe.violations(page) == []
+    page.get_by_role("link", name="50 calls of ship_parcel interrupted by one outage").click()
+    expect(page.get_by_role("button", name="Decide 40 calls by their evidence")).to_be_visible()
+    assert axe.violations(page) == []
+    assert overflowing_elements(page) == []
+
+
+def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: OpenPage) -> None:
+    page = open_page("alice", parcel_site, java_script_enabled=False)
+    page.goto("/review/")
+    page.get_by_role("link", name="50 calls of ship_parcel interrupted by one outage").click()
+    page.get_by_role("region", name="2. Decide by late results").get_by_role("textbox").fill(REASON)
+    page.get_by_role("button", name="Decide 40 calls by their evidence").click()
+    expect(page.get_by_role("heading", level=1, name="10 of 50 calls need a decision")).to_be_visible()
+    page.get_by_role("link", name="Ship parcel 0", exact=True).click()
+    page.get_by_role("button", name="Claim").click()
+    expect(page.get_by_text("Claimed by you", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Release").click()
+    expect(page.get_by_role("button", name="Claim")).to_be_visible()
+
+
+def test_outage_sends_one_desktop_notification_to_subscribers(private_site: Site, open_page: OpenPage) -> None:
+    pages = [open_page(name, private_site) for name in ("alice", "bob")]
+    for page in pages:
+        page.add_init_script(RECORD_NOTIFICATIONS)
+        page.goto("/review/")
+    pages[0].get_by_role("button", name="Notify me while a page is open").click()
+    expect(pages[0].get_by_role("button", name="Turn off notifications")).to_have_attribute("aria-pressed", "true")
+    interrupted_calls.interrupt_calls(private_site, 50)
+    for page in pages:
+        expect_outage_row(page)
+        expect(page).to_have_title(re.compile(r"^\(50\) "))
+        expect(page.locator("#favicon")).to_have_attribute("href", re.compile("favicon-many"))
+    pages[0].wait_for_function("window.shown.some((one) => !one.startsWith('Did this'))")
+    expected_notifications = ["Calls of ship_parcel were interrupted by one outage Their outcome is unknown."]
+    assert [page.evaluate("window.shown.filter((one) => !one.startsWith('Did this'))") for page in pages] == [
+        expected_notifications,
+        [],
+    ]

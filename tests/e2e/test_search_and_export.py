@@ -1,0 +1,146 @@
+"""Search, labels, saved views, comparison and export of sessions, by keyboard and without JavaScript."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from harness_site.core.downloads import JSONL
+from tests.e2e.conftest import OpenPage
+from tests.support.axe import violations
+from tests.support.browser import PageMonitor
+from tests.support.site_process import Site
+
+#: Words that two messages of each session contain, one of them in a tool call.
+SEARCH_WORDS = "refund_card order 18"
+
+
+@pytest.fixture(scope="session")
+def equal_sessions(site: Site) -> list[str]:
+    """Paths of two sessions with equal transcripts."""
+    paths = []
+    for name in ("audited", "audited-again"):
+        command = [sys.executable, "-m", "tests.support.long_session", "120", name]
+        process = subprocess.run(command, env=site.environment(), check=True, capture_output=True, text=True)
+        paths.append(f"/sessions/{process.stdout.strip()}/")
+    return paths
+
+
+def search(page: Page, address: str, text: str, sessions: list[str]) -> None:
+    """Search for a text until the index, which a background thread builds, contains the sessions."""
+    for _ in range(100):
+        page.goto(address)
+        page.get_by_label("Text in messages").fill(text)
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile("q="))
+        if all(page.locator(f"#session-{session.split('/')[2]}").count() for session in sessions):
+            return
+        page.wait_for_timeout(200)
+    raise AssertionError(f"{text} is not found.")
+
+
+def test_search_result_is_opened_and_copied_by_keyboard(open_page: OpenPage, equal_sessions: list[str]) -> None:
+    page = open_page("carol")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    search(page, "/sessions/?first=2025-03-04&last=2025-03-04", SEARCH_WORDS, equal_sessions)
+    results = page.url
+    page.locator(f'.places a[href^="{equal_sessions[0]}?at=118&"]').focus()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(r"find=.*#m-118$"))
+    message = page.locator("#m-118")
+    expect(message.locator("mark", has_text="refund_card")).to_be_in_viewport()
+    message.get_by_role("button", name="Copy the arguments").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#announcement")).to_have_text("Copied.")
+    assert json.loads(page.evaluate("navigator.clipboard.readText()")) == {"amount": "40.00", "order": 118}
+
+    # Without the clipboard interface, as on pages served without HTTPS, the page selects and copies the text.
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    message.get_by_role("button", name=re.compile("^Copy message")).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#announcement")).to_have_text("Copied.")
+    expect(message.get_by_role("button", name=re.compile("^Copy message"))).to_be_focused()
+    assert violations(page) == []
+    page.go_back()
+    expect(page).to_have_url(results)
+    page.goto("/calls/?tool=refund_card&first=2025-03-04&last=2025-03-04")
+    assert violations(page) == []
+
+
+def test_labels_and_saved_views_without_javascript(open_page: OpenPage, equal_sessions: list[str]) -> None:
+    page = open_page("carol", java_script_enabled=False)
+    search(page, "/sessions/", SEARCH_WORDS, equal_sessions)
+    page.goto("/sessions/?first=2025-03-04&last=2025-03-04&agent=refund-desk")
+    for address in equal_sessions:
+        page.locator(f"#pick-{address.split('/')[2]}").check()
+    page.get_by_placeholder("Label").fill("tuesday")
+    page.get_by_role("button", name="Add label").click()
+    expect(page.get_by_role("link", name="tuesday", exact=True)).to_have_count(2)
+    page.get_by_text("Save this view for the team").click()
+    page.get_by_label("Name of the view").fill("On Tuesday")
+    page.get_by_role("button", name="Save view").click()
+    expect(page.get_by_role("link", name="On Tuesday")).to_have_attribute("aria-current", "page")
+    page.get_by_role("button", name="Delete this view").click()
+    page.locator(f'a[data-row][href^="{equal_sessions[0]}"]').click()
+    expect(page).to_have_url(re.compile(r"at=0#m-0$"))
+    expect(page.get_by_role("button", name=re.compile("^Copy")).first).to_be_hidden()
+    page.get_by_role("link", name="Timeline", exact=True).click()
+    expect(page.get_by_role("table").first).to_contain_text("refund_card")
+
+
+def test_expanded_comparison_is_kept_on_back_and_reload(open_page: OpenPage, equal_sessions: list[str]) -> None:
+    page = open_page("carol")
+    page.goto(f"{equal_sessions[0]}compare/?a=1&b=2")
+    page.get_by_label("Compare with another session").fill("audited-again")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("audited-again")
+    page.get_by_role("link", name="show the first 50 here").click()
+    expect(page).to_have_url(re.compile(r"with=\d+&open=0#m-0$"))
+    expect(page.locator("#m-49")).to_have_count(1)
+    page.reload()
+    expect(page.locator("#m-49")).to_have_count(1)
+    page.locator("#m-7 a").first.click()
+    expect(page).to_have_url(re.compile(r"at=7#m-7$"))
+    page.go_back()
+    expect(page.locator("#m-49")).to_have_count(1)
+    assert violations(page) == []
+
+
+def test_export_shows_progress_and_can_be_stopped(
+    open_page: OpenPage, page_monitors: list[PageMonitor], equal_sessions: list[str]
+) -> None:
+    page = open_page("dora")
+    page_monitors[-1].ignore("status of 403")  # the session file, as long as secrets are masked
+    page.goto(equal_sessions[0])
+    export = page.get_by_role("group", name="Export")
+    pending_routes: list[Route] = []
+    page.route("**/export/jsonl/", lambda route: pending_routes.append(route))
+    page.get_by_text("Export", exact=True).click()
+    with page.expect_request("**/export/jsonl/"):
+        page.get_by_role("link", name=re.compile("^Records")).click()
+    expect(export.get_by_role("status")).to_have_text("Export: reading …")
+    export.get_by_role("button", name="Stop").click()
+    expect(export.get_by_role("status")).to_have_text("The export was stopped. Nothing was saved.")
+    export.get_by_role("button", name="Close").click()
+    expect(export).to_have_count(0)
+    page.unroute("**/export/jsonl/")
+
+    headers = {"Content-Disposition": 'attachment; filename="s.jsonl"', "Harness-Ending": JSONL.ending}
+    page.route("**/export/jsonl/", lambda route: route.fulfill(headers=headers, body=JSONL.failed))
+    page.get_by_role("link", name=re.compile("^Records")).click()
+    expect(export.get_by_role("status")).to_have_text("The export broke off. Nothing was saved.")
+    export.get_by_role("button", name="Close").click()
+    page.unroute("**/export/jsonl/")
+
+    for name, ending in (("Records", "jsonl"), ("Page to read offline", "html")):
+        with page.expect_download() as download:
+            page.get_by_role("link", name=re.compile(f"^{name}")).click()
+        file_name = download.value.suggested_filename
+        assert re.fullmatch(rf"audited-v\d+\.{ending}", file_name)
+        expect(export.get_by_role("status")).to_have_text(re.compile(rf"^{re.escape(file_name)} is saved, \d+ KB\.$"))
+        export.get_by_role("button", name="Close").click()
+    page.get_by_role("link", name=re.compile("^Session file")).click()
+    expect(page.get_by_role("heading", name="The session file contains secrets")).to_be_visible()

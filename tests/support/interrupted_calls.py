@@ -1,0 +1,47 @@
+"""Calls that one outage interrupted. Four of five have a late result.
+
+`python -m tests.support.interrupted_calls 50` adds fifty to the database of HARNESS_DATABASE_URL.
+"""
+
+import subprocess
+import sys
+from typing import Final
+
+from tests.support.site_process import Site
+
+TOOL: Final = "ship_parcel"
+
+
+def interrupt_calls(site: Site, number: int) -> None:
+    """Add `number` interrupted calls to the database of a running site."""
+    command = [sys.executable, "-m", "tests.support.interrupted_calls", str(number)]
+    subprocess.run(command, env=site.environment(), check=True)
+
+
+def main(number: int) -> None:
+    import django
+
+    django.setup()
+
+    from checkpoints.db import clock
+    from checkpoints.enums import SessionStatus
+    from tests.support.factories import make_call, make_late_result, make_run, make_session
+
+    now = clock.now()
+    for parcel in range(number):
+        session = make_session(session_id=f"parcel-{parcel}", agent="shipping", status=SessionStatus.NEEDS_REVIEW)
+        make_run(session=session)
+        call = make_call(
+            session=session,
+            tool=TOOL,
+            args={"parcel": parcel},
+            sentence=f"Ship parcel {parcel}",
+            issued_at=now,
+            interrupted_at=now,
+        )
+        if parcel % 5:
+            make_late_result(call=call, result=f"shipped as {parcel}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

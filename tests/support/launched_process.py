@@ -1,0 +1,109 @@
+"""Process started by the launcher: its pipes and its exit status."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).parents[2]
+#: Messages of the launcher about a process: its id, then each status from `waitpid`.
+STATUS = struct.Struct("i")
+
+
+class Launched:
+    """Process that runs a function. It reads from `stdin`, and writes to `stdout` and `errors`.
+
+    `fresh` makes it a new interpreter instead of a fork of one with Django set up.
+    """
+
+    def __init__(self, function: str, arguments: str, errors: IO[str], *, fresh: bool) -> None:
+        child_stdin, parent_stdin = os.pipe()
+        parent_stdout, child_stdout = os.pipe()
+        self.stdin, self.stdout = os.fdopen(parent_stdin, "w"), os.fdopen(parent_stdout)
+        self._states, child_states = socket.socketpair()
+        self._code: int | None = None
+        with ExitStack() as stack, child_states:
+            for file in (child_stdin, child_stdout):
+                stack.callback(os.close, file)
+            order = {"function": function, "arguments": arguments, "fresh": fresh}
+            _launching().order(order, [child_stdin, child_stdout, errors.fileno(), child_states.fileno()])
+        self.pid = self._next(None)
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal; None while it runs."""
+        try:
+            return self.wait(0)
+        except (BlockingIOError, TimeoutError):
+            return None
+
+    def wait(self, timeout: float) -> int:
+        """Wait for the end of the process, and return its exit code."""
+        while self._code is None:
+            status = self._next(timeout)
+            if not os.WIFSTOPPED(status):
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+    def pause(self, timeout: float) -> None:
+        """Send SIGSTOP; the process has stopped when this returns."""
+        os.kill(self.pid, signal.SIGSTOP)
+        assert os.WIFSTOPPED(self._next(timeout)), "It ended instead."
+
+    def kill(self, timeout: float) -> None:
+        """Send SIGKILL if the process runs; it has ended and its files are closed when this returns."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+        self.wait(timeout)
+        self.stdin.close()
+        self._states.close()
+
+    def _next(self, timeout: float | None) -> int:
+        self._states.settimeout(timeout)
+        status = self._states.recv(STATUS.size)
+        if not status:
+            raise RuntimeError("The launcher has ended; its error output says why.")
+        return int(STATUS.unpack(status)[0])
+
+
+class _Launching:
+    """Connection to the launcher of this process, which ends when the connection is closed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._orders, launcher_end = socket.socketpair()
+        environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        with launcher_end:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "error", "-m", "tests.support.process_launcher", str(launcher_end.fileno())],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[launcher_end.fileno()],
+            )
+        atexit.register(self._end)
+
+    def order(self, order: dict[str, object], files: list[int]) -> None:
+        line = f"{json.dumps(order)}\n".encode()
+        with self._lock:
+            sent = socket.send_fds(self._orders, [line], files)
+            self._orders.sendall(line[sent:])
+
+    def _end(self) -> None:
+        self._orders.close()
+        self._process.wait()
+
+
+@cache
+def _launching() -> _Launching:
+    return _Launching()

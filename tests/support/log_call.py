@@ -1,0 +1,34 @@
+"""Add a logged call to a session, or change its arguments, as an agent or a person does:
+
+`python -m tests.support.log_call order-17 call_1 apples`.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import django
+
+
+def main(session_id: str, call_id: str, word: str) -> int:
+    """Return the key of the session, which is created if needed."""
+    django.setup()
+    from django.db.models import F
+    from django.db.models.functions import Now
+
+    from checkpoints.enums import CallStatus
+    from checkpoints.formats import to_canonical_json
+    from checkpoints.models import Session, ToolCall
+    from tests.support.factories import make_call, make_session
+
+    args = {"note": f"{word} " * 200}
+    session = Session.objects.filter(session_id=session_id).first() or make_session(session_id=session_id)
+    matching_calls = ToolCall.objects.filter(session=session, call_id=call_id)
+    if not matching_calls.update(args=to_canonical_json(args), revision=F("revision") + 1):
+        make_call(session=session, call_id=call_id, args=args, status=CallStatus.COMPLETED, result='"ok"')
+    Session.objects.filter(pk=session.pk).update(updated_at=Now(), revision=F("revision") + 1)
+    return session.pk
+
+
+if __name__ == "__main__":
+    print(main(*sys.argv[1:]))

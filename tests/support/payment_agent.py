@@ -1,0 +1,104 @@
+"""Agent that pays an invoice after an approval by people: `python -m tests.support.payment_agent`.
+
+A plain script on a database of its own, as users write them. It waits for the decision, and continues after a restart.
+With `--die` it is killed in the middle of the payment, once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from checkpoints import SyncCheckpointer, ToolRegistry
+from checkpoints.exceptions import SessionNotFound
+from tests.support.processes import append_line
+
+CALL = "call_1"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    options = _options(arguments)
+    with SyncCheckpointer.open(os.environ["HARNESS_DATABASE_URL"]) as checkpointer:
+        print(pay(checkpointer, options), flush=True)
+    return 0
+
+
+def pay(checkpointer: SyncCheckpointer, options: argparse.Namespace) -> Any:
+    """Pay the invoice and finish the session; return its result."""
+    session, tools = options.session, _tools(options)
+    args = {"invoice": options.invoice, "amount": "12300.00", "currency": "EUR", "payee": "Northwind GmbH"}
+    transcript = _transcript(options.invoice, args)
+    try:
+        point = checkpointer.resume(session, tools, wait=True)
+    except SessionNotFound:
+        checkpointer.start_session(session, transcript[0]["blocks"][0]["text"], agent="accounts")
+        tools.bind(checkpointer, session)
+        checkpointer.save_checkpoint(session, transcript, None, 0.012)
+        answer = tools.dispatch("pay_invoice", args, CALL, approval="wait")
+    else:
+        if point.finished:
+            return point.result
+        answer = point.replayable.get(CALL) or tools.dispatch("pay_invoice", args, CALL, approval="wait")
+    result_block = {"kind": "tool_result", "call_id": CALL, "content": answer.content, "is_error": answer.is_error}
+    end = "I could not pay it." if answer.is_error else "The invoice is dealt with."
+    transcript += [_message("tool", result_block), _message("assistant", _text(end))]
+    checkpointer.save_checkpoint(session, transcript, None, 0.021)
+    checkpointer.finish_session(session, "completed", {"told": answer.content})
+    return answer.content
+
+
+def _tools(options: argparse.Namespace) -> ToolRegistry:
+    registry = ToolRegistry()
+
+    @registry.tool(
+        requires_approval=True,
+        approvals=options.approvals,
+        decide_within=options.decide_within,
+        sentence="Pay invoice {invoice}: {amount} {currency} to {payee}",
+    )
+    def pay_invoice(invoice: int, amount: str, currency: str, payee: str) -> str:
+        append_line(str(options.ledger), f"{invoice} {amount} {payee}")
+        crash_marker = options.ledger.with_suffix(".crashed")
+        if options.die and not crash_marker.exists():
+            crash_marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return f"Paid {amount} {currency} to {payee}."
+
+    return registry
+
+
+def _transcript(invoice: int, args: dict[str, Any]) -> list[dict[str, Any]]:
+    call = {"kind": "tool_call", "id": CALL, "name": "pay_invoice", "args": args}
+    return [
+        _message("user", _text(f"Please pay invoice {invoice} of Northwind GmbH, it is due today.")),
+        _message("assistant", _text("I will pay it; that takes an approval."), call),
+    ]
+
+
+def _message(role: str, *blocks: dict[str, Any]) -> dict[str, Any]:
+    return {"role": role, "blocks": [*blocks]}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"kind": "text", "text": text}
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.support.payment_agent", description=__doc__)
+    parser.add_argument("--session", required=True)
+    parser.add_argument("--invoice", type=int, default=8841)
+    parser.add_argument("--ledger", type=Path, required=True, help="gets a line for each payment")
+    parser.add_argument("--approvals", type=int, default=1, help="how many people have to agree")
+    parser.add_argument("--decide-within", type=float, help="seconds; afterwards an admin has to decide")
+    parser.add_argument("--die", action="store_true", help="be killed in the middle of the payment, once")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

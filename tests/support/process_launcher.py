@@ -1,0 +1,132 @@
+"""Process that children are forked from: `python -W error -m tests.support.process_launcher SOCKET`.
+
+It loads Python, Django and the library once, so that a child starts in milliseconds. Orders come over the socket whose
+number is the argument, together with the files for the child's input, output and error output, and a socket for reports
+about the child: first the process id, then each status from `waitpid`. This process has no thread and opens no
+database, so a fork of it is as good as a new process.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from tests.support.launched_process import STATUS
+from tests.support.processes import found, run
+
+ORDER_BYTES = 65_536
+#: Modules that each child would otherwise import when it opens its database.
+EARLY = (
+    "checkpoints.aio",
+    "checkpoints.client",
+    "django.core.management.commands.migrate",
+    "django.db.backends.postgresql.base",
+    "django.db.backends.sqlite3.base",
+    "psycopg_pool",
+)
+
+
+class Launcher:
+    """Launcher of children that reports their status changes."""
+
+    def __init__(self, orders: socket.socket) -> None:
+        self._orders = orders
+        self._told: dict[int, socket.socket] = {}
+        #: Receives a byte when a child has changed its state.
+        self._changed, self._changes = socket.socketpair()
+        self._changes.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._changes.fileno(), warn_on_full_buffer=False)
+
+    def serve(self) -> dict[str, Any] | None:
+        """Serve orders until the socket is closed. In a child, return its order."""
+        while True:
+            ready, _, _ = select.select([self._orders, self._changed], [], [])
+            if self._changed in ready:
+                self._changed.recv(ORDER_BYTES)
+                self._tell()
+            if self._orders in ready:
+                order, files = self._heard()
+                if not order or self._forked(order, files):
+                    return order or None
+
+    def _heard(self) -> tuple[dict[str, Any], list[int]]:
+        """Receive the next order and its files; an empty one at the end."""
+        line, files, _, _ = socket.recv_fds(self._orders, ORDER_BYTES, 4)
+        while line and not line.endswith(b"\n"):
+            line += self._orders.recv(ORDER_BYTES)
+        return json.loads(line or "{}"), files
+
+    def _forked(self, order: dict[str, Any], files: list[int]) -> bool:
+        """Fork a child; return True in the child."""
+        if not order["fresh"]:
+            _prepare(order["function"])
+        pid = os.fork()
+        if pid == 0:
+            self._become_child(files)
+            return True
+        *child_files, report_socket = files
+        for file in child_files:
+            os.close(file)
+        self._told[pid] = socket.socket(fileno=report_socket)
+        self._told[pid].send(STATUS.pack(pid))
+        return False
+
+    def _become_child(self, files: list[int]) -> None:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for other in (self._orders, self._changed, self._changes, *self._told.values()):
+            other.close()
+        for number, file in enumerate(files[:3]):
+            os.dup2(file, number)
+        for file in files:
+            os.close(file)
+
+    def _tell(self) -> None:
+        while self._told:
+            pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
+            if pid == 0:
+                return
+            with suppress(BrokenPipeError):  # the test has closed its end
+                self._told[pid].send(STATUS.pack(status))
+            if not os.WIFSTOPPED(status):
+                self._told.pop(pid).close()
+
+
+def _prepare(function: str) -> None:
+    found(function)
+    _load()
+    gc.freeze()  # pages shared with the children stay shared: their garbage collection does not write to them
+
+
+@cache
+def _load() -> None:
+    from checkpoints.conf import ensure_configured
+
+    ensure_configured()
+    for module in EARLY:
+        import_module(module)
+
+
+def main(orders: int) -> None:
+    order = Launcher(socket.socket(fileno=orders)).serve()
+    if order is None:
+        return
+    name, arguments = order["function"], order["arguments"]
+    if order["fresh"]:
+        module = ["-m", "tests.support.processes", name, arguments]
+        os.execv(sys.executable, [sys.executable, "-W", "error", *module])  # noqa: S606
+    run(name, arguments)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

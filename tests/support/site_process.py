@@ -1,0 +1,210 @@
+"""Real site in a process of its own, on a database of its own, with accounts and agents.
+
+    with fresh_database(folder) as url:          # on the server of HARNESS_DATABASE_URL, else a SQLite file
+        prepare(url)                             # tables and accounts; another database may be a copy of it
+        with Site(url, folder) as site:          # site.address, site.stop(), site.start()
+            agent = site.agent(17)               # the refund desk on session `order-17`
+
+`python -m tests.support.site_process` prepares the database in HARNESS_DATABASE_URL.
+"""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, Self
+
+import psycopg
+from psycopg import sql
+
+from checkpoints.enums import Role
+from examples.demo.demo_processes import ChildProcess, start_agent, start_site
+
+PASSWORD: Final = "correct horse battery"
+CAST: Final = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
+#: Timeout in seconds for the end of a thread or process.
+PATIENCE = 30.0
+
+
+@contextmanager
+def fresh_database(folder: Path, like: str = "") -> Iterator[str]:
+    """Yield the URL of an empty database, or of a copy of the unused database `like`.
+
+    It is on the server of HARNESS_DATABASE_URL, else a file in `folder`.
+    """
+    server = os.environ.get("HARNESS_DATABASE_URL", "")
+    if not server.startswith("postgres"):
+        address = folder / "site.sqlite3"
+        if like:
+            shutil.copy(like, address)
+        yield str(address)
+        return
+    template = sql.Identifier(like.rpartition("/")[2] or "template1")
+    name = f"harness_{secrets.token_hex(6)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(name), template))
+        try:
+            yield f"{server.rpartition('/')[0]}/{name}"
+        finally:
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+class Agent:
+    """Refund desk, restarted whenever it is killed, until it ends by itself or is stopped."""
+
+    def __init__(self, number: int, folder: Path, database: str, pace: float) -> None:
+        self.session_id = f"order-{number}"
+        self.folder = folder
+        folder.mkdir(parents=True)
+        self._stopping = threading.Event()
+        self._watch = threading.Thread(target=self._look_after, args=(number, database, pace))
+        self._watch.start()
+
+    @property
+    def refunds(self) -> int:
+        """Number of refunds that were made."""
+        return _lines(self.folder / "ledger.jsonl")
+
+    @property
+    def mails(self) -> int:
+        return _lines(self.folder / "outbox.jsonl")
+
+    def wait(self) -> None:
+        """Wait until the agent has ended by itself."""
+        self._watch.join(PATIENCE)
+        assert not self._watch.is_alive(), f"{self.session_id} does not end:\n{self._log()}"
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._watch.join(PATIENCE)
+
+    def _look_after(self, number: int, database: str, pace: float) -> None:
+        while not self._stopping.is_set():
+            child = start_agent(number, self.session_id, self.folder, database=database, pace=pace)
+            while child.code is None and not self._stopping.wait(0.05):
+                pass
+            child.stop()
+            if not child.killed_by:
+                return
+
+    def _log(self) -> str:
+        return (self.folder / "agent.log").read_text(errors="replace")[-2000:]
+
+
+class Payer:
+    """Process of the agent that pays an invoice after approval, with additional `options`."""
+
+    def __init__(self, session_id: str, folder: Path, database: str, *options: str) -> None:
+        self.session_id = session_id
+        self.ledger = folder / f"{session_id}.ledger"
+        environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        arguments = [
+            "-m",
+            "tests.support.payment_agent",
+            f"--session={session_id}",
+            f"--ledger={self.ledger}",
+            *options,
+        ]
+        log = folder / f"{session_id}.log"
+        self._child = ChildProcess(arguments, log, {**environment, "HARNESS_DATABASE_URL": database})
+
+    @property
+    def payments(self) -> list[str]:
+        """Payments made: number of the invoice, amount, payee."""
+        return self.ledger.read_text().splitlines() if self.ledger.exists() else []
+
+    def stop(self) -> None:
+        self._child.stop()
+
+
+class Site:
+    """`manage.py serve` on a free port, on a prepared database."""
+
+    def __init__(self, database: str, folder: Path) -> None:
+        self.database = database
+        self.folder = folder
+        self.port = free_port()
+        self._child: ChildProcess | None = None
+        self._leaving = ExitStack()
+
+    @property
+    def address(self) -> str:
+        """URL of the site without a trailing slash."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self.start()
+        self._leaving.callback(self.stop)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._leaving.close()
+
+    def start(self) -> None:
+        """Start the site and return when it answers; the port stays the same across restarts."""
+        self._child = start_site(self.port, self.folder / "site.log", lambda: False, self.environment())
+
+    def stop(self) -> None:
+        if self._child is not None:
+            self._child.stop()
+
+    def agent(self, number: int, *, pace: float = 0.0) -> Agent:
+        """Start the refund desk on session `order-<number>`, with a model that takes `pace` seconds to answer."""
+        agent = Agent(number, self.folder / str(number), self.database, pace)
+        self._leaving.callback(agent.stop)
+        return agent
+
+    def payer(self, session_id: str, *options: str) -> Payer:
+        payer = Payer(session_id, self.folder, self.database, *options)
+        self._leaving.callback(payer.stop)
+        return payer
+
+    def log(self) -> str:
+        """Return the log of the site."""
+        return (self.folder / "site.log").read_text(errors="replace")
+
+    def environment(self) -> dict[str, str]:
+        return _environment(self.database)
+
+
+def _environment(database: str) -> dict[str, str]:
+    return {**os.environ, "HARNESS_DATABASE_URL": database, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
+
+
+def _lines(path: Path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def free_port() -> int:
+    """Return an unused port of 127.0.0.1."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def prepare(database: str) -> None:
+    """Create the tables and accounts, in a process that then leaves the database alone."""
+    subprocess.run([sys.executable, "-m", "tests.support.site_process"], env=_environment(database), check=True)
+
+
+def main() -> None:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0, interactive=False)
+
+    from examples.demo.people import create_or_reset_account
+
+    for name, role in CAST.items():
+        create_or_reset_account(name, role, PASSWORD)
+
+
+if __name__ == "__main__":
+    main()
