@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from django.db.models import F, Func, IntegerField, Window
-from django.db.models.functions import RowNumber
+from django.db.models import Func, IntegerField, OuterRef, Q, QuerySet, Subquery
 
 from checkpoints.formats import parse_json
-from checkpoints.models import ToolCall
+from checkpoints.models import Session, ToolCall
 from harness_site.core.masking import masker
 from harness_site.core.masking.known_values import MOST
 
@@ -22,7 +21,7 @@ _LONGEST: Final = 20_000
 #: Maximum size in bytes of all arguments searched for one response.
 _BUDGET: Final = 4_000_000
 #: Number of calls that are read in one statement.
-_FIRST_CALLS: Final = 1_000
+_FIRST_CALLS: Final = 6_000
 #: Number of calls whose arguments are searched at once for names of secrets.
 _BATCH: Final = 200
 
@@ -64,19 +63,33 @@ def _iterate_newest_calls(sessions: Collection[int]) -> Iterator[tuple[int, str]
     """Yield session and arguments of the newest calls, those of all sessions in turn, so that each has its share of
     the budget.
 
-    Most pages have few calls. A server-side cursor, which takes several statements, reads the calls after the first.
+    Most pages have few calls. A server-side cursor, which takes several statements, reads only those after the first.
     """
-    calls = ToolCall.objects.alias(size=StoredSize("args")).filter(session__in=sessions, size__lte=_LONGEST)
-    if len(sessions) == 1:
-        newest = calls.order_by("-pk")[:_CALLS]
-    else:
-        newness = Window(RowNumber(), partition_by="session_id", order_by=F("pk").desc())
-        newest = calls.alias(newness=newness).filter(newness__lte=_CALLS).order_by("newness", "session_id")
-    columns = newest.values_list("session_id", "args")
-    first = list(columns[:_FIRST_CALLS])
-    yield from first
+    calls = _query_newest_calls(sessions).values_list("session_id", "args")
+    first = list(calls[:_FIRST_CALLS])
+    ranks: Counter[int] = Counter()
+    turns = []
+    for session, args in first:
+        ranks[session] += 1
+        turns.append((ranks[session], session, args))
+    yield from ((session, args) for _, session, args in sorted(turns))
     if len(first) == _FIRST_CALLS:
-        yield from columns[_FIRST_CALLS:].iterator()
+        yield from calls[_FIRST_CALLS:].iterator()
+
+
+def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
+    """Query the calls of sessions; of sessions with very many calls only those of the newest steps, which an index
+    finds without reading the others."""
+    calls = ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_LONGEST)
+    if len(sessions) == 1:
+        return calls.filter(session__in=sessions).order_by("-step", "-pk")[:_CALLS]
+    newest_steps = ToolCall.objects.filter(session=OuterRef("pk")).order_by("-step").values("step")
+    oldest_read = Session.objects.filter(pk__in=sessions).annotate(step=Subquery(newest_steps[_CALLS : _CALLS + 1]))
+    long_sessions = dict(oldest_read.exclude(step=None).values_list("pk", "step"))
+    is_read = Q(session__in=[session for session in sessions if session not in long_sessions])
+    for session, step in long_sessions.items():
+        is_read |= Q(session=session, step__gte=step)
+    return calls.filter(is_read).order_by("-pk")
 
 
 def mask_session_secrets(session: int) -> None:
