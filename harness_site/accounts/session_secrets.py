@@ -38,17 +38,22 @@ class StoredSize(Func):
 
 def load_known_secrets(session: int) -> frozenset[str]:
     """Return the secret values in the arguments of a session's calls, for the current reader."""
-    return load_known_secrets_of_sessions([session]).get(session, frozenset())
+    rules = masker.get_current_rules()
+    calls = _select_readable_calls().filter(session=session).order_by("-step", "-pk")[:_CALLS]
+    return frozenset() if rules is None else _collect_secret_values(calls, rules).get(session, frozenset())
 
 
 def load_known_secrets_of_sessions(sessions: Collection[int]) -> dict[int, frozenset[str]]:
-    """Return the secret values of several sessions; empty for a reader who may see secrets."""
-    if not sessions or (rules := masker.get_current_rules()) is None:
-        return {}
+    """Return the secret values of several sessions, in two queries; empty for a reader who may see secrets."""
+    rules = masker.get_current_rules()
+    return _collect_secret_values(_query_newest_calls(sessions), rules) if sessions and rules is not None else {}
+
+
+def _collect_secret_values(calls: QuerySet[ToolCall], rules: masker.MaskingRules) -> dict[int, frozenset[str]]:
     values: defaultdict[int, set[str]] = defaultdict(set)
     left = _BUDGET
-    calls = _iterate_newest_calls(sessions)
-    while left > 0 and (batch := list(islice(calls, _BATCH))):
+    arguments = _iterate_arguments(calls)
+    while left > 0 and (batch := list(islice(arguments, _BATCH))):
         # Searched at once, because most arguments hold no secret name.
         if not rules.may_hide("\n".join(args for _, args in batch)):
             continue
@@ -59,14 +64,14 @@ def load_known_secrets_of_sessions(sessions: Collection[int]) -> dict[int, froze
     return {session: frozenset(found) for session, found in values.items() if found}
 
 
-def _iterate_newest_calls(sessions: Collection[int]) -> Iterator[tuple[int, str]]:
-    """Yield session and arguments of the newest calls, those of all sessions in turn, so that each has its share of
-    the budget.
+def _iterate_arguments(calls: QuerySet[ToolCall]) -> Iterator[tuple[int, str]]:
+    """Yield session and arguments of calls, the newest first, those of all sessions in turn, so that each has its share
+    of the budget.
 
     Most pages have few calls. A server-side cursor, which takes several statements, reads only those after the first.
     """
-    calls = _query_newest_calls(sessions).values_list("session_id", "args")
-    first = list(calls[:_FIRST_CALLS])
+    columns = calls.values_list("session_id", "args")
+    first = list(columns[:_FIRST_CALLS])
     ranks: Counter[int] = Counter()
     turns = []
     for session, args in first:
@@ -74,22 +79,23 @@ def _iterate_newest_calls(sessions: Collection[int]) -> Iterator[tuple[int, str]
         turns.append((ranks[session], session, args))
     yield from ((session, args) for _, session, args in sorted(turns))
     if len(first) == _FIRST_CALLS:
-        yield from calls[_FIRST_CALLS:].iterator()
+        yield from columns[_FIRST_CALLS:].iterator()
 
 
 def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
     """Query the calls of sessions; of sessions with very many calls only those of the newest steps, which an index
     finds without reading the others."""
-    calls = ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_LONGEST)
-    if len(sessions) == 1:
-        return calls.filter(session__in=sessions).order_by("-step", "-pk")[:_CALLS]
     newest_steps = ToolCall.objects.filter(session=OuterRef("pk")).order_by("-step").values("step")
     oldest_read = Session.objects.filter(pk__in=sessions).annotate(step=Subquery(newest_steps[_CALLS : _CALLS + 1]))
     long_sessions = dict(oldest_read.exclude(step=None).values_list("pk", "step"))
     is_read = Q(session__in=[session for session in sessions if session not in long_sessions])
     for session, step in long_sessions.items():
         is_read |= Q(session=session, step__gte=step)
-    return calls.filter(is_read).order_by("-pk")
+    return _select_readable_calls().filter(is_read).order_by("-pk")
+
+
+def _select_readable_calls() -> QuerySet[ToolCall]:
+    return ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_LONGEST)
 
 
 def mask_session_secrets(session: int) -> None:

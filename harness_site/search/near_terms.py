@@ -52,7 +52,7 @@ def find_near_query(workspace: int, query: SearchQuery) -> SearchQuery | None:
     return SearchQuery(known) if len(known) == len(terms) and known != query.terms else None
 
 
-def _find_near_term(workspace: int, term: SearchTerm, limits: search_query.ReadLimits | None) -> SearchTerm | None:
+def _find_near_term(workspace: int, term: SearchTerm, limits: search_query.ReadLimits) -> SearchTerm | None:
     typed = fold_case(term.text)
     if not _SHORTEST <= len(typed) <= _LONGEST:
         return None

@@ -40,11 +40,14 @@ _PATIENCE: Final = "1500ms"
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """First passage beyond those that are read one by one: its key and era. `oldest` is the era of the oldest one."""
+    """First passage beyond those that are read one by one: its key and era. `oldest` is the era of the oldest one.
 
-    key: int
-    newest: int
-    oldest: int
+    `key` is None if there are so few passages that the index finds all matches at once.
+    """
+
+    key: int | None = None
+    newest: int = 0
+    oldest: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,11 @@ def search_passages(
         passages = passages.filter(pk__lt=before)
     try:
         with _limit_query_time():
-            if session is None and limits is None:
-                limits = find_read_limits(before)
-            return _collect_matching_passages(passages, query, before, limits, whole=session is not None)
+            if session is not None:
+                limits = ReadLimits()
+            return _collect_matching_passages(
+                passages, query, before, limits or find_read_limits(before), whole=session is not None
+            )
     except OperationalError:
         return SearchPage((), slow=True)
 
@@ -95,7 +100,7 @@ def reload_passages(workspace: int, query: SearchQuery, keys: tuple[int, ...]) -
 
 
 def _collect_matching_passages(
-    passages: QuerySet[Passage], query: SearchQuery, before: int | None, limits: ReadLimits | None, *, whole: bool
+    passages: QuerySet[Passage], query: SearchQuery, before: int | None, limits: ReadLimits, *, whole: bool
 ) -> SearchPage:
     """Collect one page of matches; `whole` is True if the scope is one session and small enough to be searched at once.
 
@@ -119,13 +124,13 @@ def _collect_matching_passages(
                 cut.add(passage.session_id)
         if not more or len(page) >= PAGE:
             break
-    partly = not more and limits is not None and not query.indexed
+    partly = not more and limits.key is not None and not query.indexed
     built = _build_page(page, query, before=last if more else None, partly=partly)
     return replace(built, cut_sessions=frozenset(cut))
 
 
 def _take_matches(
-    passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits | None, limit: int, *, before: int | None
+    passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits, limit: int, *, before: int | None
 ) -> list[Passage]:
     """Take the newest matches before a key, up to a limit."""
     found: list[Passage] = []
@@ -136,19 +141,19 @@ def _take_matches(
     return found
 
 
-def find_read_limits(before: int | None = None) -> ReadLimits | None:
-    """Find the first passage before a key that is not read one by one; None if all are."""
+def find_read_limits(before: int | None = None) -> ReadLimits:
+    """Find the first passage before a key that is not read one by one."""
     newest = Passage.objects.all() if before is None else Passage.objects.filter(pk__lt=before)
     oldest_era = Subquery(Passage.objects.order_by("pk").values("era")[:1])
     row = newest.order_by("-pk").values_list("pk", "era", oldest_era)[READ : READ + 1].first()
-    return None if row is None else ReadLimits(*row)
+    return ReadLimits() if row is None else ReadLimits(*row)
 
 
 def _iterate_passage_ranges(
-    passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits | None, before: int | None
+    passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits, before: int | None
 ) -> Iterator[QuerySet[Passage]]:
     """Yield the matches in successive ranges, newest first; frequent words are found in the first range."""
-    if limits is None:
+    if limits.key is None:
         yield filter_by_search_index(passages, query).order_by("-pk")
         return
     if before is None or before > limits.key:

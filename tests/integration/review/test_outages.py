@@ -175,7 +175,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
         call = waited_for(lost(second, verifiable=True))
         make_late_result(call=call)
         make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK, final=True)
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         people["carol"].get(PAGE)
 
 

@@ -48,7 +48,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_views(
 ) -> None:
     for number in range(rows):
         keep(alice, f"View {number}")
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(15):
         assert len(views(alice)) == rows
 
 

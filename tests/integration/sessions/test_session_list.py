@@ -54,7 +54,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_sessions(
         session = make_session(status=SessionStatus.NEEDS_REVIEW)
         make_run(session=session)
         make_call(session=session)
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(12):
         assert len(listed(reader)) == rows
 
 

@@ -165,7 +165,7 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(
     session: Session, reader: Client, calls: int, django_assert_num_queries: Queries
 ) -> None:
     make_calls(session, calls)
-    with django_assert_num_queries(14):
+    with django_assert_num_queries(15):
         reader.get("/calls/")
 
 
