@@ -549,7 +549,7 @@ class ReasonRequired(DecisionRefused, ValueError):
 
 
 class AlreadyDecided(DecisionRefused):
-    """Somebody else has decided about the call. `by`, `at` and `kind` say who, when and what."""
+    """Another person has already decided about the call; `by`, `at` and `kind` describe that decision."""
 
     code = "already_decided"
     hint = "Your decision was not recorded and changed nothing."
@@ -1308,12 +1308,26 @@ class WitnessError(SealError):
     code = "witness_error"
 
 
+class WitnessUnreachable(WitnessError):
+    """The database with the witness does not answer, or refuses what is noted in it. `path` names it."""
+
+    code = "witness_unreachable"
+    hint = (
+        "Nothing was written. Look whether the database that HARNESS_WITNESS names runs, whether this machine reaches "
+        "it, and whether its role may insert and read; then try again."
+    )
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path, self.why = path, why
+        super().__init__(f"The witness {path} does not answer ({why}).")
+
+
 class WitnessMissing(WitnessError):
-    """The file of the witness is not there, or cannot be used. `path` names it."""
+    """The file or the table of the witness is not there, or cannot be used. `path` names it."""
 
     code = "witness_missing"
     hint = (
-        "Nothing was run. Put the file back. If it is lost, or this is the first time: `manage.py witness create "
+        "Nothing was run. Put the witness back. If it is lost, or this is the first time: `manage.py witness create "
         "--reason …` makes one from what the database holds now, and records that."
     )
 
@@ -1323,7 +1337,7 @@ class WitnessMissing(WitnessError):
 
 
 class WitnessTruncated(WitnessError):
-    """The witness is shorter than it was: `before` and `now` are its sizes, in bytes or in files."""
+    """The witness is shorter than it was: `before` and `now` are its sizes, in bytes, files or rows."""
 
     code = "witness_truncated"
     hint = (
@@ -1337,17 +1351,21 @@ class WitnessTruncated(WitnessError):
 
 
 class WitnessDamaged(WitnessError):
-    """A line of the witness was not written by this library. `position` is the byte from which on it was read."""
+    """A line of the witness was not written by this library.
+
+    `position` is the byte from which on it was read, or the key of its row.
+    """
 
     code = "witness_damaged"
     hint = (
-        "Nothing was run. Put a good copy of the file back, or give this process the key that wrote the line. If there "
-        "is none, move the file away and run `manage.py witness create --reason …`."
+        "Nothing was run. Put a good copy of the witness back, or give this process the key that wrote the line. If "
+        "there is none, move the witness away and run `manage.py witness create --reason …`."
     )
 
-    def __init__(self, path: str, position: int) -> None:
+    def __init__(self, path: str, position: int, unit: str = "byte") -> None:
         self.path, self.position = path, position
-        super().__init__(f"The witness {path} has a line after byte {position} that this library did not write.")
+        place = f"after byte {position}" if unit == "byte" else f"in {unit} {position}"
+        super().__init__(f"The witness {path} has a line {place} that this library did not write.")
 
 
 class WitnessAhead(WitnessError):

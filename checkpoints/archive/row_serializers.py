@@ -62,6 +62,8 @@ TEMPLATES_SINCE_VERSION = 4
 SIGNATURES_SINCE_VERSION = 6
 #: Version of the format that added the order of the arguments of a call.
 ORDER_SINCE_VERSION = 7
+#: Version of the format whose chains have one digest for each message.
+CHAINS_SINCE_VERSION = 8
 #: Columns of a session that say something about its rows in this database.
 _OWN_OF_DATABASE = (*HEAD_FIELDS, "quarantined_at", "quarantine")
 _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})

@@ -174,22 +174,33 @@ class _SessionImport:
             raise ValueError(f"a {model._meta.verbose_name} that it names is not in it")
         return new_keys[old_key]
 
+    @property
+    def _has_former_chains(self) -> bool:
+        """Whether the chains in the file were computed otherwise. Its own digest says that its texts are unchanged."""
+        return self.reader.header.version < row_serializers.CHAINS_SINCE_VERSION
+
     def _verify_message_chain(self, row: models.Model) -> None:
         """Verify that the messages are those that were chained."""
         if isinstance(row, Segment):
             self.parents[row.pk] = (row.parent_id, row.parent_length)
             self.chains[row.pk] = {}
         elif isinstance(row, Message):
-            previous_chain = self._find_hash_chain_at(row.segment_id, row.position - 1)
+            chain = digests.extend_hash_chain(self._find_hash_chain_at(row.segment_id, row.position - 1), row.body)
             if row.segment_id not in self.chains:
                 raise ValueError("a segment that it names is not in it")
-            if bytes(row.chain) != digests.extend_hash_chain(previous_chain, row.body):
-                raise ValueError(f"message {row.position} is not the one that was said there")
-            self.chains[row.segment_id][row.position] = bytes(row.chain)
-        elif isinstance(row, Checkpoint) and bytes(row.chain) != self._find_hash_chain_at(
-            row.segment_id, row.length - 1
-        ):
-            raise ValueError(f"the transcript of version {row.version} is not the one that was saved")
+            self._set_chain(row, "chain", chain, f"message {row.position} is not the one that was said there")
+            self.chains[row.segment_id][row.position] = chain
+        elif isinstance(row, Checkpoint):
+            chain = self._find_hash_chain_at(row.segment_id, row.length - 1)
+            why = f"the transcript of version {row.version} is not the one that was saved"
+            self._set_chain(row, "chain", chain, why)
+
+    def _set_chain(self, row: Session | Checkpoint | Message, column: str, chain: bytes, why: str) -> None:
+        """Require that a row has a chain; a row of an older file gets it. Raises `ValueError` with `why`."""
+        if self._has_former_chains:
+            setattr(row, column, chain)
+        elif bytes(getattr(row, column)) != chain:
+            raise ValueError(why)
 
     def _find_hash_chain_at(self, segment: int | None, position: int) -> bytes:
         """Return the chain after the message at a position of the transcript that ends in a segment."""
@@ -208,12 +219,12 @@ class _SessionImport:
 
     def _finish_session(self, session: Session) -> None:
         session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
-        if bytes(session.head_chain) != self._find_hash_chain_at(self.head, session.message_count - 1):
-            raise ValueError("its newest transcript is not the one that was saved")
+        chain = self._find_hash_chain_at(self.head, session.message_count - 1)
+        self._set_chain(session, "head_chain", chain, "its newest transcript is not the one that was saved")
         if session.status not in FINISHED_SESSION_STATUSES and call_queries.list_undecided_calls(self.store, session):
             session.status = SessionStatus.NEEDS_REVIEW
         session.updated_at = Now()
-        session.save(using=self.store.using, update_fields=["head_segment", "status", "updated_at"])
+        session.save(using=self.store.using, update_fields=["head_segment", "head_chain", "status", "updated_at"])
         append_events.record_event(
             self.store,
             AuditKind.SESSION_IMPORTED,

@@ -47,26 +47,24 @@ def get_format(name: str) -> TranscriptFormat:
 
 def detect_format(values: Sequence[Any]) -> TranscriptFormat | None:
     """Return the format that most surely fits the values of a file; None if most of them fit none."""
-    scores = {known: _sum_recognition_scores(known, values) for known in FORMATS.values()}
-    best = max(scores, key=lambda known: scores[known])
-    return best if scores[best] > 0 and _recognizes_most_values(best, values) else None
+    scores = {known: _score_values(known, values) for known in FORMATS.values()}
+    best = max(scores, key=lambda known: sum(scores[known]))
+    return best if _fits_most_values(scores[best]) else None
 
 
 def require_format(path: Path, values: Sequence[Any], wished: TranscriptFormat) -> None:
     """Refuse a file if most of its values are not of the format that it is to be read as. Raises `FormatRefused`."""
-    if not values or _recognizes_most_values(wished, values):
+    if not values or _fits_most_values(_score_values(wished, values)):
         return
     detected = detect_format(values)
     advice = f"; it looks like {detected.name}" if detected else ""
     raise FormatRefused(path, f"most of its entries are not of the format {wished.name}{advice}")
 
 
-def _recognizes_most_values(known: TranscriptFormat, values: Sequence[Any]) -> bool:
-    return (
-        sum(known.recognize(value) > 0 for value in values) * 2 > len(values)
-        or _sum_recognition_scores(known, values) > len(values) * 2
-    )
+def _score_values(known: TranscriptFormat, values: Sequence[Any]) -> list[int]:
+    """Tell for each value how surely it is of a format."""
+    return [known.recognize(value) for value in values]
 
 
-def _sum_recognition_scores(known: TranscriptFormat, values: Sequence[Any]) -> int:
-    return sum(known.recognize(value) for value in values)
+def _fits_most_values(scores: Sequence[int]) -> bool:
+    return sum(score > 0 for score in scores) * 2 > len(scores) or sum(scores) > len(scores) * 2

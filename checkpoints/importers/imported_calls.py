@@ -201,8 +201,7 @@ class ImportedCallLog:
         self.insert_calls(session, run, [])
         if live:
             return
-        issued = ToolCall.objects.using(self._using).filter(session=session, side_effects=IMPORTED_MARK)
-        for call in issued.filter(status=CallStatus.ISSUED):
+        for call in (call for call in self._unsettled.values() if call.status == CallStatus.ISSUED):
             _mark_unanswered(call)
             call.revision += 1
             call.save(using=self._using, update_fields=_SETTLED_COLUMNS)

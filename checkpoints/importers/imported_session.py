@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
 from checkpoints.db.clock import database_now
+from checkpoints.db.insert_new_row import insert_new_row
 from checkpoints.enums import ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical import parse_json, to_canonical_json
@@ -107,11 +108,13 @@ def create_session_and_run(store: Store, origin: TranscriptOrigin, first: dateti
     row = Session(
         workspace_id=store.workspace_id, session_id=origin.session_id, created_at=first, **origin.get_session_columns()
     )
-    row.save(using=store.using, force_insert=True)
-    row.head_segment = Segment.objects.using(store.using).create(session=row)
-    row.save(using=store.using, update_fields=["head_segment"])
+    insert_new_row(store.using, row)
+    segment = Segment(session=row)
+    insert_new_row(store.using, segment)
+    row.head_segment = segment
+    Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=segment)
     run = build_import_run(row, 1, first, origin.program)
-    run.save(using=store.using, force_insert=True)
+    insert_new_row(store.using, run)
     details = {"format": origin.format, **({"path": origin.source_path} if origin.source_path else {})}
     by, kind = origin.imported_by or IMPORT_MARK, ActorKind.PERSON if origin.imported_by else ActorKind.MACHINE
     append_events.record_event(
@@ -121,7 +124,7 @@ def create_session_and_run(store: Store, origin: TranscriptOrigin, first: dateti
 
 
 def update_imported_session(store: Store, row: Session, run: Run, origin: TranscriptOrigin, end: SessionEnd) -> None:
-    """Update the columns that are only known at the end of a transcript. Changes nothing if they are equal.
+    """Update the columns that are only known at the end of a transcript. Changes nothing if those of `row` are equal.
 
     The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
     """

@@ -76,15 +76,18 @@ class ImportWriter:
         self._run: Run | None = None
         self._head: TranscriptHead | None = None
         self._sealed_head: SessionHead | None = None
+        #: Whether the session was created since its row was last updated.
+        self._is_created = False
 
     def load_existing(self, calls: ImportedCallLog) -> None:
         """Load what earlier imports wrote. Raises `ImportRefused`."""
         store = self.store
         with database_operation(store.using, writes=False):
             sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)
-            row = sessions.filter(session_id=self.origin.session_id).first()
-            if row is None:
+            named = sessions.filter(session_id=self.origin.session_id)
+            if not named.exists():  # the usual case of a first import, and cheaper than a whole row
                 return
+            row = named.get()
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
             self.source_path = imported_session.require_unchanged_import(row, runs, self.origin)
             self._load_transcript(row, runs[0], calls)
@@ -134,6 +137,7 @@ class ImportWriter:
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         self._row, self._run = imported_session.create_session_and_run(self.store, self.origin, first)
         self._head = save_version.get_session_transcript_head(self._row)
+        self._is_created = True
         return self._row, self._run
 
     def _lock_session(self) -> tuple[Session, Run]:
@@ -195,6 +199,8 @@ class ImportWriter:
             return
         with self.open_transaction():
             row, run = self._row, self._run
-            row.refresh_from_db(using=self.store.using)
+            if not self._is_created:
+                row.refresh_from_db(using=self.store.using)
+            self._is_created = False
             calls.settle_session(row, run, live=end.live)
             imported_session.update_imported_session(self.store, row, run, self.origin, end)

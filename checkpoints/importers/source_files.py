@@ -24,7 +24,7 @@ _SUFFIXES: Final = (*LINE_SUFFIXES, ".json", ".traj")
 #: A transcript whose file changed within this number of seconds may go on.
 LIVE_SECONDS: Final = 600
 #: Number of values, and of bytes of one, by which a format is recognised.
-SAMPLE_VALUES: Final = 60
+SAMPLE_VALUES: Final = 24
 _SAMPLE_BYTES: Final = 4 * 1024 * 1024
 
 

@@ -61,6 +61,7 @@ class TranscriptRecorder:
         self._by_place, self._live = by_place, live
         self._otherwise = otherwise
         self._first: datetime | None = None
+        self._newest: datetime | None = None
         self._at: datetime | None = None
         self._started = self._counted = False
 
@@ -131,7 +132,9 @@ class TranscriptRecorder:
         if self._at is None:
             for turn in [*self._turns, self._turn]:
                 turn.set_missing_times(at)
-        self._at, self._first = at, at if self._first is None else min(self._first, at)
+        self._at = at
+        self._first = at if self._first is None else min(self._first, at)
+        self._newest = at if self._newest is None else max(self._newest, at)
 
     def _truncate_after(self, key: str) -> None:
         """Remove the messages after the one of that key; all of them if the key is not in the transcript."""
@@ -197,8 +200,8 @@ class TranscriptRecorder:
         if not self._started:
             return
         end = SessionEnd(
-            last=self._at or self._otherwise,
-            has_times=self._at is not None,
+            last=self._newest or self._otherwise,
+            has_times=self._newest is not None,
             live=self._live,
             broken_off=interrupted or self._calls.has_unanswered_calls_at_end,
             cost=self._get_cost(),

@@ -5,8 +5,8 @@ write. Each write of a head is noted before its commit (expected) and after it (
 has to be the one that was confirmed last, or one that was expected after it and whose process ended before it could
 confirm it.
 
-`HARNESS_WITNESS` is the path of a file, the path of a folder with a slash at its end, or the dotted name of a function
-that returns a `Witness`.
+`HARNESS_WITNESS` is the path of a file, the path of a folder with a slash at its end, the URL or the Django alias of a
+second database, or the dotted name of a function that returns a `Witness`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from typing import Any, Protocol
 
 from django.conf import settings
 from django.core.signals import setting_changed
-from django.db import transaction
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.utils.module_loading import import_string
 
+from checkpoints import conf
 from checkpoints.exceptions import (
     SealKeyInvalid,
     WitnessAhead,
@@ -32,6 +33,7 @@ from checkpoints.exceptions import (
     WitnessMissing,
     WitnessTruncated,
 )
+from checkpoints.seals.witness_database import DatabaseWitness
 from checkpoints.seals.witness_folder import FolderWitness
 from checkpoints.seals.witness_records import (
     ADOPTED,
@@ -86,6 +88,9 @@ class FileWitness:
         self._read_to = 0
         self._known_size = 0
         self._sessions: dict[str, WitnessedSession] = {}
+
+    def __str__(self) -> str:
+        return str(self.path)
 
     @classmethod
     def create(cls, path: Path) -> None:
@@ -182,14 +187,24 @@ def get_witness() -> Witness | None:
     value = _read_setting(SETTING)
     if not value:
         return None
-    if os.sep not in value and "." in value and not value.endswith((".log", ".txt")):
-        factory: Callable[[], Witness] = import_string(value)
-        return factory()
     sync = _read_setting(SYNC_SETTING) or "batched"
     if sync not in {"batched", "each"}:
         raise SealKeyInvalid(f"{SYNC_SETTING} is {sync!r}; use batched or each")
+    if "://" in value or value in connections.databases:
+        return _open_database_witness(value, sync_each=sync == "each")
+    if os.sep not in value and "." in value and not value.endswith((".log", ".txt")):
+        factory: Callable[[], Witness] = import_string(value)
+        return factory()
     make = FolderWitness if value.endswith(os.sep) else FileWitness
     return make(Path(value), sync_each=sync == "each")
+
+
+def _open_database_witness(value: str, *, sync_each: bool) -> DatabaseWitness:
+    """Open the witness in a second database, by its URL or its alias."""
+    alias = conf.get_or_create_alias(value) if "://" in value else value
+    if alias == DEFAULT_DB_ALIAS:
+        raise SealKeyInvalid(f"{SETTING} is the database of the sessions; use another one")
+    return DatabaseWitness(alias, sync_each=sync_each)
 
 
 def _read_setting(name: str) -> str:

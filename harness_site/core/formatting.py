@@ -64,7 +64,13 @@ SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
         _("A function of the tool decides which calls in this workspace are the same and get this result."),
     ),
     KeyPolicy.STEP: 2 * (_("This is a step of a workflow. It runs once."),),
-    "": 2 * (_("The program that logged this call gave the key itself. A call with the same key gets this result."),),
+    "": 2
+    * (
+        _(
+            "The agent’s program chose the idempotency key of this call. "
+            "Another call with the same key gets this result."
+        ),
+    ),
 }
 
 #: Status → (chip shape, label). Unknown outcomes always have the hatched shape.

@@ -17,55 +17,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from harness_site.env import BASE_DIR, IS_CHECKOUT
+from harness_site.installation import agent_programs
 from harness_site.site_address import build_absolute_url
-
-_TOOL: Final = """registry = ToolRegistry()
-
-
-@registry.tool(side_effects={"mutate"})
-async def send_note(text: str) -> str:
-    return f"sent: {text}"
-"""
-_LOOP: Final = """async def main():
-    async with Checkpointer(%(database)s) as cp:
-        async with cp.session("first-session", "Send a note", agent="my-agent", registry=registry) as session:
-            if not session.finished:
-                result = await session.dispatch("send_note", {"text": "hello"}, call_id="call_1")
-                await session.append([{"role": "assistant", "content": result.content}])
-                await session.finish("completed", result.content)
-
-
-asyncio.run(main())
-"""
-_PYTHON: Final = f"""import asyncio
-import os
-
-from checkpoints import Checkpointer, ToolRegistry
-
-{_TOOL}
-
-{_LOOP % {"database": 'os.environ["HARNESS_DATABASE_URL"]'}}"""
-_HTTP: Final = f"""import asyncio
-import os
-
-from checkpoints import Checkpointer, ToolRegistry
-
-{_TOOL}
-
-{_LOOP % {"database": 'os.environ["HARNESS_ADDRESS"], token=os.environ["HARNESS_TOKEN"]'}}"""
-_DJANGO: Final = f"""import asyncio
-import os
-
-import django
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
-django.setup()
-
-from checkpoints import Checkpointer, ToolRegistry
-
-{_TOOL}
-
-{_LOOP % {"database": ""}}"""
 
 
 @dataclass(frozen=True)
@@ -89,19 +42,27 @@ class Connection:
 
 def build_python_blocks() -> list[Block]:
     """Build the blocks for a program that knows the database's URL."""
-    package = _get_package("" if connection.vendor == "sqlite" else "postgres")
-    shell = f'pip install "{package}"\nexport HARNESS_DATABASE_URL={shlex.quote(_get_database_url())}'
-    if connection.vendor == "sqlite":
-        sentence = _("Install the library on this machine, and tell it where the database is:")
-    else:
-        sentence = _(
-            "Install the library, and tell it where the database is. Replace USER and PASSWORD by a login of the "
-            "agents' role. The command harness database_roles prints the SQL that creates the role."
-        )
-    return [
-        Block("shell", sentence, shell, "bash"),
-        Block("program", _("Save this program as first_agent.py, and run it: python first_agent.py"), _PYTHON),
-    ]
+    return [_build_database_block(""), _build_program_block(agent_programs.PYTHON)]
+
+
+def build_langgraph_blocks() -> list[Block]:
+    return [_build_database_block("langgraph"), _build_program_block(agent_programs.LANGGRAPH)]
+
+
+def build_claude_blocks() -> list[Block]:
+    """Build the blocks for the Claude Agent SDK, whose program cannot be scripted."""
+    sentence = _(
+        "Save this program as first_agent.py, and run it where Claude Code is signed in: python first_agent.py"
+    )
+    return [_build_database_block("claude"), Block("program", sentence, agent_programs.CLAUDE)]
+
+
+def build_openai_agents_blocks() -> list[Block]:
+    return [_build_database_block("openai-agents"), _build_program_block(agent_programs.OPENAI_AGENTS)]
+
+
+def build_pydantic_ai_blocks() -> list[Block]:
+    return [_build_database_block("pydantic-ai"), _build_program_block(agent_programs.PYDANTIC_AI)]
 
 
 def build_django_blocks() -> list[Block]:
@@ -115,7 +76,7 @@ def build_django_blocks() -> list[Block]:
         Block(
             "program",
             _("Save this program beside manage.py, replace mysite by the name of your project, and run it:"),
-            _DJANGO,
+            agent_programs.DJANGO,
         ),
     ]
 
@@ -130,12 +91,16 @@ def build_http_blocks() -> list[Block]:
             f'pip install "{_get_package("remote")}"\nexport HARNESS_ADDRESS={address}\nexport HARNESS_TOKEN=TOKEN',
             "bash",
         ),
-        Block("program", _("Save this program as first_agent.py, and run it: python first_agent.py"), _HTTP),
+        _build_program_block(agent_programs.HTTP),
     ]
 
 
 CONNECTIONS: Final = (
     Connection("python", "Python", build_python_blocks),
+    Connection("langgraph", "LangGraph", build_langgraph_blocks),
+    Connection("claude", "Claude Agent SDK", build_claude_blocks),
+    Connection("openai-agents", "OpenAI Agents", build_openai_agents_blocks),
+    Connection("pydantic-ai", "Pydantic AI", build_pydantic_ai_blocks),
     Connection("http", gettext_lazy("Python over HTTP"), build_http_blocks),
     Connection("django", gettext_lazy("Django project"), build_django_blocks),
 )
@@ -144,6 +109,25 @@ CONNECTIONS: Final = (
 def find_connection(key: str) -> Connection:
     """Return the way with this key, or the first one."""
     return next((way for way in CONNECTIONS if way.key == key), CONNECTIONS[0])
+
+
+def _build_program_block(program: str) -> Block:
+    return Block("program", _("Save this program as first_agent.py, and run it: python first_agent.py"), program)
+
+
+def _build_database_block(extra: str) -> Block:
+    """Build the commands that install the library with an extra, and name the database."""
+    extras = [extra, "" if connection.vendor == "sqlite" else "postgres"]
+    package = _get_package(",".join(filter(None, extras)))
+    shell = f'pip install "{package}"\nexport HARNESS_DATABASE_URL={shlex.quote(_get_database_url())}'
+    if connection.vendor == "sqlite":
+        sentence = _("Install the library on this machine, and tell it where the database is:")
+    else:
+        sentence = _(
+            "Install the library, and tell it where the database is. Replace USER and PASSWORD by a login of the "
+            "agents' role. The command harness database_roles prints the SQL that creates the role."
+        )
+    return Block("shell", sentence, shell, "bash")
 
 
 def _get_package(extra: str) -> str:

@@ -317,13 +317,13 @@ def _describe_witness_of_sessions(summary: str) -> Status:
             missing = _(
                 "There is no witness: an earlier state of a whole session, or of the whole database, is not noticed."
             )
-            advice = _("Give this site and every agent the same HARNESS_WITNESS, a file outside of the database, then:")
+            advice = _("Give this site and every agent the same HARNESS_WITNESS, a file or a second database, then:")
             line = 'harness witness create --reason "first use"'
             return Status("seals", title, Level.OK, f"{summary} {missing}", advice, line)
         witness.find("")
     except SealError as error:
         return Status("seals", title, Level.PROBLEM, error.detail, error.hint)
-    noticed = _("The witness is used: a resume refuses an earlier state of a session.")
+    noticed = _("A resume refuses an earlier state of a session, by the witness {place}.").format(place=witness)
     return Status("seals", title, Level.OK, f"{summary} {noticed}")
 
 

@@ -110,7 +110,7 @@ class PeriodTotals:
 
     steps: tuple[tuple[datetime, SessionTotals], ...]
     total: SessionTotals
-    preceding_cost: Decimal
+    preceding: SessionTotals
     agents: tuple[AgentTotals, ...]
     others: int
     models: tuple[ModelTotals, ...]
@@ -142,7 +142,6 @@ def load_period_totals(workspace: int, period: Period) -> PeriodTotals:
     sessions = {row["start"]: row for row in _query_sessions(workspace, period)}
     agents, models = _load_agents(workspace, period), _load_models(workspace, period)
     waits = _load_waits(workspace, period)
-    preceding = _query_rows(SessionSums, workspace, period.preceding).aggregate(cost=Sum("cost"))["cost"]
     by_step = _group_by_step(period, sessions.items(), _add_session_rows)
     wait_steps = _group_by_step(period, waits.items(), _sum_counters)
     interrupted = _query_interruptions(workspace, period).values_list("start", "number")
@@ -151,7 +150,7 @@ def load_period_totals(workspace: int, period: Period) -> PeriodTotals:
     return PeriodTotals(
         steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
         total=_add_session_rows(sessions.values()),
-        preceding_cost=preceding or Decimal(0),
+        preceding=_load_session_totals(workspace, period.preceding),
         agents=agents[:NAMED],
         others=max(0, len(agents) - NAMED),
         models=models[:NAMED],
@@ -252,6 +251,11 @@ def _query_sessions(workspace: int, period: Period) -> QuerySet[Any, Any]:
         _query_rows(SessionSums, workspace, period).values("start").annotate(**_build_sum_expressions())
     )
     return rows
+
+
+def _load_session_totals(workspace: int, period: Period) -> SessionTotals:
+    sums = _query_rows(SessionSums, workspace, period).aggregate(**_build_sum_expressions())
+    return _add_session_rows([{name: amount or 0 for name, amount in sums.items()}])
 
 
 def _query_agents(workspace: int, period: Period) -> QuerySet[Any, Any]:

@@ -7,13 +7,16 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
+from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_duration
 from harness_site.overview import charts, current_counts, periods, totals
-from harness_site.overview.totals import WaitingTimes
+from harness_site.overview.templatetags.harness_overview import format_share
+from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.review.selectors import pending_calls
 from harness_site.search.index_status import get_index_completion_time
+from harness_site.sessions.session_formatting import format_count
 
 
 @require_GET
@@ -33,7 +36,9 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "present": current_counts.load_current_counts(workspace.pk),
         "oldest": oldest,
         "sums": sums,
-        "cost_change": _describe_change(sums.total.cost, sums.preceding_cost),
+        "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
+        "failed_words": _describe_failures(sums.total, sums.preceding),
+        "cost_change": _describe_change(sums.total.cost, sums.preceding.cost),
         "wait_words": _describe_waits(sums.waits, sums.preceding_waits),
         "charts": {
             "sessions": charts.draw_sessions(period, sums.steps),
@@ -56,6 +61,17 @@ def _describe_change(amount: Decimal, before: Decimal) -> str:
         return _("as in the period before")
     sign = "+" if percent > 0 else "−"
     return _("%(change)s on the period before") % {"change": f"{sign}{abs(percent)} %"}
+
+
+def _describe_failures(total: SessionTotals, preceding: SessionTotals) -> str:
+    """Describe the share of failed sessions, and that of the preceding period if it had sessions."""
+    if not total.sessions:
+        return _("no session started")
+    values = {"share": format_share(total.failed_share), "number": format_count(total.sessions)}
+    if not preceding.sessions:
+        return _("%(share)s of %(number)s started") % values
+    values["preceding"] = format_share(preceding.failed_share)
+    return _("%(share)s of %(number)s, before: %(preceding)s") % values
 
 
 def _describe_waits(waits: WaitingTimes, preceding: WaitingTimes) -> str:

@@ -245,6 +245,7 @@ def build_decision_options(
         {
             "kind": option.kind.value,
             "name": option.name,
+            "summary": option.summary,
             "does": option.does,
             "button": option.button,
             "then": effects[option.kind],

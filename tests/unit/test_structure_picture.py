@@ -1,4 +1,4 @@
-"""The picture of the structure says what the import contract says."""
+"""The structure picture is drawn from the import contract."""
 
 from xml.etree import ElementTree
 
@@ -33,7 +33,7 @@ def test_picture_is_up_to_date() -> None:
     assert structure_picture.PICTURE.read_text() == structure_picture.current()
 
 
-def test_packages_and_layers_are_drawn_from_the_importing_ones_down() -> None:
+def test_importing_packages_and_layers_are_drawn_first() -> None:
     assert texts(structure_picture.picture(CONTRACT)) == [
         "site",
         "Pages",
@@ -50,7 +50,7 @@ def test_packages_and_layers_are_drawn_from_the_importing_ones_down() -> None:
     ]
 
 
-def test_many_modules_of_a_layer_stay_inside_the_picture() -> None:
+def test_many_modules_of_a_layer_fit_into_the_picture() -> None:
     layer = " : ".join(f"({'module' * 3}_{number})" for number in range(20))
     contract = {"type": "layers", "name": "Layers", "containers": ["library"], "layers": [layer]}
 

@@ -40,6 +40,8 @@ NOTE_TYPES: Final = frozenset(
     }
 )
 _SYSTEM_NOTE_TYPES: Final = frozenset({"init", "turn_duration", "stop_hook_summary"})
+#: Types of lines with a message. No set: the type of a damaged line may be a list.
+_MESSAGE_TYPES: Final = ("user", "assistant")
 #: Fields of which every known kind of line has one.
 MARKER_FIELDS: Final = frozenset({"sessionId", "uuid", "leafUuid", "messageId"})
 #: Known types that are shown as they are.
@@ -134,7 +136,8 @@ def digest_line(line: Line) -> str:
 
 def get_type(line: Line) -> str:
     """Return the type of a line or block; empty if it has none."""
-    return to_text(line.get("type"))
+    kind = line.get("type")
+    return kind if isinstance(kind, str) else ""
 
 
 def to_text(value: Any) -> str:
@@ -144,7 +147,7 @@ def to_text(value: Any) -> str:
 def get_message(line: Line) -> dict[str, Any] | None:
     """Return the message on a line of a person or the agent."""
     message = line.get("message")
-    return message if get_type(line) in {"user", "assistant"} and isinstance(message, dict) else None
+    return message if isinstance(message, dict) and line.get("type") in _MESSAGE_TYPES else None
 
 
 def is_note(line: Line) -> bool:

@@ -6,11 +6,13 @@ import getpass
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.integrity.witness_adoption import adopt_head
 from checkpoints.models import Session
 from checkpoints.seals.witness import SETTING, FileWitness, get_witness
+from checkpoints.seals.witness_database import DatabaseWitness
 from checkpoints.seals.witness_folder import FolderWitness
 
 
@@ -21,7 +23,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
-            "action", choices=["create", "adopt"], help="make the file or folder, or only note the stored heads"
+            "action", choices=["create", "adopt"], help="make the file, folder or table, or only note the stored heads"
         )
         parser.add_argument("--session", metavar="ID", help="only this session, in every workspace that has it")
         parser.add_argument("--all", action="store_true", help="all sessions; `create` always takes all")
@@ -33,7 +35,7 @@ class Command(BaseCommand):
         if witness is None:
             raise CommandError(f"{SETTING} is empty: there is no witness to set.")
         if options["action"] == "create":
-            self._create_file(witness)
+            _create_witness(witness, using)
         elif bool(options["session"]) == options["all"]:
             raise CommandError("Give either --session ID or --all.")
         sessions = Session.objects.using(using).order_by("pk")
@@ -50,10 +52,17 @@ class Command(BaseCommand):
                 raise CommandError(f"{changed} of {len(pks)} sessions were noted. {error}") from error
         self.stdout.write(f"{changed} of {len(pks)} sessions were noted; the others were known as they are.")
 
-    def _create_file(self, witness: object) -> None:
-        if not isinstance(witness, FileWitness | FolderWitness):
-            raise CommandError("This witness is neither a file nor a folder; use adopt.")
-        try:
+
+def _create_witness(witness: object, using: str) -> None:
+    """Make the file, the folder or the table of a witness. Raises `CommandError`."""
+    if isinstance(witness, DatabaseWitness) and witness.alias == using:
+        raise CommandError(f"{SETTING} is the database of the sessions; use another one.")
+    if not isinstance(witness, DatabaseWitness | FileWitness | FolderWitness):
+        raise CommandError("This command cannot make a witness of this kind; use adopt.")
+    try:
+        if isinstance(witness, DatabaseWitness):
+            DatabaseWitness.create(witness.alias)
+        else:
             type(witness).create(witness.path)
-        except OSError as error:
-            raise CommandError(f"{witness.path} cannot be made ({type(error).__name__}).") from error
+    except (OSError, DatabaseError) as error:
+        raise CommandError(f"{witness} cannot be made ({type(error).__name__}).") from error

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import template
 from django.db.models import QuerySet
+from django.http import QueryDict
 from django.template import Context
 
 from harness_site.accounts.models import Membership
@@ -31,6 +32,7 @@ def saved_views(context: Context, page: str) -> dict[str, Any]:
         "current": current,
         "removable": current is not None and current.can_be_removed_by(member),
         "query": query,
+        "is_filtered": any(name != "tab" for name in QueryDict(query)),
         "address": request.path,
         "csrf_token": context.get("csrf_token"),
     }

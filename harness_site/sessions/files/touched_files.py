@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from checkpoints.enums import CallStatus
@@ -28,6 +29,7 @@ class FileCall:
 
     pk: int
     tool: str
+    issued_at: datetime
     is_read: bool
     is_applied: bool
 
@@ -64,14 +66,15 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
     """Load the files from the logged calls of a session, in two queries."""
     calls = ToolCall.objects.filter(session=session_pk)
     tools = [name for name in calls.order_by().values_list("tool", flat=True).distinct() if _touches_files(name)]
-    rows = calls.filter(tool__in=tools).order_by("pk").values_list("pk", "tool", "args", "status")[: MAX_CALLS + 1]
+    rows = calls.filter(tool__in=tools).order_by("pk").values_list("pk", "tool", "issued_at", "args", "status")
+    rows = rows[: MAX_CALLS + 1]
     files: dict[str, TouchedFile] = {}
     characters = count = 0
-    for pk, tool, args, status in rows.iterator(chunk_size=100) if tools else ():
+    for pk, tool, issued_at, args, status in rows.iterator(chunk_size=100) if tools else ():
         count, characters = count + 1, characters + len(args)
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
             return TouchedFiles(_order_files(files.values()), is_complete=False)
-        _add_call(files, pk, tool, parse_or_text(args), status == CallStatus.COMPLETED)
+        _add_call(files, (pk, tool, issued_at), parse_or_text(args), status == CallStatus.COMPLETED)
     return TouchedFiles(_order_files(files.values()), is_complete=True)
 
 
@@ -84,7 +87,8 @@ def _order_files(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
     return tuple(sorted(files, key=lambda file: not file.is_changed))
 
 
-def _add_call(files: dict[str, TouchedFile], pk: int, tool: str, args: Any, is_applied: bool) -> None:
+def _add_call(files: dict[str, TouchedFile], call: tuple[int, str, datetime], args: Any, is_applied: bool) -> None:
+    pk, tool, issued_at = call
     if isinstance(args, str):
         args = {"input": args}
     if not isinstance(args, dict):
@@ -93,7 +97,7 @@ def _add_call(files: dict[str, TouchedFile], pk: int, tool: str, args: Any, is_a
         file = files.setdefault(change.path, TouchedFile(change.path))
         is_read = not change.hunks and change.kind == "edited"
         if not file.calls or file.calls[-1].pk != pk:
-            file.calls.append(FileCall(pk, tool, is_read, is_applied))
+            file.calls.append(FileCall(pk, tool, issued_at, is_read, is_applied))
         if is_applied and not is_read:
             apply_change(file, change)
         if is_applied and change.moved_to:

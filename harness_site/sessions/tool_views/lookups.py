@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Any, Final
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from harness_site.core.rendering.display_text import get_byte_size
 from harness_site.sessions.session_formatting import mask_safe_link, parse_json_container
-from harness_site.sessions.tool_views.base import ToolUse, ToolView
+from harness_site.sessions.tool_views.base import LONGEST, ToolUse, ToolView
 
 _QUERIES: Final = ("pattern", "query", "regex", "q", "search_term", "path", "dir_path", "directory")
 _FILTERS: Final = ("path", "dir_path", "glob", "include", "type", "output_mode", "directory")
 _URLS: Final = ("url", "uri", "link", "address")
+#: Line of a search on the web that lists the pages it found as JSON.
+_LINKS_LINE: Final = re.compile(r"^Links: (\[\{.*\}\])$", re.MULTILINE)
 
 
 def view_search(use: ToolUse) -> ToolView | None:
@@ -49,13 +53,35 @@ def view_web_search(use: ToolUse) -> ToolView | None:
 
 
 def _view_web(use: ToolUse, label: str, asked: str, prompt: str) -> ToolView:
-    shown = use.show((use.result or "").strip())
+    result = (use.result or "").strip()
+    links, remainder = _split_links(result)
+    shown = use.show(remainder)
     return ToolView(
         "web",
         label,
         use.show_line(asked),
-        content={"link": mask_safe_link(asked), "prompt": use.show_line(prompt), "returned": shown.text},
+        content={
+            "link": mask_safe_link(asked),
+            "prompt": use.show_line(prompt),
+            "pages": [(use.show_line(link["title"]), mask_safe_link(link["url"])) for link in links],
+            "returned": shown.text,
+        },
         has_result=not use.is_error,
         is_complete=shown.whole,
-        size=shown.size,
+        size=get_byte_size(result),
+    )
+
+
+def _split_links(result: str) -> tuple[list[dict[str, str]], str]:
+    """Split the pages that a search found, title and address, from the text of its result."""
+    match = _LINKS_LINE.search(result[:LONGEST])
+    links = parse_json_container(match[1]) if match else None
+    if match is None or not isinstance(links, list) or not all(map(_is_link, links)):
+        return [], result
+    return links, f"{result[: match.start()].strip()}\n\n{result[match.end() :].strip()}".strip()
+
+
+def _is_link(value: Any) -> bool:
+    return (
+        isinstance(value, dict) and value.keys() == {"title", "url"} and all(isinstance(x, str) for x in value.values())
     )

@@ -39,6 +39,10 @@ _CHIPS: Final[dict[str, tuple[str, Promise]]] = {
     "permissions": ("off", _("Permissions")),
     "turn_aborted": ("bad", _("Turn aborted")),
 }
+#: Tags that often have no content.
+_OFTEN_EMPTY: Final = frozenset(
+    {"command-args", "local-command-stdout", "local-command-stderr", "bash-stdout", "bash-stderr"}
+)
 #: What a program writes as a message of the person who interrupts the agent.
 _INTERRUPTION: Final = re.compile(r"\s*\[(Request interrupted by user[^\[\]\n]{0,40})\]\s*")
 _INTERRUPTION_CHIP: Final = ("bad", _("Interruption"))
@@ -79,13 +83,17 @@ def has_tags(text: str) -> bool:
 
 
 def split_tagged_text(text: str) -> list[TextPiece]:
-    """Split a text at its known tags. A tag that is not closed is text. Nothing is left out except the tags."""
+    """Split a text at its known tags. A tag that is not closed is text. Nothing is left out except the tags.
+
+    Empty output of a command is left out beside other pieces.
+    """
     if match := _INTERRUPTION.fullmatch(text):
         return [TextPiece(match[1], _INTERRUPTION_CHIP)]
     pieces: list[TextPiece] = []
     if (parts := _split_editor_state(text)) is not None:
         state, text = parts
         pieces.append(TextPiece(state, ("off", _("State of the editor"))))
+    empty: list[TextPiece] = []
     at = count = 0
     while count < _MAX_TAGS and (match := _OPENING.search(text, at)) is not None:
         count += 1
@@ -94,11 +102,11 @@ def split_tagged_text(text: str) -> list[TextPiece]:
             break
         _add_prose(pieces, text[at : match.start()])
         content = text[match.end() : closing].strip()
-        if content or match[1] not in {"command-args", "local-command-stdout", "bash-stdout", "bash-stderr"}:
-            pieces.append(TextPiece(content, _CHIPS[match[1]]))
+        is_left_out = not content and match[1] in _OFTEN_EMPTY
+        (empty if is_left_out else pieces).append(TextPiece(content, _CHIPS[match[1]]))
         at = closing + len(match[1]) + 3
     _add_prose(pieces, text[at:])
-    return _join_command_pieces(pieces)
+    return _join_command_pieces(pieces) or empty[:1]
 
 
 def _split_editor_state(text: str) -> tuple[str, str] | None:

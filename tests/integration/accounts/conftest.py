@@ -1,4 +1,4 @@
-"""The cast of the tests about people: alice decides, bob manages, carol reads, mallory belongs to nobody."""
+"""Accounts for these tests: alice is an approver, bob an admin, carol an auditor, mallory has no membership."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -12,7 +12,7 @@ from tests.support.factories import PASSWORD, make_user
 
 @pytest.fixture(autouse=True)
 def quick_passwords(settings: Settings) -> None:
-    """Hashing them slowly is Django's business."""
+    """Use a fast password hasher."""
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
@@ -39,5 +39,5 @@ def carol(db: None) -> User:
 
 @pytest.fixture
 def admin(bob: User) -> Client:
-    """Bob's browser."""
+    """Client signed in as bob."""
     return sign_in(Client(), bob)

@@ -1,4 +1,4 @@
-"""Two people doing the same at the same moment."""
+"""Concurrent changes by two people."""
 
 import threading
 from collections.abc import Callable
@@ -18,7 +18,7 @@ REQUEST = RequestFactory().get("/")
 
 
 def at_once(*acts: Callable[[], object]) -> list[str]:
-    """Start all of them together; returns what each ended with: `done`, or the name of what it raised."""
+    """Run functions concurrently; return `done` or the name of the error of each."""
     start = threading.Barrier(len(acts))
     ends: list[str] = []
 
@@ -50,7 +50,7 @@ def admins(workspace: Workspace) -> list[Membership]:
     ]
 
 
-def test_two_admins_cannot_both_remove_each_other(admins: list[Membership]) -> None:
+def test_two_admins_cannot_remove_each_other(admins: list[Membership]) -> None:
     alice, bob = admins
     ends = at_once(
         lambda: member_services.remove_member(alice, bob, request=REQUEST),
@@ -60,7 +60,7 @@ def test_two_admins_cannot_both_remove_each_other(admins: list[Membership]) -> N
     assert Membership.objects.filter(role=Role.ADMIN).count() == 1
 
 
-def test_a_member_is_removed_once(admins: list[Membership]) -> None:
+def test_member_is_removed_once(admins: list[Membership]) -> None:
     carol = Membership.objects.get(user=make_user(name="carol", role=Role.AUDITOR))
     ends = at_once(*[lambda one=one: member_services.remove_member(one, carol, request=REQUEST) for one in admins])
     assert ends == ["MemberGone", "done"]
@@ -75,7 +75,7 @@ def test_two_admins_cannot_both_step_down(admins: list[Membership]) -> None:
     assert Membership.objects.filter(role=Role.ADMIN).count() == 1
 
 
-def test_an_invitation_is_accepted_once(admins: list[Membership]) -> None:
+def test_invitation_is_accepted_once(admins: list[Membership]) -> None:
     invitation, _ = member_services.create_invitation(admins[0], Role.APPROVER, "", request=REQUEST)
     guests = [make_user(name=name, role=None) for name in ("carol", "dave", "erin")]
     ends = at_once(
@@ -91,7 +91,7 @@ def test_an_invitation_is_accepted_once(admins: list[Membership]) -> None:
     assert len(entries("member_added")) == 1
 
 
-def test_one_token_has_a_name(workspace: Workspace) -> None:
+def test_token_name_is_used_once(workspace: Workspace) -> None:
     by = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
     make = [
         lambda: api_tokens.create_token(workspace, name="ci", role=TokenRole.AGENT, lifetime=None, by=by)
@@ -101,7 +101,7 @@ def test_one_token_has_a_name(workspace: Workspace) -> None:
     assert ApiToken.objects.count() == 1
 
 
-def test_a_token_is_revoked_once(workspace: Workspace) -> None:
+def test_token_is_revoked_once(workspace: Workspace) -> None:
     by = api_tokens.TokenIssuer(ActorKind.MACHINE, "test")
     token, _ = api_tokens.create_token(workspace, name="ci", role=TokenRole.AGENT, lifetime=None, by=by)
     assert at_once(*[lambda: api_tokens.revoke_token(token, by=by)] * 3) == ["done"] * 3

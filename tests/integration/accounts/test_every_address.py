@@ -1,4 +1,4 @@
-"""Every address there is, asked for by everybody who could ask: `tests.support.url_table` has the outcome of each.
+"""Every URL, requested by every kind of user; `tests.support.url_table` has the expected statuses.
 
 An address without a line fails. So does a line without an address.
 """
@@ -55,7 +55,7 @@ def routes(patterns: list[URLPattern | URLResolver], before: str = "") -> Iterat
 
 
 def things(workspace: Workspace, prefix: str = "") -> dict[str, Any]:
-    """One of everything an address can name."""
+    """Create one object of each kind that a URL can name."""
     session = make_session(workspace=workspace, session_id=f"{prefix}order-17")
     make_run(session=session)
     make_message(session=session, blocks=[{"kind": "text", "text": "Look."}, {"kind": "image", "url": PIXEL}, SOUND])
@@ -117,7 +117,7 @@ def asked(client: Client, method: str, path: str) -> int:
     return int(getattr(client, method)(path).status_code)
 
 
-def test_every_address_has_a_line_and_every_line_an_address() -> None:
+def test_url_table_lists_every_url() -> None:
     assert sorted({each.route for each in TABLE}) == sorted(set(routes(get_resolver().url_patterns)))
 
 
@@ -126,7 +126,7 @@ PARTS: Final = 8
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_the_outcome_for_everybody(clients: dict[str, Client], named: dict[str, Any], part: int) -> None:
+def test_status_of_every_url_for_every_user(clients: dict[str, Client], named: dict[str, Any], part: int) -> None:
     expected = {each.route: _by_method(each.get, each.post) for each in TABLE[part::PARTS]}
     assert {each.route: _outcome(clients, each.path.format(**named)) for each in TABLE[part::PARTS]} == expected
 
@@ -136,7 +136,7 @@ def _by_method(get: Sequence[int], post: Sequence[int]) -> dict[str, dict[str, i
 
 
 def _outcome(clients: dict[str, Client], path: str) -> dict[str, dict[str, int]]:
-    """What each gets at this path; afterwards everything is as it was before."""
+    """Return the status of a path for each kind of user; the database is rolled back afterwards."""
     signed_in = {who: deepcopy(clients[who].cookies) for who in WHO}
     before = transaction.savepoint()
     found = {method: {who: asked(clients[who], method, path) for who in WHO} for method in ("get", "post")}
@@ -146,7 +146,7 @@ def _outcome(clients: dict[str, Client], path: str) -> dict[str, dict[str, int]]
     return found
 
 
-def test_nothing_of_another_workspace_is_there(clients: dict[str, Client], named: dict[str, Any]) -> None:
+def test_objects_of_another_workspace_are_not_found(clients: dict[str, Client], named: dict[str, Any]) -> None:
     before = _state()
     wrong = []
     for path, method in FOREIGN:
@@ -162,12 +162,12 @@ def test_nothing_of_another_workspace_is_there(clients: dict[str, Client], named
 @pytest.mark.parametrize(
     "path", ["/nowhere/", "/accounts/nowhere/", "/admin/", "/static/../settings.py", "/development/policy/"]
 )
-def test_there_is_nothing_else(clients: dict[str, Client], path: str) -> None:
+def test_unknown_urls_are_not_found(clients: dict[str, Client], path: str) -> None:
     assert {asked(clients[who], "get", path) for who in WHO} == {404}
 
 
 def _state() -> list[Any]:
-    """What a request could have changed."""
+    """Return the rows that a request could have changed."""
     return [
         list(Membership.objects.order_by("pk").values()),
         list(Invitation.objects.order_by("pk").values()),

@@ -1,4 +1,4 @@
-"""Inviting somebody, and accepting."""
+"""Creating and accepting invitations."""
 
 import re
 from datetime import timedelta
@@ -20,21 +20,21 @@ pytestmark = pytest.mark.django_db
 
 
 def invited(admin: Client, role: str = "approver") -> str:
-    """Make an invitation; returns the path of its link."""
+    """Create an invitation; return the path of its link."""
     page = admin.post("/settings/invitations/", {"role": role, "note": "the night shift"})
     found = re.search(r"<code>http://testserver(/accounts/invitations/invite_[\w-]{43}/)</code>", page.content.decode())
     assert found
     return found[1]
 
 
-def test_the_link_is_shown_once_and_not_stored(admin: Client) -> None:
+def test_invitation_link_is_shown_once_and_not_stored(admin: Client) -> None:
     secret = invited(admin).split("/")[3]
     assert secret not in admin.get("/settings/members/").content.decode()
     assert secret not in str(list(Invitation.objects.values_list()))
     assert "the night shift" in visible_text(admin.get("/settings/members/"))
 
 
-def test_somebody_new_makes_an_account_and_is_in(admin: Client, client: Client) -> None:
+def test_new_user_creates_an_account_and_joins(admin: Client, client: Client) -> None:
     path = invited(admin)
     assert (
         "bob invites you as approver. You can read everything and decide the calls that agents wait for."
@@ -52,22 +52,22 @@ def test_somebody_new_makes_an_account_and_is_in(admin: Client, client: Client) 
     ]
 
 
-def test_who_is_signed_in_joins_as_who_they_are(admin: Client, client: Client) -> None:
-    elsewhere = make_workspace(slug="elsewhere")
-    client.force_login(make_user(name="eve", role=Role.ADMIN, workspace=elsewhere))
+def test_signed_in_user_joins_with_the_existing_account(admin: Client, client: Client) -> None:
+    identity_provider = make_workspace(slug="elsewhere")
+    client.force_login(make_user(name="eve", role=Role.ADMIN, workspace=identity_provider))
     path = invited(admin, "auditor")
     assert "You join as eve." in visible_text(client.get(path))
     assert client.post(path).status_code == 302
     assert "Auditor in Default" in visible_text(client.get("/accounts/"))
 
 
-def test_a_smaller_role_takes_nothing_away(admin: Client, client: Client, alice: User) -> None:
+def test_invitation_with_a_lower_role_does_not_reduce_the_role(admin: Client, client: Client, alice: User) -> None:
     client.force_login(alice)
     client.post(invited(admin, "auditor"))
     assert Membership.objects.get(user=alice).role == Role.APPROVER
 
 
-def test_a_link_works_once(admin: Client, client: Client) -> None:
+def test_link_works_once(admin: Client, client: Client) -> None:
     path = invited(admin)
     client.post(path, {"username": "dave", "password": "a phrase of my own"})
     other = Client()
@@ -78,7 +78,7 @@ def test_a_link_works_once(admin: Client, client: Client) -> None:
     assert not User.objects.filter(username="eve").exists()
 
 
-def test_a_revoked_link_does_not_work(admin: Client, client: Client) -> None:
+def test_revoked_link_does_not_work(admin: Client, client: Client) -> None:
     path = invited(admin)
     pk = Invitation.objects.get().pk
     assert admin.post(f"/settings/invitations/{pk}/revoke/").headers["Location"] == "/settings/members/"
@@ -88,15 +88,15 @@ def test_a_revoked_link_does_not_work(admin: Client, client: Client) -> None:
     assert not User.objects.filter(username="dave").exists()
 
 
-def test_an_expired_link_does_not_work(admin: Client, client: Client) -> None:
+def test_expired_link_does_not_work(admin: Client, client: Client) -> None:
     path = invited(admin)
     Invitation.objects.update(expires_at=clock.now() - timedelta(seconds=1))
     assert "This invitation has expired." in visible_text(client.get(path))
     assert "the night shift" not in visible_text(admin.get("/settings/members/"))
 
 
-def test_an_invitation_that_closes_while_the_form_is_open_makes_no_account(admin: Client, client: Client) -> None:
-    """The row decides, not what was read before."""
+def test_invitation_revoked_while_the_form_is_open_creates_no_account(admin: Client, client: Client) -> None:
+    """The state of the row at the submission decides."""
     from harness_site.accounts import member_services
 
     path = invited(admin)
@@ -109,7 +109,7 @@ def test_an_invitation_that_closes_while_the_form_is_open_makes_no_account(admin
     assert not Membership.objects.filter(user__username="dave").exists()
 
 
-def test_a_made_up_link_says_nothing(client: Client) -> None:
+def test_invalid_link_reveals_nothing(client: Client) -> None:
     response = client.get("/accounts/invitations/invite_made-up/")
     assert response.status_code == 404
     assert "There is no invitation at this address." in visible_text(response)
@@ -125,7 +125,7 @@ def test_a_made_up_link_says_nothing(client: Client) -> None:
         ({"username": "da ve", "password": "a phrase of my own"}, "Enter a valid username."),
     ],
 )
-def test_a_form_that_cannot_be_taken_says_why(
+def test_invalid_form_shows_its_errors(
     admin: Client, client: Client, alice: User, form: dict[str, str], complaint: str
 ) -> None:
     response = client.post(invited(admin), form)
@@ -134,7 +134,7 @@ def test_a_form_that_cannot_be_taken_says_why(
     assert Invitation.objects.get().open
 
 
-def test_an_invitation_of_another_workspace_cannot_be_revoked(admin: Client) -> None:
+def test_invitation_of_another_workspace_cannot_be_revoked(admin: Client) -> None:
     invited(admin)
     theirs = Invitation.objects.get()
     Invitation.objects.update(workspace=make_workspace(slug="elsewhere"))
@@ -143,12 +143,12 @@ def test_an_invitation_of_another_workspace_cannot_be_revoked(admin: Client) -> 
     assert theirs.revoked_at is None
 
 
-def test_a_role_that_is_none_is_refused(admin: Client) -> None:
+def test_invalid_role_is_refused(admin: Client) -> None:
     assert admin.post("/settings/invitations/", {"role": "owner"}).status_code == 422
     assert not Invitation.objects.exists()
 
 
-def test_signing_in_first_leads_back(admin: Client, client: Client, carol: User) -> None:
+def test_sign_in_returns_to_the_invitation(admin: Client, client: Client, carol: User) -> None:
     path = invited(admin, "admin")
     found = re.search(r'href="(/accounts/login/\?next=[^"]+)"', client.get(path).content.decode())
     assert found
@@ -157,7 +157,7 @@ def test_signing_in_first_leads_back(admin: Client, client: Client, carol: User)
 
 
 class TestByMail:
-    """The link goes to the address alone, so that who opens it owns the address."""
+    """The link is sent only to the address, so that whoever opens it owns the address."""
 
     @pytest.fixture(autouse=True)
     def mail_server(self, settings: Settings) -> None:
@@ -165,7 +165,7 @@ class TestByMail:
         settings.MAIL_FROM = "Harness <harness@example.com>"
         settings.SITE_ADDRESS, settings.SITE_ADDRESS_IS_GUESSED = "https://harness.example", False
 
-    def test_the_link_is_sent_and_its_address_becomes_the_accounts(
+    def test_link_is_sent_and_its_address_is_confirmed(
         self, admin: Client, client: Client, capsys: pytest.CaptureFixture[str]
     ) -> None:
         form = {"email": "dave@example.com", "role": "approver"}
@@ -179,7 +179,7 @@ class TestByMail:
         assert User.objects.get(username="dave").email == "dave@example.com"
         assert "dave@example.com" in visible_text(admin.get("/settings/members/"))
 
-    def test_a_server_that_refuses_leaves_a_link_to_pass_on(
+    def test_link_is_shown_when_the_mail_server_refuses(
         self, admin: Client, client: Client, settings: Settings
     ) -> None:
         settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", 9)
@@ -193,7 +193,7 @@ class TestByMail:
         client.post(found[1], {"username": "dave", "password": "a phrase of my own"})
         assert User.objects.get(username="dave").email == "", "nobody has proved that it is theirs"
 
-    def test_an_address_that_is_none_says_what_is_missing(self, admin: Client) -> None:
+    def test_invalid_address_is_reported(self, admin: Client) -> None:
         page = admin.post("/settings/invitations/", {"email": "dave", "role": "approver"})
         assert page.status_code == 422
         assert "Enter a complete e-mail address, such as name@example.org." in visible_text(page)

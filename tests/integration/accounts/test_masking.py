@@ -1,4 +1,4 @@
-"""What is secret in a workspace, who sees it, and that it is recorded."""
+"""Masking of secrets: pages, forms, permissions, settings and audit entries."""
 
 from datetime import timedelta
 from typing import Any
@@ -36,7 +36,7 @@ WORD = "hunter2-of-the-shop"
 
 @pytest.fixture
 def call(db: None) -> ToolCall:
-    """A session in which a key was said, given to a tool, returned by it, planned with and changed."""
+    """Call of a session whose messages, arguments, results, plan and decisions contain a key."""
     session = make_session(title=f"Refund with {KEY}", result=f'"{KEY}"')
     make_run(session=session)
     make_message(session=session, text=f"Use {KEY}, password: {WORD}.")
@@ -77,7 +77,7 @@ def pages(call: ToolCall) -> list[str]:
     ]
 
 
-def test_no_card_tells_a_secret_before_it_is_approved(client: Client, call: ToolCall, alice: User) -> None:
+def test_card_shows_no_secret_before_the_approval(client: Client, call: ToolCall, alice: User) -> None:
     waiting = make_call(
         session=call.session,
         call_id="call_10",
@@ -92,7 +92,7 @@ def test_no_card_tells_a_secret_before_it_is_approved(client: Client, call: Tool
         assert WORD not in text, page
 
 
-def test_a_mask_that_was_moved_never_reaches_a_tool(call: ToolCall) -> None:
+def test_moved_mask_is_refused(call: ToolCall) -> None:
     stored = to_canonical_json({"items": [{"token": WORD}], "note": "plain"})
     assert argument_changes.parse_edited_arguments(
         f'{{"items": [{{"token": "{masker.MASK}"}}], "note": "new"}}', stored
@@ -106,7 +106,7 @@ def test_a_mask_that_was_moved_never_reaches_a_tool(call: ToolCall) -> None:
 
 
 class TestLateWitness:
-    """A result that came late is suggested, masked; who leaves it so means what is stored."""
+    """A late result is suggested masked; an unchanged suggestion stands for the stored result."""
 
     LATE = f"token={WORD}\nand {KEY}"
 
@@ -114,21 +114,21 @@ class TestLateWitness:
         form = {"kind": "confirm_landed", "revision": call.revision, "reason": "Seen.", "result": result}
         return client.post(f"/review/calls/{call.pk}/", form).status_code
 
-    def test_left_as_shown_it_is_the_stored_one(self, client: Client, call: ToolCall, alice: User) -> None:
+    def test_unchanged_masked_result_is_the_stored_one(self, client: Client, call: ToolCall, alice: User) -> None:
         make_late_result(call=call, result=self.LATE)
         client.force_login(alice)
         assert self.decide(client, call, f"token={masker.MASK}\r\nand {masker.MASK}\r\n") == 302
         call.refresh_from_db()
         assert call.result_text == self.LATE
 
-    def test_a_mask_in_something_else_is_refused(self, client: Client, call: ToolCall, alice: User) -> None:
+    def test_mask_in_another_text_is_refused(self, client: Client, call: ToolCall, alice: User) -> None:
         make_late_result(call=call, result=self.LATE)
         client.force_login(alice)
         assert self.decide(client, call, f"Paid with {masker.MASK}") == 422
         call.refresh_from_db()
         assert call.status == CallStatus.INTERRUPTED
 
-    def test_words_of_ones_own_are_taken(self, client: Client, call: ToolCall, alice: User) -> None:
+    def test_own_text_is_accepted(self, client: Client, call: ToolCall, alice: User) -> None:
         make_late_result(call=call, result=self.LATE)
         client.force_login(alice)
         assert self.decide(client, call, "Paid.") == 302
@@ -137,7 +137,7 @@ class TestLateWitness:
 
 
 @pytest.mark.parametrize("role", list(Role))
-def test_no_page_tells_a_secret(client: Client, call: ToolCall, role: Role) -> None:
+def test_pages_show_no_secret(client: Client, call: ToolCall, role: Role) -> None:
     client.force_login(make_user(role=role))
     for page in pages(call):
         response = client.get(page)
@@ -147,7 +147,7 @@ def test_no_page_tells_a_secret(client: Client, call: ToolCall, role: Role) -> N
         assert WORD not in text, page
 
 
-def test_the_store_keeps_what_the_agent_needs(client: Client, call: ToolCall, alice: User) -> None:
+def test_stored_values_are_not_masked(client: Client, call: ToolCall, alice: User) -> None:
     client.force_login(alice)
     for page in pages(call):
         client.get(page)
@@ -156,7 +156,7 @@ def test_the_store_keeps_what_the_agent_needs(client: Client, call: ToolCall, al
     assert WORD in call.args
 
 
-def test_an_admin_may_have_secrets_shown_for_a_while(admin: Client, call: ToolCall) -> None:
+def test_admin_may_show_secrets_for_a_limited_time(admin: Client, call: ToolCall) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
     assert "Show secrets" in visible_text(admin.get(page))
     assert prove(admin).post("/accounts/secrets/", {"next": page}).headers["Location"] == page
@@ -167,7 +167,7 @@ def test_an_admin_may_have_secrets_shown_for_a_while(admin: Client, call: ToolCa
 
 
 @pytest.mark.parametrize("ago", [timedelta(), timedelta(minutes=16)])
-def test_the_password_is_asked_for_before_secrets_are_shown(bob: User, call: ToolCall, ago: timedelta) -> None:
+def test_showing_secrets_requires_the_password(bob: User, call: ToolCall, ago: timedelta) -> None:
     browser, page = sign_in(Client(), bob, ago=ago), f"/sessions/{call.session_id}/"
     asked = browser.post("/accounts/secrets/", {"next": page})
     assert asked.headers["Location"].startswith("/accounts/again/?next=")
@@ -184,14 +184,14 @@ def test_the_password_is_asked_for_before_secrets_are_shown(bob: User, call: Too
     assert entries("unmasked") == [("unmasked", "bob", {"minutes": 10, "page": page})]
 
 
-def test_they_can_be_hidden_again(admin: Client, call: ToolCall) -> None:
+def test_secrets_can_be_hidden_again(admin: Client, call: ToolCall) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
     prove(admin).post("/accounts/secrets/", {"next": page})
     assert admin.post("/accounts/secrets/hide/", {"next": page}).headers["Location"] == page
     assert KEY not in admin.get(page).content.decode()
 
 
-def test_the_while_ends(admin: Client, call: ToolCall, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_permission_to_show_secrets_expires(admin: Client, call: ToolCall, monkeypatch: pytest.MonkeyPatch) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
     prove(admin).post("/accounts/secrets/", {"next": page})
     later = clock.now() + unmasking.SHOWN_FOR + timedelta(seconds=2)
@@ -200,7 +200,7 @@ def test_the_while_ends(admin: Client, call: ToolCall, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("role", [Role.AUDITOR, Role.APPROVER])
-def test_others_may_not(client: Client, call: ToolCall, role: Role) -> None:
+def test_other_roles_may_not_show_secrets(client: Client, call: ToolCall, role: Role) -> None:
     client.force_login(make_user(role=role))
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
     assert "Show secrets" not in visible_text(client.get(page))
@@ -209,7 +209,7 @@ def test_others_may_not(client: Client, call: ToolCall, role: Role) -> None:
     assert entries("unmasked") == []
 
 
-def test_a_workspace_may_allow_it_to_approvers(client: Client, call: ToolCall, alice: User) -> None:
+def test_workspace_may_allow_approvers_to_show_secrets(client: Client, call: ToolCall, alice: User) -> None:
     MaskingSettings.objects.create(workspace=make_workspace(), reveal_role=Role.APPROVER)
     client.force_login(alice)
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
@@ -217,14 +217,14 @@ def test_a_workspace_may_allow_it_to_approvers(client: Client, call: ToolCall, a
     assert KEY in client.get(page).content.decode()
 
 
-def test_a_smaller_role_ends_it_at_once(admin: Client, bob: User, call: ToolCall) -> None:
+def test_lower_role_hides_secrets_at_once(admin: Client, bob: User, call: ToolCall) -> None:
     page = f"/sessions/{call.session_id}/calls/{call.pk}/"
     prove(admin).post("/accounts/secrets/", {"next": page})
     bob.memberships.update(role=Role.AUDITOR)
     assert KEY not in admin.get(page).content.decode()
 
 
-def test_shown_in_one_workspace_is_not_shown_in_another(admin: Client, bob: User, call: ToolCall) -> None:
+def test_secrets_are_shown_in_one_workspace_only(admin: Client, bob: User, call: ToolCall) -> None:
     prove(admin).post("/accounts/secrets/", {"next": "/sessions/"})
     second = make_workspace(slug="second")
     bob.memberships.create(workspace=second, role=Role.ADMIN)
@@ -233,7 +233,7 @@ def test_shown_in_one_workspace_is_not_shown_in_another(admin: Client, bob: User
     assert KEY not in admin.get(f"/sessions/{theirs.pk}/").content.decode()
 
 
-def test_one_reader_does_not_open_it_for_the_next(admin: Client, client: Client, call: ToolCall, carol: User) -> None:
+def test_secrets_are_shown_to_one_reader_only(admin: Client, client: Client, call: ToolCall, carol: User) -> None:
     page = f"/sessions/{call.session_id}/"
     prove(admin).post("/accounts/secrets/", {"next": page})
     client.force_login(carol)
@@ -244,14 +244,14 @@ def test_one_reader_does_not_open_it_for_the_next(admin: Client, client: Client,
 
 
 @pytest.mark.parametrize("place", ["https://elsewhere.example/", "//elsewhere.example/", "javascript:alert(1)", ""])
-def test_the_way_back_never_leaves_the_site(admin: Client, place: str) -> None:
+def test_redirect_never_leaves_the_site(admin: Client, place: str) -> None:
     assert prove(admin).post("/accounts/secrets/", {"next": place}).headers["Location"] == "/"
 
 
 class TestSettings:
     FORM = {"names": "customer_no\n\n Customer No ", "words": "acme_*", "usual": "on", "reveal_role": "approver"}
 
-    def test_a_workspace_names_its_own_secrets(self, admin: Client, client: Client, carol: User) -> None:
+    def test_workspace_defines_its_own_secret_words(self, admin: Client, client: Client, carol: User) -> None:
         assert admin.post("/settings/masking/", self.FORM).headers["Location"] == "/settings/masking/"
         session = make_session(title="For acme_4711")
         client.force_login(carol)
@@ -259,26 +259,26 @@ class TestSettings:
         found = MaskingSettings.objects.get()
         assert (found.names, found.words, found.reveal_role) == ("customer_no\nCustomer No", "acme_*", "approver")
 
-    def test_that_they_were_changed_is_recorded_but_not_how(self, admin: Client) -> None:
+    def test_change_is_recorded_without_the_words(self, admin: Client) -> None:
         admin.post("/settings/masking/", self.FORM)
         details = {"fields": ["names", "words", "reveal_role"]}
         assert entries() == [("masking_changed", "bob", details)]
 
-    def test_the_page_shows_what_is_set(self, admin: Client) -> None:
+    def test_page_shows_the_settings(self, admin: Client) -> None:
         admin.post("/settings/masking/", self.FORM)
         page = admin.get("/settings/masking/").content.decode()
         assert "customer_no" in page
         assert '<option value="approver" selected>' in page
 
     @pytest.mark.parametrize("word", ["*", "ab*", "a*b*c*d*e*f", "x" * 101])
-    def test_a_word_that_would_mask_everything_is_refused(self, admin: Client, word: str) -> None:
+    def test_word_that_would_mask_everything_is_refused(self, admin: Client, word: str) -> None:
         response = admin.post("/settings/masking/", self.FORM | {"words": word})
         assert response.status_code == 422
         assert not MaskingSettings.objects.exists()
 
-    def test_another_workspace_keeps_its_own(self, admin: Client, client: Client) -> None:
+    def test_settings_of_another_workspace_are_unchanged(self, admin: Client, client: Client) -> None:
         admin.post("/settings/masking/", self.FORM)
-        elsewhere = make_workspace(slug="elsewhere")
-        session = make_session(title="For acme_4711", workspace=elsewhere)
-        client.force_login(make_user(name="eve", workspace=elsewhere))
+        identity_provider = make_workspace(slug="elsewhere")
+        session = make_session(title="For acme_4711", workspace=identity_provider)
+        client.force_login(make_user(name="eve", workspace=identity_provider))
         assert "For acme_4711" in visible_text(client.get(f"/sessions/{session.pk}/"))

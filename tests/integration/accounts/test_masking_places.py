@@ -1,4 +1,4 @@
-"""Every shape of a secret in every place where agents, tools and people write, on every page, export and message."""
+"""Secrets of every form in every field are masked on every page and in every export and message."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ SECRETS += ["c2hvcDpOYW1lZA", "NestedCookie1", "ArgvSecret2", "ArgvSecret3"]
 
 @pytest.fixture
 def call() -> ToolCall:
-    """One session in which all of it is said in every field that a page shows."""
+    """Call of a session with all secrets in every field that a page shows."""
     session = make_session(
         title=f"Login with {NAMED} and {KEY}",
         agent=f"agent {KEY}",
@@ -150,7 +150,7 @@ def pages(call: ToolCall) -> Iterator[str]:
 
 
 def variants(secret: str) -> set[str]:
-    """How it may stand in a page: as it is, its beginning, and as HTML, addresses and JSON write it."""
+    """Return the forms of a secret in a page: plain, its beginning, and encoded for HTML, URLs and JSON."""
     start = secret[:9]
     return {start, escape(start), quote(start), json.dumps(start)[1:-1]}
 
@@ -161,9 +161,7 @@ def leaks(text: str) -> list[str]:
 
 @pytest.mark.parametrize("role", list(Role))
 @pytest.mark.parametrize("status", [CallStatus.INTERRUPTED, CallStatus.AWAITING_APPROVAL])
-def test_nothing_that_is_answered_holds_a_secret(
-    client: Client, call: ToolCall, role: Role, status: CallStatus
-) -> None:
+def test_responses_contain_no_secret(client: Client, call: ToolCall, role: Role, status: CallStatus) -> None:
     ToolCall.objects.update(status=status)
     client.force_login(make_user(role=role))
     leaking = {}
@@ -179,7 +177,7 @@ def test_nothing_that_is_answered_holds_a_secret(
     assert leaking == {}
 
 
-def test_an_edit_of_arguments_shows_none_and_keeps_them(client: Client) -> None:
+def test_edit_of_arguments_shows_no_secret_and_keeps_the_values(client: Client) -> None:
     call = awaiting(args=ARGS, sentence=f"Pay with {NAMED}")
     client.force_login(make_user(role=Role.APPROVER))
     with masker.use_masking_rules(masker.USUAL):
@@ -196,7 +194,7 @@ def test_an_edit_of_arguments_shows_none_and_keeps_them(client: Client) -> None:
     assert json.loads(call.args) == json.loads(to_canonical_json(ARGS)) | {"more": 1}
 
 
-def test_no_message_that_is_sent_holds_a_secret(call: ToolCall) -> None:
+def test_messages_contain_no_secret(call: ToolCall) -> None:
     make_user(role=Role.APPROVER)
     create_due_notices()
     notice = Notice.objects.get(event=Event.INTERRUPTED)
@@ -214,13 +212,13 @@ def test_no_message_that_is_sent_holds_a_secret(call: ToolCall) -> None:
     assert "Log in with ‹masked›" in str(mail["Subject"])
 
 
-def test_the_index_holds_no_secret(call: ToolCall) -> None:
+def test_search_index_contains_no_secret(call: ToolCall) -> None:
     assert not leaks("\n".join(Passage.objects.values_list("text", flat=True)))
 
 
 @pytest.mark.parametrize("secret", [NAMED, KEY, str(NUMBER), "IrMzkXEbskuU2aeq8ed", "6gE51JsNalYFctlvV3bfr9fe"])
 @pytest.mark.parametrize("length", [4, 6, 100])
-def test_nobody_finds_a_secret_by_guessing_its_beginning(
+def test_secret_cannot_be_found_by_guessing_its_prefix(
     client: Client, call: ToolCall, secret: str, length: int
 ) -> None:
     client.force_login(make_user(role=Role.AUDITOR))
@@ -234,7 +232,7 @@ def test_nobody_finds_a_secret_by_guessing_its_beginning(
             assert b'<ol class="matches">' not in content, place
 
 
-def test_a_passage_that_became_secret_later_is_found_no_more(client: Client) -> None:
+def test_passage_that_becomes_secret_is_no_longer_found(client: Client) -> None:
     session = make_session()
     make_message(session=session, text=f"my word is {NAMED}, remember")
     complete()
@@ -246,7 +244,7 @@ def test_a_passage_that_became_secret_later_is_found_no_more(client: Client) -> 
     assert "<mark>" not in client.get(f"/sessions/{session.pk}/?find={NAMED[:8]}", follow=True).content.decode()
 
 
-def test_names_with_secrets_are_followed_by_reference(client: Client, call: ToolCall) -> None:
+def test_names_with_secrets_are_linked_by_reference(client: Client, call: ToolCall) -> None:
     client.force_login(make_user(role=Role.AUDITOR))
     queue = client.get("/review/").content.decode()
     for name in ("tool", "agent"):
@@ -258,7 +256,7 @@ def test_names_with_secrets_are_followed_by_reference(client: Client, call: Tool
     assert f"/sessions/{call.session_id}/" in client.get(f"/sessions/?label={label}").content.decode()
 
 
-def test_a_short_secret_keeps_its_sentence_back(client: Client) -> None:
+def test_sentence_with_a_short_secret_is_masked(client: Client) -> None:
     session = make_session()
     call = make_call(session=session, args={"pin_token": "7", "door": 2}, sentence="Open door 2 with 7")
     client.force_login(make_user(role=Role.APPROVER))
@@ -268,7 +266,7 @@ def test_a_short_secret_keeps_its_sentence_back(client: Client) -> None:
     assert call.args_digest not in page
 
 
-def test_who_has_secrets_shown_sees_all_of_it(client: Client, call: ToolCall) -> None:
+def test_reader_with_permission_sees_all_values(client: Client, call: ToolCall) -> None:
     client.force_login(make_user(role=Role.ADMIN))
     prove(client).post("/accounts/secrets/", {"next": "/"})
     page = client.get(f"/review/calls/{call.pk}/").content.decode()
@@ -276,7 +274,7 @@ def test_who_has_secrets_shown_sees_all_of_it(client: Client, call: ToolCall) ->
         assert secret in page, page[:3000]
 
 
-def test_the_secret_of_one_call_is_masked_in_what_its_session_says_of_another(client: Client) -> None:
+def test_secret_of_one_call_is_masked_in_other_calls_of_its_session(client: Client) -> None:
     session = make_session()
     make_run(session=session)
     make_call(session=session, call_id="login", tool="log_in", args={"password": NAMED}, status=CallStatus.COMPLETED)
@@ -302,7 +300,7 @@ def test_the_secret_of_one_call_is_masked_in_what_its_session_says_of_another(cl
         assert masker.MASK in repr(told)
 
 
-def test_each_session_of_a_list_has_its_own_newest_thousand_calls() -> None:
+def test_secrets_of_the_newest_thousand_calls_of_each_session_are_masked() -> None:
     old, busy = make_session(title=f"Log in with {NAMED}"), make_session(session_id="busy")
     make_run(session=old)
     make_call(session=old, args={"password": NAMED})

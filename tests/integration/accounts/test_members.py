@@ -1,4 +1,4 @@
-"""Who is in the workspace, and as what."""
+"""Members of a workspace and their roles."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -24,32 +24,32 @@ def role_of(user: User) -> str:
     return Membership.objects.get(user=user).role
 
 
-def test_the_page_lists_them(admin: Client, alice: User) -> None:
+def test_page_lists_the_members(admin: Client, alice: User) -> None:
     page = visible_text(admin.get("/settings/members/"))
     assert "2 members" in page
     assert "bob (you)" in page
 
 
-def test_a_role_can_be_changed(admin: Client, alice: User) -> None:
+def test_role_can_be_changed(admin: Client, alice: User) -> None:
     response = admin.post(f"/settings/members/{of(alice)}/role/", {"role": "auditor"})
     assert response.headers["Location"] == "/settings/members/"
     assert role_of(alice) == Role.AUDITOR
     assert entries() == [("role_changed", "bob", {"before": "approver", "member": "alice", "role": "auditor"})]
 
 
-def test_a_role_counts_at_once(admin: Client, client: Client, alice: User) -> None:
+def test_changed_role_has_effect_at_once(admin: Client, client: Client, alice: User) -> None:
     client.force_login(alice)
     assert client.get("/settings/members/").status_code == 403
     admin.post(f"/settings/members/{of(alice)}/role/", {"role": "admin"})
     assert client.get("/settings/members/").status_code == 200
 
 
-def test_the_same_role_is_no_change(admin: Client, alice: User) -> None:
+def test_same_role_is_not_a_change(admin: Client, alice: User) -> None:
     admin.post(f"/settings/members/{of(alice)}/role/", {"role": "approver"})
     assert entries() == []
 
 
-def test_the_only_admin_stays(admin: Client, bob: User, alice: User) -> None:
+def test_last_admin_cannot_be_removed(admin: Client, bob: User, alice: User) -> None:
     for action, form in (("role", {"role": "auditor"}), ("remove", {})):
         response = admin.post(f"/settings/members/{of(bob)}/{action}/", form)
         assert response.status_code == 409
@@ -58,7 +58,7 @@ def test_the_only_admin_stays(admin: Client, bob: User, alice: User) -> None:
     assert entries() == []
 
 
-def test_a_switched_off_admin_is_none(admin: Client, bob: User) -> None:
+def test_inactive_admin_does_not_count(admin: Client, bob: User) -> None:
     off = make_user(name="dave", role=Role.ADMIN)
     User.objects.filter(pk=off.pk).update(is_active=False)
     assert admin.post(f"/settings/members/{of(bob)}/remove/").status_code == 409
@@ -70,7 +70,7 @@ def test_one_of_two_admins_may_leave(admin: Client, bob: User) -> None:
     assert admin.get("/settings/members/").status_code == 403
 
 
-def test_a_member_can_be_removed_and_the_account_stays(admin: Client, client: Client, alice: User) -> None:
+def test_member_is_removed_and_the_account_is_kept(admin: Client, client: Client, alice: User) -> None:
     client.force_login(alice)
     admin.post(f"/settings/members/{of(alice)}/remove/")
     assert client.get("/sessions/").status_code == 403
@@ -79,13 +79,13 @@ def test_a_member_can_be_removed_and_the_account_stays(admin: Client, client: Cl
 
 
 @pytest.mark.parametrize("role", ["owner", "", "Admin"])
-def test_a_role_that_is_none_changes_nothing(admin: Client, alice: User, role: str) -> None:
+def test_invalid_role_changes_nothing(admin: Client, alice: User, role: str) -> None:
     assert admin.post(f"/settings/members/{of(alice)}/role/", {"role": role}).status_code == 422
     assert role_of(alice) == Role.APPROVER
 
 
 @pytest.mark.parametrize("action", ["role", "remove", "reset-factors"])
-def test_a_member_of_another_workspace_is_not_there(admin: Client, action: str) -> None:
+def test_member_of_another_workspace_is_not_found(admin: Client, action: str) -> None:
     theirs = make_user(name="mallory", role=Role.AUDITOR, workspace=make_workspace(slug="elsewhere"))
     make_totp(theirs)
     for pk in (of(theirs), 999999, 2**63, 10**30):
@@ -93,7 +93,7 @@ def test_a_member_of_another_workspace_is_not_there(admin: Client, action: str) 
     assert (role_of(theirs), factors(theirs)) == (Role.AUDITOR, ["totp"])
 
 
-def test_lost_factors_can_be_reset(admin: Client, client: Client, alice: User) -> None:
+def test_second_factors_can_be_reset(admin: Client, client: Client, alice: User) -> None:
     client.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
     make_totp(alice)
     admin.post(f"/settings/members/{of(alice)}/reset-factors/")
@@ -102,7 +102,7 @@ def test_lost_factors_can_be_reset(admin: Client, client: Client, alice: User) -
     assert entries("factor_removed") == [("factor_removed", "bob", {"ended": 1, "factors": 1, "member": "alice"})]
 
 
-def test_the_factors_of_who_is_elsewhere_too_stay(admin: Client, alice: User) -> None:
+def test_factors_of_a_member_of_other_workspaces_are_not_reset(admin: Client, alice: User) -> None:
     alice.memberships.create(workspace=make_workspace(slug="elsewhere"), role=Role.ADMIN)
     make_totp(alice)
     pk = Membership.objects.get(user=alice, workspace__slug="default").pk
@@ -113,23 +113,23 @@ def test_the_factors_of_who_is_elsewhere_too_stay(admin: Client, alice: User) ->
 
 
 class TestCommand:
-    def test_it_makes_the_first_admin(self) -> None:
+    def test_command_creates_the_first_admin(self) -> None:
         user = make_user(name="root", role=None)
         call_command("add_member", "root", "admin")
         assert role_of(user) == Role.ADMIN
         details = {"before": None, "member": "root", "role": "admin"}
         assert entries() == [("member_added", "manage.py add_member", details)]
 
-    def test_it_makes_a_workspace_where_there_is_none(self, alice: User) -> None:
+    def test_command_creates_a_missing_workspace(self, alice: User) -> None:
         call_command("add_member", "alice", "admin", "--workspace", "second")
         assert Workspace.objects.get(slug="second").memberships.get().user == alice
 
-    def test_an_unknown_account_is_named(self) -> None:
+    def test_unknown_account_is_named(self) -> None:
         with pytest.raises(CommandError, match="There is no account 'nobody'"):
             call_command("add_member", "nobody", "admin")
 
 
-def test_a_deactivated_member_is_signed_out_and_may_come_back(
+def test_deactivated_member_is_signed_out_and_may_be_reactivated(
     admin: Client, client: Client, alice: User, bob: User
 ) -> None:
     client.force_login(alice)
@@ -147,7 +147,7 @@ def test_a_deactivated_member_is_signed_out_and_may_come_back(
     assert (refused.status_code, "You cannot deactivate your own account." in visible_text(refused)) == (409, True)
 
 
-def test_a_member_of_other_workspaces_is_not_deactivated_from_here(admin: Client, alice: User) -> None:
+def test_member_of_other_workspaces_cannot_be_deactivated(admin: Client, alice: User) -> None:
     member = of(alice)
     alice.memberships.create(workspace=make_workspace(slug="elsewhere"), role=Role.AUDITOR)
     assert admin.post(f"/settings/members/{member}/deactivate/").status_code == 409
@@ -155,7 +155,7 @@ def test_a_member_of_other_workspaces_is_not_deactivated_from_here(admin: Client
     assert alice.is_active
 
 
-def test_the_list_shows_address_last_visit_and_second_factor(admin: Client, alice: User, bob: User) -> None:
+def test_list_shows_address_last_visit_and_second_factor(admin: Client, alice: User, bob: User) -> None:
     User.objects.filter(pk=alice.pk).update(email="alice@example.com")
     make_totp(bob)
     text = visible_text(admin.get("/settings/members/"))

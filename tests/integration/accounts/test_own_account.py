@@ -1,4 +1,4 @@
-"""One's own account: the page, the sign-ins, the workspaces."""
+"""The account page: sign-ins, devices and workspaces."""
 
 import pytest
 from allauth.usersessions.models import UserSession
@@ -20,7 +20,7 @@ def signed_in(name: str, program: str = FIREFOX) -> Client:
     return client
 
 
-def test_the_page_tells_how_one_signs_in_and_where(alice: User) -> None:
+def test_page_shows_sign_in_methods_and_devices(alice: User) -> None:
     client = signed_in("alice")
     page = visible_text(client.get("/accounts/"))
     assert "Approver in Default" in page
@@ -33,22 +33,22 @@ def test_user_without_membership_has_an_account_page(client: Client, db: None) -
     assert "You are not a member of any workspace yet" in visible_text(client.get("/accounts/"))
 
 
-def test_every_other_sign_in_can_be_ended(alice: User) -> None:
-    here, there, elsewhere = signed_in("alice"), signed_in("alice", CHROME), signed_in("alice")
+def test_all_other_sign_ins_can_be_ended(alice: User) -> None:
+    here, there, identity_provider = signed_in("alice"), signed_in("alice", CHROME), signed_in("alice")
     assert "Chrome on Windows" in visible_text(here.get("/accounts/"))
     assert here.post("/accounts/sign-ins/end/").headers["Location"] == "/accounts/"
-    assert [client.get("/sessions/").status_code for client in (here, there, elsewhere)] == [200, 302, 302]
+    assert [client.get("/sessions/").status_code for client in (here, there, identity_provider)] == [200, 302, 302]
     assert entries("sign_ins_ended") == [("sign_ins_ended", "alice", {"ended": 2})]
 
 
 def test_one_sign_in_can_be_ended(alice: User) -> None:
-    here, there, elsewhere = signed_in("alice"), signed_in("alice", CHROME), signed_in("alice")
+    here, there, identity_provider = signed_in("alice"), signed_in("alice", CHROME), signed_in("alice")
     which = UserSession.objects.get(user_agent=CHROME)
     here.post("/accounts/sign-ins/end/", {"which": which.pk})
-    assert [client.get("/sessions/").status_code for client in (here, there, elsewhere)] == [200, 302, 200]
+    assert [client.get("/sessions/").status_code for client in (here, there, identity_provider)] == [200, 302, 200]
 
 
-def test_a_sign_in_of_somebody_else_is_not_there(alice: User, bob: User) -> None:
+def test_sign_in_of_another_user_is_not_found(alice: User, bob: User) -> None:
     theirs = signed_in("bob")
     which = UserSession.objects.get(user=bob).pk
     mine = signed_in("alice")
@@ -57,7 +57,7 @@ def test_a_sign_in_of_somebody_else_is_not_there(alice: User, bob: User) -> None
     assert theirs.get("/sessions/").status_code == 200
 
 
-def test_one_workspace_at_a_time(client: Client, alice: User) -> None:
+def test_workspace_is_selected(client: Client, alice: User) -> None:
     second = make_workspace(slug="second")
     alice.memberships.create(workspace=second, role=Role.ADMIN)
     here, there = make_session(), make_session(workspace=second)
@@ -69,14 +69,14 @@ def test_one_workspace_at_a_time(client: Client, alice: User) -> None:
     assert client.get("/settings/members/").status_code == 200
 
 
-def test_a_workspace_one_does_not_belong_to_is_not_there(client: Client, alice: User) -> None:
+def test_workspace_without_membership_is_not_found(client: Client, alice: User) -> None:
     make_workspace(slug="elsewhere")
     client.force_login(alice)
     for asked in ("elsewhere", "nowhere", "", "\0"):
         assert client.post("/accounts/workspace/", {"workspace": asked}).status_code == 404
 
 
-def test_who_is_removed_from_the_chosen_workspace_is_back_in_the_other(client: Client, alice: User) -> None:
+def test_user_removed_from_the_selected_workspace_uses_the_other(client: Client, alice: User) -> None:
     second = make_workspace(slug="second")
     membership = alice.memberships.create(workspace=second, role=Role.ADMIN)
     client.force_login(alice)
@@ -86,14 +86,14 @@ def test_who_is_removed_from_the_chosen_workspace_is_back_in_the_other(client: C
 
 
 class TestLinksIntoWorkspaces:
-    """Messages say in which workspace what they link to lies."""
+    """Links in messages name their workspace."""
 
-    def test_one_leads_on_in_the_present_workspace(self, client: Client, alice: User) -> None:
+    def test_link_into_the_selected_workspace_redirects(self, client: Client, alice: User) -> None:
         client.force_login(alice)
         response = client.get("/accounts/workspace/default/review/?tab=awaiting&tool=pay")
         assert response.headers["Location"] == "/review/?tab=awaiting&tool=pay"
 
-    def test_from_another_one_it_asks_first(self, client: Client, alice: User) -> None:
+    def test_link_into_another_workspace_asks_first(self, client: Client, alice: User) -> None:
         second = make_workspace(slug="second")
         alice.memberships.create(workspace=second, role=Role.ADMIN)
         session = make_session(workspace=second)
@@ -110,14 +110,14 @@ class TestLinksIntoWorkspaces:
         assert client.get(there["next"]).status_code == 200
 
     @pytest.mark.parametrize("place", ["/evil.example/", "//evil.example", "\\evil.example"])
-    def test_it_leads_to_no_other_site(self, client: Client, alice: User, place: str) -> None:
+    def test_link_never_redirects_to_another_site(self, client: Client, alice: User, place: str) -> None:
         client.force_login(alice)
         assert client.get(f"/accounts/workspace/default/{place}").headers["Location"] == "/"
         asked = {"workspace": "default", "next": f"/{place}"}
         assert client.post("/accounts/workspace/", asked).headers["Location"] == "/"
 
-    @pytest.mark.parametrize("workspace", ["elsewhere", "nowhere", "%00"])
-    def test_one_of_others_is_not_there(self, client: Client, alice: User, workspace: str) -> None:
+    @pytest.mark.parametrize("workspace", ["identity_provider", "nowhere", "%00"])
+    def test_link_into_a_foreign_workspace_is_not_found(self, client: Client, alice: User, workspace: str) -> None:
         make_workspace(slug="elsewhere")
         client.force_login(alice)
         assert client.get(f"/accounts/workspace/{workspace}/review/").status_code == 404

@@ -1,4 +1,4 @@
-"""Who signed in a while ago shows once more who they are, before anything that changes how a workspace is protected."""
+"""Changes of security settings require a recent sign-in or a reauthentication."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def tired(bob: User) -> Client:
-    """Bob's browser, a quarter of an hour after he signed in."""
+def stale_client(bob: User) -> Client:
+    """Client of bob, a quarter of an hour after the sign-in."""
     return sign_in(Client(), bob, ago=LONG)
 
 
@@ -46,64 +46,71 @@ def state() -> list[Any]:
         ("/settings/notifications/{webhook}/delete/", {}),
     ],
 )
-def test_nothing_is_changed_before(tired: Client, alice: User, path: str, sent: dict[str, str]) -> None:
+def test_nothing_is_changed_before_the_reauthentication(
+    stale_client: Client, alice: User, path: str, sent: dict[str, str]
+) -> None:
     place = path.format(member=alice.memberships.get().pk, webhook=make_webhook().pk)
     before = state()
-    response = tired.post(place, sent)
+    response = stale_client.post(place, sent)
     assert response.headers["Location"].startswith("/accounts/again/?next=")
     assert state() == before
-    assert tired.post("/accounts/again/", {"password": "wrong"}).status_code == 200
+    assert stale_client.post("/accounts/again/", {"password": "wrong"}).status_code == 200
     assert state() == before
 
 
-def test_what_was_sent_goes_on_after_the_password(tired: Client, alice: User) -> None:
+def test_submitted_form_is_continued_after_the_password(stale_client: Client, alice: User) -> None:
     member = alice.memberships.get()
-    asked = tired.post(f"/settings/members/{member.pk}/role/", {"role": "admin"}).headers["Location"]
-    assert "changes how an account or this workspace is protected" in visible_text(tired.get(asked))
-    assert tired.post(asked, {"password": PASSWORD, "next": f"/settings/members/{member.pk}/role/"}).status_code == 302
+    asked = stale_client.post(f"/settings/members/{member.pk}/role/", {"role": "admin"}).headers["Location"]
+    assert "changes how an account or this workspace is protected" in visible_text(stale_client.get(asked))
+    assert (
+        stale_client.post(asked, {"password": PASSWORD, "next": f"/settings/members/{member.pk}/role/"}).status_code
+        == 302
+    )
     assert alice.memberships.get().role == "admin"
-    tired.post(f"/settings/members/{member.pk}/role/", {"role": "auditor"})
+    stale_client.post(f"/settings/members/{member.pk}/role/", {"role": "auditor"})
     assert alice.memberships.get().role == "auditor"
 
 
-def test_a_new_token_is_shown_after_the_password(tired: Client) -> None:
-    asked = tired.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""}).headers["Location"]
-    response = tired.post(asked, {"password": PASSWORD, "next": "/settings/tokens/create/"})
+def test_new_token_is_shown_after_the_password(stale_client: Client) -> None:
+    asked = stale_client.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""}).headers[
+        "Location"
+    ]
+    response = stale_client.post(asked, {"password": PASSWORD, "next": "/settings/tokens/create/"})
     assert "This token is shown only now." in visible_text(response)
 
 
-def test_what_was_sent_waits_sealed(tired: Client) -> None:
+def test_submitted_form_is_stored_encrypted(stale_client: Client) -> None:
     private = "https://hooks.example/very-private"
     sent = {"name": "pager", "address": private, "format": "json", "events": "reminder"}
-    asked = tired.post("/settings/notifications/create/", sent).headers["Location"]
-    assert "very-private" not in str(dict(tired.session))
-    response = tired.post(asked, {"password": PASSWORD, "next": "/settings/notifications/create/"})
+    asked = stale_client.post("/settings/notifications/create/", sent).headers["Location"]
+    assert "very-private" not in str(dict(stale_client.session))
+    response = stale_client.post(asked, {"password": PASSWORD, "next": "/settings/notifications/create/"})
     assert "This secret is shown only now." in visible_text(response)
     assert Webhook.objects.get().host == "hooks.example"
 
 
-def test_a_proof_for_something_else_sends_nothing(tired: Client) -> None:
-    tired.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""})
-    response = tired.post("/accounts/again/", {"password": PASSWORD, "next": "/settings/masking/"})
+def test_reauthentication_for_another_action_submits_nothing(stale_client: Client) -> None:
+    stale_client.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""})
+    response = stale_client.post("/accounts/again/", {"password": PASSWORD, "next": "/settings/masking/"})
     assert response.headers["Location"] == "/settings/masking/"
     assert not ApiToken.objects.exists()
 
 
-def test_who_has_just_signed_in_is_not_asked(bob: User) -> None:
+def test_recent_sign_in_needs_no_reauthentication(bob: User) -> None:
     client = Client()
     client.post("/accounts/login/", {"username": "bob", "password": PASSWORD})
     response = client.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""})
     assert "This token is shown only now." in visible_text(response)
 
 
-def test_nobody_is_asked_for_reading_or_for_taking_rights_away(tired: Client) -> None:
+def test_reading_and_removing_rights_need_no_reauthentication(stale_client: Client) -> None:
     for page in ("members", "tokens", "masking", "notifications"):
-        assert tired.get(f"/settings/{page}/").status_code == 200
+        assert stale_client.get(f"/settings/{page}/").status_code == 200
     token = ApiToken.objects.create(workspace=Membership.objects.get().workspace, name="ci", role="agent", digest="d")
-    tired.post(f"/settings/tokens/{token.pk}/revoke/")
+    stale_client.post(f"/settings/tokens/{token.pk}/revoke/")
     assert ApiToken.objects.get().status == "revoked"
 
 
-def test_who_may_not_is_refused_without_being_asked(alice: User) -> None:
+def test_missing_permission_is_refused_without_reauthentication(alice: User) -> None:
     client = sign_in(Client(), alice, ago=LONG)
     assert client.post("/settings/tokens/create/").status_code == 403

@@ -1,4 +1,4 @@
-"""One's own second factors: switching them on and off, and what is stored of them."""
+"""Second factors of an account: activation, removal and storage."""
 
 import re
 
@@ -20,14 +20,14 @@ from tests.support.second_factors import code_of, factors, make_codes, make_totp
 
 @pytest.fixture
 def fresh(client: Client, alice: User) -> Client:
-    """Alice's browser, right after she has shown again who she is."""
+    """Client of alice, just after a reauthentication."""
     client.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
     client.post("/accounts/again/", {"password": PASSWORD})
     return client
 
 
 def activated(client: Client) -> str:
-    """Switch the app on; returns its secret."""
+    """Activate an authenticator app; return its secret."""
     page = client.get("/accounts/app/").content.decode()
     found = re.search(r"<code>([A-Z2-7]{32})</code>", page)
     assert found
@@ -36,7 +36,7 @@ def activated(client: Client) -> str:
     return found[1]
 
 
-def test_an_app_is_switched_on_with_its_first_code(
+def test_authenticator_app_is_activated_with_its_first_code(
     fresh: Client, alice: User, django_capture_on_commit_callbacks: CaptureCallbacks
 ) -> None:
     with django_capture_on_commit_callbacks(execute=True):
@@ -48,21 +48,21 @@ def test_an_app_is_switched_on_with_its_first_code(
     ]
 
 
-def test_the_drawing_needs_no_style_of_its_own(fresh: Client) -> None:
+def test_qr_code_needs_no_inline_style(fresh: Client) -> None:
     page = fresh.get("/accounts/app/").content.decode()
     assert '<svg class="qr"' in page
     assert "data:image" not in page
     assert "style=" not in page
 
 
-def test_a_wrong_first_code_switches_nothing_on(fresh: Client, alice: User) -> None:
+def test_wrong_first_code_activates_nothing(fresh: Client, alice: User) -> None:
     fresh.get("/accounts/app/")
     page = visible_text(fresh.post("/accounts/app/", {"code": "000000"}))
     assert "Wrong or expired code." in page
     assert factors(alice) == []
 
 
-def test_the_database_does_not_tell_the_secret(fresh: Client, alice: User) -> None:
+def test_secret_is_stored_encrypted(fresh: Client, alice: User) -> None:
     secret = activated(fresh)
     for factor in Authenticator.objects.filter(user=alice):
         assert secret not in str(factor.data)
@@ -70,14 +70,14 @@ def test_the_database_does_not_tell_the_secret(fresh: Client, alice: User) -> No
     assert field_encryption.decrypt_field(stored) == secret
 
 
-def test_a_factor_survives_a_change_of_the_key(alice: User, settings: Settings) -> None:
+def test_factor_works_after_a_key_rotation(alice: User, settings: Settings) -> None:
     stored = field_encryption.encrypt_field("seed")
     settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
     settings.SECRET_KEY = "another"
     assert field_encryption.decrypt_field(stored) == "seed"
 
 
-def test_a_factor_under_a_lost_key_says_what_to_do(alice: User, settings: Settings) -> None:
+def test_factor_under_a_lost_key_is_reported(alice: User, settings: Settings) -> None:
     stored = field_encryption.encrypt_field("seed")
     settings.SECRET_KEY = "another"
     with pytest.raises(ImproperlyConfigured, match="HARNESS_OLD_SECRET_KEYS, or reset the second factors"):
@@ -103,7 +103,7 @@ def test_new_recovery_codes_replace_the_old_ones(fresh: Client, alice: User) -> 
     assert (len(after), before & after) == (10, set())
 
 
-def test_an_app_can_be_switched_off(fresh: Client, alice: User) -> None:
+def test_authenticator_app_can_be_deactivated(fresh: Client, alice: User) -> None:
     activated(fresh)
     assert "Then your password alone is enough" in visible_text(fresh.get("/accounts/app/remove/"))
     assert fresh.post("/accounts/app/remove/").headers["Location"] == "/accounts/"
@@ -112,7 +112,7 @@ def test_an_app_can_be_switched_off(fresh: Client, alice: User) -> None:
 
 
 @pytest.mark.parametrize("path", ["app/", "app/remove/", "codes/new/", "passkeys/add/"])
-def test_an_old_sign_in_has_to_show_again_who_it_is(client: Client, alice: User, path: str) -> None:
+def test_old_sign_in_requires_reauthentication(client: Client, alice: User, path: str) -> None:
     make_totp(alice)
     make_codes(alice)
     client.force_login(alice)
@@ -124,7 +124,7 @@ def test_an_old_sign_in_has_to_show_again_who_it_is(client: Client, alice: User,
     assert response.headers["Location"].startswith("/accounts/again/")
 
 
-def test_the_password_shows_again_who_it_is(client: Client, alice: User) -> None:
+def test_reauthentication_by_password(client: Client, alice: User) -> None:
     client.force_login(alice)
     asked = client.get("/accounts/app/").headers["Location"]
     assert "Confirm it is you, alice" in visible_text(client.get(asked))
@@ -133,14 +133,14 @@ def test_the_password_shows_again_who_it_is(client: Client, alice: User) -> None
     assert client.get("/accounts/app/").status_code == 200
 
 
-def test_a_code_shows_again_who_it_is(client: Client, alice: User) -> None:
+def test_reauthentication_by_code(client: Client, alice: User) -> None:
     secret = make_totp(alice)
     client.force_login(alice)
     response = client.post("/accounts/again/code/?next=/accounts/", {"code": code_of(secret)})
     assert response.headers["Location"] == "/accounts/"
 
 
-def test_a_made_up_new_passkey_is_refused(fresh: Client, alice: User) -> None:
+def test_forged_new_passkey_is_refused(fresh: Client, alice: User) -> None:
     fresh.get("/accounts/passkeys/add/")
     for credential in ("{}", "[]", "null", '{"id": "x", "rawId": "eA", "type": "public-key", "response": {}}', "junk"):
         response = fresh.post("/accounts/passkeys/add/", {"name": "Key", "credential": credential})
@@ -148,7 +148,7 @@ def test_a_made_up_new_passkey_is_refused(fresh: Client, alice: User) -> None:
     assert factors(alice) == []
 
 
-def test_a_passkey_of_somebody_else_is_not_there(fresh: Client, bob: User) -> None:
+def test_passkey_of_another_user_is_not_found(fresh: Client, bob: User) -> None:
     theirs = Authenticator.objects.create(user=bob, type="webauthn", data={"name": "Key", "credential": {}})
     for path in (f"passkeys/{theirs.pk}/", f"passkeys/{theirs.pk}/remove/"):
         assert fresh.get(f"/accounts/{path}").status_code == 404
@@ -157,7 +157,7 @@ def test_a_passkey_of_somebody_else_is_not_there(fresh: Client, bob: User) -> No
 
 
 class TestPassword:
-    def test_a_change_ends_the_other_sign_ins(self, fresh: Client, alice: User) -> None:
+    def test_password_change_ends_other_sign_ins(self, fresh: Client, alice: User) -> None:
         other = Client()
         other.post("/accounts/login/", {"username": "alice", "password": PASSWORD})
         new = "another long phrase"
@@ -167,21 +167,21 @@ class TestPassword:
         assert other.get("/sessions/").status_code == 302
         assert entries("password_changed") == [("password_changed", "alice", {})]
 
-    def test_the_present_one_is_asked_for(self, fresh: Client, alice: User) -> None:
+    def test_current_password_is_required(self, fresh: Client, alice: User) -> None:
         form = {"oldpassword": "guess", "password1": "another long phrase", "password2": "another long phrase"}
         assert "Wrong password. It is case-sensitive." in visible_text(fresh.post("/accounts/password/", form))
         alice.refresh_from_db()
         assert alice.check_password(PASSWORD)
 
-    def test_a_common_one_is_refused(self, fresh: Client, alice: User) -> None:
+    def test_common_password_is_refused(self, fresh: Client, alice: User) -> None:
         form = {"oldpassword": PASSWORD, "password1": "password", "password2": "password"}
         assert "This password is too common." in visible_text(fresh.post("/accounts/password/", form))
 
 
 class TestReset:
-    """Somebody has lost their factors."""
+    """Reset of lost factors by an operator."""
 
-    def test_the_operator_takes_them_away(self, fresh: Client, alice: User) -> None:
+    def test_command_removes_the_factors(self, fresh: Client, alice: User) -> None:
         activated(fresh)
         call_command("reset_factors", "alice")
         assert factors(alice) == []
@@ -190,6 +190,6 @@ class TestReset:
             ("factor_removed", "manage.py reset_factors", {"member": "alice", "factors": 2, "ended": 1})
         ]
 
-    def test_an_unknown_account_is_named(self, db: None) -> None:
+    def test_unknown_account_is_named(self, db: None) -> None:
         with pytest.raises(CommandError, match="There is no account 'nobody'"):
             call_command("reset_factors", "nobody")

@@ -1,4 +1,4 @@
-"""Coming in by name and password, and being kept out."""
+"""Sign-in with name and password, and its rate limits."""
 
 import pytest
 from django.contrib.auth.models import User
@@ -21,37 +21,37 @@ def signs_in(client: Client, name: str, password: str = PASSWORD) -> bool:
     return client.post(LOGIN, {"username": name, "password": password}).status_code == 302
 
 
-def test_a_sign_in_is_recorded_with_how_it_was_done(client: Client, alice: User) -> None:
+def test_sign_in_is_recorded_with_its_method(client: Client, alice: User) -> None:
     assert signs_in(client, "alice")
     assert entries() == [("signed_in", "alice", {"methods": "password"})]
 
 
-def test_a_sign_in_is_recorded_in_every_workspace_of_its_person(client: Client, alice: User) -> None:
+def test_sign_in_is_recorded_in_every_workspace_of_the_user(client: Client, alice: User) -> None:
     alice.memberships.create(workspace=make_workspace(slug="second"), role="admin")
     assert signs_in(client, "alice")
     found = AuditEvent.objects.order_by("workspace__slug").values_list("workspace__slug", "kind")
     assert list(found) == [("default", "signed_in"), ("second", "signed_in")]
 
 
-def test_the_address_it_came_from_is_recorded(client: Client, alice: User) -> None:
+def test_client_address_is_recorded(client: Client, alice: User) -> None:
     client.post(LOGIN, {"username": "alice", "password": PASSWORD}, REMOTE_ADDR="203.0.113.9")
     assert '"address":"203.0.113.9"' in AuditEvent.objects.get().details
 
 
-def test_a_wrong_password_is_recorded(client: Client, alice: User) -> None:
+def test_wrong_password_is_recorded(client: Client, alice: User) -> None:
     response = client.post(LOGIN, {"username": "Alice", "password": "guess"})
     assert MISMATCH in visible_text(response)
     assert entries() == [("sign_in_failed", "alice", {"why": "password"})]
 
 
-def test_a_name_that_nobody_has_is_not_kept(client: Client, alice: User) -> None:
+def test_unknown_name_is_not_recorded(client: Client, alice: User) -> None:
     response = client.post(LOGIN, {"username": "hunter2-my-password", "password": "guess"})
     assert MISMATCH in visible_text(response)
     assert entries() == [("sign_in_failed", "unknown", {"why": "password"})]
     assert AuditEvent.objects.filter(details__contains="hunter2").count() == 0
 
 
-def test_five_wrong_passwords_are_enough_for_one_name(client: Client, alice: User) -> None:
+def test_five_wrong_passwords_block_a_name(client: Client, alice: User) -> None:
     for _ in range(5):
         assert not signs_in(client, "alice", "guess")
     response = client.post(LOGIN, {"username": "alice", "password": PASSWORD})
@@ -61,42 +61,42 @@ def test_five_wrong_passwords_are_enough_for_one_name(client: Client, alice: Use
 
 
 def guess_from_elsewhere(name: str, times: int) -> None:
-    """Wrong passwords, each from another address."""
+    """Send wrong passwords, each from another address."""
     for number in range(times):
         client = Client(REMOTE_ADDR=f"203.0.{number // 250}.{number % 250}")
         client.post(LOGIN, {"username": name, "password": "guess"})
 
 
-def test_guesses_from_another_address_lock_nobody_out(client: Client, alice: User) -> None:
+def test_guesses_from_another_address_do_not_block_a_user(client: Client, alice: User) -> None:
     guess_from_elsewhere("ALICE", 10)
     assert signs_in(client, "alice")
 
 
-def test_nor_do_many_guesses_from_one_place(client: Client, alice: User) -> None:
+def test_many_guesses_from_one_address_do_not_block_a_user(client: Client, alice: User) -> None:
     for _ in range(15):
         client.post(LOGIN, {"username": "alice", "password": "guess"}, REMOTE_ADDR="203.0.113.9")
     assert signs_in(client, "alice")
 
 
 class TestGuessesFromManyPlaces:
-    """A hundred in an hour stop a name, where nothing but the password protects it."""
+    """A hundred guesses in an hour block a name without a second factor."""
 
     @pytest.fixture(autouse=True)
     def few(self, settings: Settings) -> None:
         settings.ACCOUNT_RATE_LIMITS = {**settings.ACCOUNT_RATE_LIMITS, "login_failed_anywhere": "6/h/key"}
 
     @pytest.mark.parametrize("name", ["alice", "nobody"])
-    def test_a_password_alone_opens_nothing_for_a_while(self, client: Client, alice: User, name: str) -> None:
+    def test_user_without_a_second_factor_is_blocked_for_a_while(self, client: Client, alice: User, name: str) -> None:
         guess_from_elsewhere(name, 6)
         assert PATIENCE in visible_text(client.post(LOGIN, {"username": name, "password": PASSWORD}))
 
-    def test_who_has_a_second_factor_is_never_locked_out(self, client: Client, alice: User) -> None:
+    def test_user_with_a_second_factor_is_not_blocked(self, client: Client, alice: User) -> None:
         make_totp(alice)
         guess_from_elsewhere("alice", 8)
         response = client.post(LOGIN, {"username": "alice", "password": PASSWORD})
         assert response.headers["Location"].startswith("/accounts/login/code/")
 
-    def test_nor_is_who_is_signed_in_from_there(self, client: Client, alice: User) -> None:
+    def test_known_address_of_the_user_is_not_blocked(self, client: Client, alice: User) -> None:
         assert signs_in(client, "alice")
         guess_from_elsewhere("alice", 8)
         assert signs_in(Client(), "alice")
@@ -105,19 +105,19 @@ class TestGuessesFromManyPlaces:
         for _ in range(8):
             assert signs_in(Client(), "alice")
 
-    def test_what_one_address_tries_in_vain_does_not_count(self, client: Client, alice: User) -> None:
+    def test_blocked_attempts_of_one_address_do_not_count(self, client: Client, alice: User) -> None:
         for _ in range(9):
             client.post(LOGIN, {"username": "alice", "password": "guess"}, REMOTE_ADDR="203.0.113.9")
         assert signs_in(client, "alice")
 
 
-def test_others_may_still_come_in(client: Client, alice: User, carol: User) -> None:
+def test_other_users_can_still_sign_in(client: Client, alice: User, carol: User) -> None:
     for _ in range(5):
         signs_in(client, "alice", "guess")
     assert signs_in(client, "carol")
 
 
-def test_twenty_wrong_passwords_are_enough_from_one_address(client: Client, alice: User) -> None:
+def test_twenty_wrong_passwords_block_an_address(client: Client, alice: User) -> None:
     for number in range(20):
         assert not signs_in(client, f"nobody-{number}", "guess")
     assert PATIENCE in visible_text(client.post(LOGIN, {"username": "alice", "password": PASSWORD}))
@@ -133,7 +133,7 @@ def test_attempts_are_counted_in_the_database(client: Client, alice: User) -> No
     assert ThrottleEntry.objects.filter(cache_key__contains="login_failed").count() == 3
 
 
-def test_many_forms_in_a_minute_are_refused(client: Client, alice: User) -> None:
+def test_too_many_submissions_in_a_minute_are_refused(client: Client, alice: User) -> None:
     for _ in range(60):
         client.post(LOGIN, {})
     response = client.post(LOGIN, {"username": "alice", "password": PASSWORD})
@@ -141,7 +141,7 @@ def test_many_forms_in_a_minute_are_refused(client: Client, alice: User) -> None
     assert "Too many attempts in a short time" in visible_text(response)
 
 
-def test_a_switched_off_account_is_told_so(client: Client, alice: User) -> None:
+def test_inactive_account_is_reported(client: Client, alice: User) -> None:
     User.objects.update(is_active=False)
     response = client.post(LOGIN, {"username": "alice", "password": PASSWORD}, follow=True)
     assert "This account is deactivated" in visible_text(response)
@@ -158,28 +158,28 @@ def test_user_without_membership_is_shown_the_admins(client: Client, db: None) -
     assert entries() == []
 
 
-def test_nobody_makes_an_account_by_themselves(client: Client, db: None) -> None:
+def test_self_registration_is_closed(client: Client, db: None) -> None:
     for path in ("/accounts/signup/", "/accounts/password/reset/", "/accounts/email/"):
         assert client.get(path).status_code == 404
 
 
-def test_signing_out_is_recorded(client: Client, alice: User) -> None:
+def test_sign_out_is_recorded(client: Client, alice: User) -> None:
     signs_in(client, "alice")
     client.post("/accounts/logout/")
     assert [kind for kind, _, _ in entries()] == ["signed_in", "signed_out"]
 
 
 class TestSecondFactor:
-    """A password alone is not enough for an account with a second factor."""
+    """Sign-in of accounts with a second factor."""
 
-    def test_nothing_is_open_before_the_code(self, client: Client, alice: User) -> None:
+    def test_pages_are_closed_before_the_code(self, client: Client, alice: User) -> None:
         make_totp(alice)
         response = client.post(LOGIN, {"username": "alice", "password": PASSWORD, "next": "/review/"})
         assert response.headers["Location"].startswith("/accounts/login/code/")
         assert client.get("/sessions/").headers["Location"].startswith(LOGIN)
         assert entries() == []
 
-    def test_the_code_of_the_app_opens(self, client: Client, alice: User) -> None:
+    def test_code_of_the_app_completes_the_sign_in(self, client: Client, alice: User) -> None:
         secret = make_totp(alice)
         response = client.post(LOGIN, {"username": "alice", "password": PASSWORD, "next": "/review/"})
         page = client.get(response.headers["Location"])
@@ -189,7 +189,7 @@ class TestSecondFactor:
         assert client.get("/sessions/").status_code == 200
         assert entries() == [("signed_in", "alice", {"methods": "password, totp"})]
 
-    def test_a_code_works_once(self, client: Client, alice: User) -> None:
+    def test_code_works_once(self, client: Client, alice: User) -> None:
         secret = make_totp(alice)
         code = code_of(secret)
         assert signs_in(client, "alice")
@@ -199,7 +199,7 @@ class TestSecondFactor:
         assert other.post("/accounts/login/code/", {"code": code}).status_code == 200
         assert other.get("/sessions/").status_code == 302
 
-    def test_a_recovery_code_opens_once(self, client: Client, alice: User) -> None:
+    def test_recovery_code_works_once(self, client: Client, alice: User) -> None:
         make_totp(alice)
         code = make_codes(alice)[0]
         for answer in (302, 200):
@@ -207,14 +207,14 @@ class TestSecondFactor:
             assert signs_in(visitor, "alice")
             assert visitor.post("/accounts/login/code/", {"code": code}).status_code == answer
 
-    def test_a_wrong_code_is_recorded(self, client: Client, alice: User) -> None:
+    def test_wrong_code_is_recorded(self, client: Client, alice: User) -> None:
         make_totp(alice)
         assert signs_in(client, "alice")
         page = visible_text(client.post("/accounts/login/code/", {"code": "000000"}))
         assert "Wrong or expired code. Enter the code that the app shows now." in page
         assert entries() == [("sign_in_failed", "alice", {"why": "totp"})]
 
-    def test_guessing_codes_ends_soon(self, client: Client, alice: User) -> None:
+    def test_code_guesses_are_limited(self, client: Client, alice: User) -> None:
         secret = make_totp(alice)
         assert signs_in(client, "alice")
         for _ in range(5):
@@ -222,7 +222,7 @@ class TestSecondFactor:
         response = client.post("/accounts/login/code/", {"code": code_of(secret)})
         assert PATIENCE in visible_text(response)
 
-    def test_somebody_else_can_sign_in_instead(self, client: Client, alice: User, carol: User) -> None:
+    def test_another_user_can_sign_in_instead(self, client: Client, alice: User, carol: User) -> None:
         make_totp(alice)
         assert signs_in(client, "alice")
         client.post("/accounts/logout/")
@@ -233,13 +233,13 @@ class TestSecondFactor:
 @pytest.mark.parametrize(
     "credential", ["{}", "null", "[]", "1", '{"id": 1}', '{"response": {"userHandle": "AA"}}', "x"]
 )
-def test_a_made_up_passkey_is_refused(client: Client, alice: User, credential: str) -> None:
+def test_forged_passkey_is_refused(client: Client, alice: User, credential: str) -> None:
     response = client.post("/accounts/login/passkey/", {"credential": credential})
     assert (response.status_code, response.headers["Location"]) == (302, "/accounts/login/?passkey=refused")
     assert "This passkey is unknown here" in visible_text(client.get(response.headers["Location"]))
     assert entries() == [("sign_in_failed", "unknown", {"why": "passkey"})]
 
 
-def test_what_a_passkey_has_to_sign_is_told_to_scripts(client: Client, db: None) -> None:
+def test_passkey_challenge_is_served_to_scripts(client: Client, db: None) -> None:
     response = client.get("/accounts/login/passkey/", headers={"Accept": "application/json"})
     assert set(response.json()["request_options"]["publicKey"]) >= {"challenge", "rpId"}

@@ -1,4 +1,4 @@
-"""The cache that counts attempts: values are JSON, whoever writes the rows."""
+"""The cache of rate limits stores JSON, and never executes stored rows."""
 
 import pickle
 import threading
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 class Exploit:
-    """Runs code in whoever reads a pickle of it."""
+    """Object whose pickle runs code when it is loaded."""
 
     ran = False
 
@@ -27,7 +27,7 @@ class Exploit:
 
 
 @pytest.mark.parametrize("value", [[1.5, 2.5], "y", True, 7, {"a": [None]}])
-def test_values_come_back(value: object) -> None:
+def test_values_are_restored(value: object) -> None:
     cache.set("key", value, 60)
     assert cache.get("key") == value
     cache.set("key", "another", 60)
@@ -42,7 +42,7 @@ def test_stored_row_runs_no_code() -> None:
     assert Exploit.ran is False
 
 
-def test_what_is_over_is_not_there() -> None:
+def test_expired_value_is_not_returned() -> None:
     cache.set("key", 1, 60)
     ThrottleEntry.objects.update(expires=clock.now() - timedelta(seconds=1))
     assert cache.get("key") is None
@@ -50,7 +50,7 @@ def test_what_is_over_is_not_there() -> None:
     assert cache.get("key") == 2
 
 
-def test_what_is_there_is_not_replaced() -> None:
+def test_add_does_not_replace_a_value() -> None:
     assert cache.add("key", 1, 60) is True
     assert cache.add("key", 2, 60) is False
     assert cache.get("key") == 1
@@ -58,14 +58,14 @@ def test_what_is_there_is_not_replaced() -> None:
     assert (cache.delete("key"), cache.delete("key"), cache.touch("key")) == (True, False, False)
 
 
-def test_what_has_no_end_stays() -> None:
+def test_value_without_timeout_is_kept() -> None:
     cache.set("key", 1, None)
     assert ThrottleEntry.objects.get().expires.year == 9999
     cache.clear()
     assert cache.get("key") is None
 
 
-def test_expired_rows_go_by_themselves() -> None:
+def test_expired_rows_are_removed() -> None:
     for number in range(30):
         cache.set(f"old-{number}", 1, 60)
     ThrottleEntry.objects.update(expires=clock.now() - timedelta(seconds=1))
@@ -75,7 +75,7 @@ def test_expired_rows_go_by_themselves() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_several_at_once_one_succeeds() -> None:
+def test_one_of_several_concurrent_adds_succeeds() -> None:
     start, added = threading.Barrier(6), list[bool]()
 
     def add() -> None:
@@ -94,19 +94,19 @@ def test_of_several_at_once_one_succeeds() -> None:
 
 
 class TestChecks:
-    """Settings that would read pickles from the shared database are an error before the site starts."""
+    """System checks refuse settings that would load pickles from the database."""
 
     @pytest.fixture(autouse=True)
     def as_it_was(self) -> None:
         assert [message.id for message in run_checks()] == []
 
-    def test_a_cache_of_pickles(self, settings: Settings) -> None:
+    def test_pickle_cache_is_an_error(self, settings: Settings) -> None:
         settings.CACHES = {
             **settings.CACHES,
             "other": {"BACKEND": "django.core.cache.backends.db.DatabaseCache", "LOCATION": "other"},
         }
         assert [message.id for message in run_checks()] == ["harness.E001"]
 
-    def test_sessions_of_pickles(self, settings: Settings) -> None:
+    def test_pickle_sessions_are_an_error(self, settings: Settings) -> None:
         settings.SESSION_SERIALIZER = "django.contrib.sessions.serializers.PickleSerializer"
         assert [message.id for message in run_checks()] == ["harness.E002"]

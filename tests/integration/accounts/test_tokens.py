@@ -1,4 +1,4 @@
-"""API tokens: made, shown once, revoked, and the door they open."""
+"""API tokens: creation, revocation and authentication."""
 
 import re
 from datetime import timedelta
@@ -58,7 +58,7 @@ def ask(secret: str, place: str = "/whoami/", scheme: str = "Bearer") -> Any:
 
 
 class TestPage:
-    def test_a_token_is_shown_once_and_not_stored(self, admin: Client) -> None:
+    def test_token_is_shown_once_and_not_stored(self, admin: Client) -> None:
         response = admin.post("/settings/tokens/create/", {"name": "ci", "role": "auditor", "days": "30"})
         found = re.search(r"<code>(harness_[\w-]{43})</code>", response.content.decode())
         assert found
@@ -71,7 +71,7 @@ class TestPage:
         assert timedelta(days=29) < token.expires_at - clock.now() < timedelta(days=31)
         assert api_tokens.authenticate_bearer_header(f"Bearer {found[1]}") == token
 
-    def test_making_and_revoking_are_recorded(self, admin: Client) -> None:
+    def test_creation_and_revocation_are_recorded(self, admin: Client) -> None:
         admin.post("/settings/tokens/create/", {"name": "ci", "role": "agent", "days": ""})
         token = ApiToken.objects.get()
         for _ in range(2):
@@ -81,14 +81,14 @@ class TestPage:
             ("token_revoked", "bob", {"token": "ci"}),
         ]
 
-    def test_the_page_tells_their_state(self, admin: Client) -> None:
+    def test_page_shows_the_state_of_tokens(self, admin: Client) -> None:
         make_token(name="one")
         make_token(name="two", lifetime=timedelta(seconds=-1))
         api_tokens.revoke_token(make_token(name="three")[0], by=BY)
         page = visible_text(admin.get("/settings/tokens/"))
         assert [page.count(word) for word in ("Valid Revoke", "Expired", "Revoked", "never used")] == [1, 1, 1, 3]
 
-    def test_a_name_is_taken_until_its_token_is_revoked(self, admin: Client) -> None:
+    def test_name_is_taken_until_its_token_is_revoked(self, admin: Client) -> None:
         form = {"name": "ci", "role": "agent", "days": ""}
         admin.post("/settings/tokens/create/", form)
         response = admin.post("/settings/tokens/create/", form)
@@ -100,12 +100,12 @@ class TestPage:
     @pytest.mark.parametrize(
         "wrong", [{"role": "admin"}, {"role": ""}, {"name": ""}, {"days": "7"}, {"name": "x" * 101}]
     )
-    def test_what_cannot_be_taken_makes_none(self, admin: Client, wrong: dict[str, str]) -> None:
+    def test_invalid_form_creates_no_token(self, admin: Client, wrong: dict[str, str]) -> None:
         form = {"name": "ci", "role": "agent", "days": "30"} | wrong
         assert admin.post("/settings/tokens/create/", form).status_code == 422
         assert not ApiToken.objects.exists()
 
-    def test_a_token_of_another_workspace_is_not_there(self, admin: Client) -> None:
+    def test_token_of_another_workspace_is_not_found(self, admin: Client) -> None:
         token, secret = api_tokens.create_token(
             make_workspace(slug="elsewhere"), name="theirs", role=TokenRole.AGENT, lifetime=None, by=BY
         )
@@ -116,8 +116,8 @@ class TestPage:
 
 
 @pytest.mark.urls(__name__)
-class TestDoor:
-    def test_a_good_token_is_let_in_as_itself(self) -> None:
+class TestAuthentication:
+    def test_valid_token_authenticates(self) -> None:
         _, secret = make_token()
         response = ask(secret)
         assert response.status_code == 200
@@ -125,22 +125,22 @@ class TestDoor:
         assert b'"user": "AnonymousUser"' in response.content
 
     @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-    def test_the_word_before_it_may_be_written_in_any_case(self, scheme: str) -> None:
+    def test_scheme_is_case_insensitive(self, scheme: str) -> None:
         assert ask(make_token()[1], scheme=scheme).status_code == 200
 
     @pytest.mark.parametrize(
         "header", ["", "Bearer", "Bearer ", "Basic YTpi", "Token x", "Bearer harness_made-up", "\xff"]
     )
-    def test_anything_else_is_refused(self, client: Client, header: str) -> None:
+    def test_other_credentials_are_refused(self, client: Client, header: str) -> None:
         response = client.get("/whoami/", headers={"Authorization": header})
         assert response.status_code == 401
         assert response.headers["WWW-Authenticate"] == 'Bearer error="invalid_token"'
 
-    def test_a_cookie_opens_nothing_here(self, client: Client) -> None:
+    def test_session_cookie_is_not_accepted(self, client: Client) -> None:
         client.force_login(make_user(role=Role.ADMIN))
         assert client.get("/whoami/").status_code == 401
 
-    def test_a_token_opens_no_page(self, client: Client) -> None:
+    def test_token_does_not_open_pages(self, client: Client) -> None:
         _, secret = make_token()
         for place in ("/sessions/", "/settings/tokens/", "/audit/", "/plain/"):
             response = client.get(place, headers={"Authorization": f"Bearer {secret}"})
@@ -150,20 +150,20 @@ class TestDoor:
         ("role", "whoami_status", "work_status"),
         [(TokenRole.AGENT, 403, 204), (TokenRole.AUDITOR, 200, 403), (TokenRole.APPROVER, 200, 403)],
     )
-    def test_each_role_reaches_its_own_pages(self, role: TokenRole, whoami_status: int, work_status: int) -> None:
+    def test_each_role_has_its_permissions(self, role: TokenRole, whoami_status: int, work_status: int) -> None:
         _, secret = make_token(role)
         assert (ask(secret).status_code, ask(secret, "/work/").status_code) == (whoami_status, work_status)
 
-    def test_a_revoked_token_is_refused_at_once(self) -> None:
+    def test_revoked_token_is_refused_at_once(self) -> None:
         token, secret = make_token()
         api_tokens.revoke_token(token, by=BY)
         assert ask(secret).status_code == 401
 
-    def test_an_expired_token_is_refused(self) -> None:
+    def test_expired_token_is_refused(self) -> None:
         _, secret = make_token(lifetime=timedelta(seconds=-1))
         assert ask(secret).status_code == 401
 
-    def test_its_use_is_seen_and_recorded_once_in_a_while(self) -> None:
+    def test_use_of_a_token_is_recorded_at_intervals(self) -> None:
         token, secret = make_token()
         for _ in range(3):
             ask(secret)
@@ -171,7 +171,7 @@ class TestDoor:
         assert token.last_used_at is not None
         assert entries("token_used") == [("token_used", "token nightly", {"token": "nightly"})]
 
-    def test_an_old_use_is_followed_by_a_new_one(self) -> None:
+    def test_use_is_recorded_again_after_the_interval(self) -> None:
         token, secret = make_token()
         ask(secret)
         long_ago = clock.now() - timedelta(hours=2)
@@ -183,7 +183,7 @@ class TestDoor:
         assert token.last_used_at > clock.now() - timedelta(minutes=1)
         assert len(entries("token_used")) == 2
 
-    def test_a_refused_token_is_recorded_once_in_a_while(self) -> None:
+    def test_refused_token_is_recorded_at_intervals(self) -> None:
         token, secret = make_token()
         api_tokens.revoke_token(token, by=BY)
         for _ in range(3):
@@ -191,20 +191,20 @@ class TestDoor:
         assert entries("token_refused") == [("token_refused", "token nightly", {"token": "nightly", "why": "revoked"})]
 
 
-def test_a_token_acts_in_its_own_name_with_its_role() -> None:
+def test_token_acts_under_its_name_with_its_role() -> None:
     assert api_tokens.build_token_actor(make_token(name="alice")[0]).name == "token alice"
     assert api_tokens.build_token_actor(make_token(TokenRole.AGENT)[0]).role is None
     assert api_tokens.build_token_actor(make_token(TokenRole.AUDITOR, name="b")[0]).role == Role.AUDITOR
 
 
-def test_the_database_lets_one_valid_token_have_a_name() -> None:
+def test_database_constraint_keeps_names_of_valid_tokens_unique() -> None:
     token, _ = make_token()
     with pytest.raises(IntegrityError):
         ApiToken.objects.create(workspace=token.workspace, name=token.name, role="agent", digest="x", hint="x")
 
 
 class TestCommand:
-    def test_it_prints_the_token_alone(self) -> None:
+    def test_command_prints_only_the_token(self) -> None:
         out = StringIO()
         call_command("create_token", "ci", "agent", "--days", "7", stdout=out)
         token = api_tokens.authenticate_bearer_header(f"Bearer {out.getvalue().strip()}")
@@ -219,11 +219,11 @@ class TestCommand:
             (["--days", "0"], "--days has to be between 1 and 3650"),
         ],
     )
-    def test_it_says_what_is_wrong(self, options: list[str], complaint: str) -> None:
+    def test_command_reports_errors(self, options: list[str], complaint: str) -> None:
         with pytest.raises(CommandError, match=complaint):
             call_command("create_token", "ci", "agent", *options)
 
-    def test_a_taken_name_is_refused(self) -> None:
+    def test_taken_name_is_refused(self) -> None:
         make_token(name="ci")
         with pytest.raises(CommandError, match="A token named “ci” already exists"):
             call_command("create_token", "ci", "agent")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import zstandard
+from django.test import Client
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, Session
@@ -38,7 +42,7 @@ def test_table_has_every_route() -> None:
     assert all(len(row.problems) == len(INPUTS) for row in TABLE)
 
 
-def test_no_body_is_called_like_an_answer() -> None:
+def test_request_and_response_schemas_have_distinct_names() -> None:
     """The document has one schema for each name."""
     bodies, known = (
         {name for name, kind in vars(module).items() if isinstance(kind, type)} for module in (schemas, answers)
@@ -54,9 +58,9 @@ class Situation:
         self.agent = make_token(TokenRole.AGENT, name="agent")
         self.approver = make_token(TokenRole.APPROVER, name="approver")
         self.auditor = make_token(TokenRole.AUDITOR, name="auditor")
-        elsewhere = make_workspace(slug="elsewhere")
-        self.foreign_agent = make_token(TokenRole.AGENT, name="x", workspace=elsewhere)
-        self.foreign_approver = make_token(TokenRole.APPROVER, name="y", workspace=elsewhere)
+        identity_provider = make_workspace(slug="elsewhere")
+        self.foreign_agent = make_token(TokenRole.AGENT, name="x", workspace=identity_provider)
+        self.foreign_approver = make_token(TokenRole.APPROVER, name="y", workspace=identity_provider)
         token, self.revoked = api_tokens.create_token(
             workspace, name="revoked", role=TokenRole.AGENT, lifetime=None, by=BY
         )
@@ -147,7 +151,7 @@ _WRITES = (
 
 
 @pytest.mark.parametrize("paths", _WRITES)
-def test_every_route_answers_as_the_document_says(paths: tuple[str, ...]) -> None:
+def test_every_route_answers_as_documented(paths: tuple[str, ...]) -> None:
     """`ApiClient` compares each answer with the document."""
     situation = Situation()
     reads = [row for row in TABLE if row.method == "GET" and "/gate" not in row.path]
@@ -165,7 +169,7 @@ def test_every_route_answers_as_the_document_says(paths: tuple[str, ...]) -> Non
     }
 
 
-def test_fence_of_a_run_that_was_taken_over_writes_nothing() -> None:
+def test_write_with_a_lost_fence_is_refused() -> None:
     situation = Situation()
     other = ApiClient(situation.agent, client="another process")
     assert other.post("/sessions", {"session_id": "s"}).json()["type"] == "SessionBusy"
@@ -193,7 +197,7 @@ def test_run_continues_in_another_server_process() -> None:
 
 @pytest.mark.parametrize("answered", [True, False])
 def test_repeated_writes_are_done_once(answered: bool) -> None:
-    """A repetition after a lost answer finds what the first attempt wrote, also in another process."""
+    """A repeated request finds what the first attempt wrote, also in another process."""
     situation = Situation()
     client, fence = ApiClient(situation.agent), situation.fence
     requests: list[tuple[str, str, dict[str, Any]]] = [
@@ -246,8 +250,8 @@ def test_repeated_openings_and_appends_without_a_run_are_done_once(name: str) ->
     assert client.post("/sessions/s/versions", message).json()["type"] == "VersionConflict"
 
 
-def test_of_the_requests_for_one_call_one_is_told_to_run_it() -> None:
-    """Each repeats its own request with its own key, also after the server was killed before it had told anybody."""
+def test_one_of_several_requests_for_a_call_may_run_it() -> None:
+    """Each client repeats its request with its own key, also after the server was killed before it answered."""
     situation = Situation()
     client, path = ApiClient(situation.agent), "/sessions/s/calls"
     body = {"fence": situation.fence, "call_id": "c2", "tool": "pay", "args": {"n": 2}}
@@ -269,7 +273,7 @@ def test_of_the_requests_for_one_call_one_is_told_to_run_it() -> None:
     assert [issue(key) for key in ("b", "a", "b", "")] == ["run", "running", "run", "running"]
 
 
-def test_waiting_for_other_agents_with_every_answer_lost() -> None:
+def test_peer_operations_with_every_response_lost() -> None:
     client = ApiClient(make_token(TokenRole.AGENT), client="a process")
     fence = client.post("/sessions", {"session_id": "s"}).json()["run"]["fence"]
     calls = [{"id": "p1", "peer": "stock", "request": {"ask": 1}, "sent": False}]
@@ -308,6 +312,25 @@ def test_step_of_a_workflow_runs_once_and_keeps_its_identity() -> None:
     assert (stored["step_id"], stored["status"], stored["result"]) == ("hold", "completed", {"held": 1})
     for missing in (client.get("/sessions/s/workflows/other"), client.post("/sessions/s/workflows/other/steps", step)):
         assert (missing.status_code, missing.json()["type"]) == (404, "WorkflowNotFound")
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+def test_compressed_bodies_are_read_within_the_limit(compress: Callable[[bytes], bytes], settings: Any) -> None:
+    token = make_token(TokenRole.AGENT)
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Encoding": "gzip" if compress is gzip.compress else "zstd",
+    }
+
+    def send(body: bytes) -> Any:
+        return Client().post(f"{API}/sessions", body, content_type="application/json", headers=headers)
+
+    body = json.dumps({"session_id": "s", "title": "x" * 200}).encode()
+    assert send(compress(body)).status_code == 201
+    damaged, cut = send(b"no such data"), send(compress(body)[:-20])
+    assert [answer.json()["type"] for answer in (damaged, cut)] == ["MalformedRequest", "MalformedRequest"]
+    settings.SERVER_LIMITS = dataclasses.replace(settings.SERVER_LIMITS, body_bytes=100)
+    assert (send(compress(body)).status_code, len(compress(body)) < 100) == (413, True)
 
 
 def test_requests_of_a_token_are_limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "pay", "
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_remembered() -> Iterator[None]:
+def clear_caches() -> Iterator[None]:
     yield
     client_stores.forget_clients()
     rate_limit.forget_requests()
@@ -83,10 +83,8 @@ def test_conversation_from_its_creation_to_its_end(workspace: Workspace) -> None
     assert (session.status, session.message_count) == ("completed", 2)
 
 
-def test_items_that_are_added_at_the_same_time_are_all_kept(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between the reading of the version and the append, another client appends."""
+def test_concurrently_added_items_are_all_kept(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another client appends between the read of the version and the append."""
     client = ConversationsClient()
     name = client.send("POST", "")[1]["id"]
     read, others = conversations._get_conversation, iter(["first", "second"])
@@ -105,7 +103,7 @@ def test_items_that_are_added_at_the_same_time_are_all_kept(
     assert client.list_texts(name, "?order=asc") == ["first", "second", "mine"]
 
 
-def test_session_of_another_way_in_is_a_conversation_too(workspace: Workspace) -> None:
+def test_any_session_can_be_read_as_a_conversation(workspace: Workspace) -> None:
     with SyncCheckpointer() as cp:
         cp.start_session("order/17", "Where?")
         cp.append_checkpoint("order/17", [{"role": "user", "content": f"Key {SECRET}"}], expected_version=0)
@@ -160,7 +158,7 @@ def test_bad_input(workspace: Workspace, method: str, path: str, body: Any, stat
     assert client.list_texts(name) == ["one"]
 
 
-def test_tokens_that_may_not(workspace: Workspace) -> None:
+def test_tokens_without_permission_are_refused(workspace: Workspace) -> None:
     name = ConversationsClient().send("POST", "", write("one"))[1]["id"]
     foreign = ConversationsClient(workspace=make_workspace(slug="elsewhere"))
     auditor, approver = ConversationsClient(TokenRole.AUDITOR), ConversationsClient(TokenRole.APPROVER)

@@ -36,7 +36,7 @@ PROTOBUF = "application/x-protobuf"
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_remembered() -> Iterator[None]:
+def clear_caches() -> Iterator[None]:
     yield
     client_stores.forget_clients()
     rate_limit.forget_requests()
@@ -133,7 +133,7 @@ def list_transcript(session_id: str) -> list[str]:
 WHOLE = ["user Where is it?", "assistant look", "tool in the post", "assistant In the post."]
 
 
-def test_session_is_the_same_in_whatever_order_its_spans_arrive(token: str) -> None:
+def test_session_is_independent_of_the_order_of_spans(token: str) -> None:
     orders = list(permutations([ROOT, FIRST, TOOL, SECOND]))[::5]
     for number, order in enumerate(orders):
         trace = f"{number + 1:032x}"
@@ -165,7 +165,7 @@ def test_observed_session_is_never_gated_and_repeated_spans_change_nothing(token
     assert ObservedSpan.objects.count() == 0  # no text of it is left
 
 
-def test_session_of_an_agent_is_left_alone(token: str) -> None:
+def test_session_of_an_agent_is_not_changed_by_spans(token: str) -> None:
     with SyncCheckpointer() as cp:
         cp.start_session("chat-1", "mine")
     answer = send(token, export(ROOT, FIRST)).json()["partialSuccess"]
@@ -261,7 +261,7 @@ def test_bad_export(token: str, body: bytes, kind: str, status: int, answer: Any
     assert Session.objects.count() == 0
 
 
-def test_tokens_that_may_not(workspace: Workspace) -> None:
+def test_tokens_without_permission_are_refused(workspace: Workspace) -> None:
     auditor = make_token(TokenRole.AUDITOR)
     assert send(auditor, export(ROOT, FIRST)).status_code == 403
     assert send("nonsense", export(ROOT, FIRST)).status_code == 401

@@ -1,4 +1,4 @@
-"""The audit trail as people read it."""
+"""The audit trail page."""
 
 import csv
 import io
@@ -60,7 +60,7 @@ def lines(response: Any) -> list[list[str]]:
     return rows
 
 
-def test_an_entry_says_who_did_what_where(reader: Client) -> None:
+def test_entry_names_actor_action_and_object(reader: Client) -> None:
     session = make_session(session_id="order-17")
     happened(session=session, decision="approve_rerun", call_id="call_9")
     page = visible_text(reader.get("/audit/"))
@@ -70,13 +70,13 @@ def test_an_entry_says_who_did_what_where(reader: Client) -> None:
     assert "not sealed yet" in page
 
 
-def test_a_sealed_entry_shows_its_number(reader: Client) -> None:
+def test_sealed_entry_shows_its_number(reader: Client) -> None:
     happened()
     audit.seal_events(make_workspace().pk)
     assert "Sealed, number 1" in visible_text(reader.get("/audit/"))
 
 
-def test_an_entry_that_was_changed_is_marked(reader: Client) -> None:
+def test_changed_entry_is_marked(reader: Client) -> None:
     for _ in range(3):
         happened()
     audit.seal_events(make_workspace().pk)
@@ -86,12 +86,12 @@ def test_an_entry_that_was_changed_is_marked(reader: Client) -> None:
     assert page.content.decode().count('class="broken"') == 1
 
 
-def test_nothing_of_another_workspace_is_shown(reader: Client) -> None:
-    elsewhere = make_workspace(slug="elsewhere")
+def test_entries_of_another_workspace_are_not_shown(reader: Client) -> None:
+    identity_provider = make_workspace(slug="elsewhere")
     happened(
         actor="mallory",
-        workspace=elsewhere,
-        session=make_session(workspace=elsewhere, session_id="theirs"),
+        workspace=identity_provider,
+        session=make_session(workspace=identity_provider, session_id="theirs"),
         call_id="call_77",
     )
     for path in ("/audit/", "/audit/?session=theirs", "/audit/?actor=mallory", "/audit/export/"):
@@ -100,7 +100,7 @@ def test_nothing_of_another_workspace_is_shown(reader: Client) -> None:
         assert "call_77" not in text
 
 
-def test_a_session_that_is_gone_is_no_link(reader: Client) -> None:
+def test_deleted_session_is_not_linked(reader: Client) -> None:
     session = make_session(session_id="order-17")
     happened(session=session, session_id="order-17")
     pk = session.pk
@@ -140,7 +140,7 @@ def test_filters(reader: Client, query: str, shown: list[str]) -> None:
     assert re.findall(r"<p>.*?<b>(\w+)</b>", page) == shown
 
 
-def test_both_days_count(reader: Client) -> None:
+def test_date_range_includes_both_days(reader: Client) -> None:
     event = happened()
     noon = clock.now().replace(hour=12, minute=0) - timedelta(days=10)
     AuditEvent.objects.filter(pk=event.pk).update(created_at=noon)
@@ -150,12 +150,12 @@ def test_both_days_count(reader: Client) -> None:
     assert "alice decided a call" not in visible_text(reader.get(f"/audit/?last={before}"))
 
 
-def test_every_kind_is_about_one_subject() -> None:
+def test_every_kind_has_one_subject() -> None:
     kinds = [kind for subject in AuditSubject for kind in audit_entries.list_kinds_of_subject(subject)]
     assert sorted(kinds) == sorted(AuditKind)
 
 
-def test_pages_follow_each_other(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_consecutive(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [happened(actor=f"a{number}").pk for number in range(audit_entries.PAGE + 20)]
     first = reader.get("/audit/?actor=").content.decode()
     found = re.search(r'rel="next" href="([^"]+)"', first)
@@ -167,13 +167,13 @@ def test_pages_follow_each_other(reader: Client, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("before", ["x", "-1", "9" * 40, "", "1e3"])
-def test_a_place_that_is_none_is_the_beginning(reader: Client, before: str) -> None:
+def test_invalid_cursor_shows_the_first_page(reader: Client, before: str) -> None:
     happened()
     assert "alice decided a call" in visible_text(reader.get("/audit/", {"before": before}))
 
 
 @pytest.mark.parametrize("count", [1, 30])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_entries(
+def test_query_count_is_independent_of_the_entries(
     reader: Client, count: int, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     session = make_session()
@@ -184,20 +184,20 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_entries(
         reader.get("/audit/")
 
 
-def test_text_of_others_is_no_markup(reader: Client) -> None:
+def test_text_is_escaped(reader: Client) -> None:
     happened(actor="<script>alert(1)</script>", tool="<img src=x onerror=alert(1)>")
     page = reader.get("/audit/").content.decode()
     assert "<script>alert" not in page
     assert "<img src=x" not in page
 
 
-def test_a_secret_in_the_details_is_masked(reader: Client) -> None:
+def test_secret_in_the_details_is_masked(reader: Client) -> None:
     happened(call_id="sk_live_4eC39HqLyjWDarjtT1zdp7dc", token_name="ci")
     assert "sk_live" not in visible_text(reader.get("/audit/"))
     assert "sk_live" not in str(lines(reader.get("/audit/export/")))
 
 
-def test_equal_entries_are_one_line_that_opens(reader: Client) -> None:
+def test_equal_entries_are_folded(reader: Client) -> None:
     for number in range(30):
         happened(AuditKind.EXCERPTED, session=make_session(session_id=f"order-{number}"), page="review")
     happened(AuditKind.EXCERPTED, session=make_session(session_id="other"), page="search")
@@ -220,8 +220,8 @@ def test_every_kind_has_a_sentence(reader: Client) -> None:
     assert all(str(kind) in event_sentences._SENTENCES for kind in AuditKind)
 
 
-class TestVerifying:
-    def test_the_outcome_is_shown_and_recorded(self, reader: Client) -> None:
+class TestVerification:
+    def test_result_is_shown_and_recorded(self, reader: Client) -> None:
         for _ in range(3):
             happened()
         assert "Not verified yet" in visible_text(reader.get("/audit/"))
@@ -231,7 +231,7 @@ class TestVerifying:
         assert f"3:{AuditEvent.objects.get(number=3).seal}" in page
         assert entries("audit_verified") == [("audit_verified", "carol", {"checked": 3, "flaws": 0})]
 
-    def test_a_flaw_is_shown_until_it_is_gone(self, reader: Client) -> None:
+    def test_flaw_is_shown_until_it_is_repaired(self, reader: Client) -> None:
         for _ in range(3):
             happened()
         audit.seal_events(make_workspace().pk)
@@ -241,7 +241,7 @@ class TestVerifying:
 
 
 class TestExport:
-    def test_everything_that_matches_comes_newest_first(self, reader: Client) -> None:
+    def test_export_contains_all_matching_entries_newest_first(self, reader: Client) -> None:
         happened(session=make_session(session_id="order-17"), call_id="call_9")
         happened(AuditKind.SIGNED_IN, actor="bob")
         audit.seal_events(make_workspace().pk)
@@ -256,7 +256,7 @@ class TestExport:
             ["Call decided", "decided", "alice", "person", "order-17", '{"call_id": "call_9"}', "yes"]
         ]
 
-    def test_taking_it_away_is_recorded_with_what_was_asked_for(self, reader: Client) -> None:
+    def test_export_is_recorded_with_its_filters(self, reader: Client) -> None:
         lines(reader.get("/audit/export/?actor=alice&first=2001-01-01&subject=tokens"))
         assert entries() == [
             (
@@ -266,7 +266,7 @@ class TestExport:
             )
         ]
 
-    def test_a_long_one_is_read_in_pieces(self, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_long_export_is_read_in_batches(self, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(audit_entries, "_CHUNK", 4)
         for number in range(11):
             happened(actor=f"a{number}")
@@ -274,26 +274,26 @@ class TestExport:
         assert [row[4] for row in rows] == [f"a{number}" for number in reversed(range(11))]
 
     @pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@x"])
-    def test_no_cell_is_a_formula(self, reader: Client, start: str) -> None:
+    def test_cells_start_no_formula(self, reader: Client, start: str) -> None:
         happened(actor=f'{start},\n"quoted"')
         row = lines(reader.get("/audit/export/?subject=decisions"))[1]
         assert row[4] == f'\'{start},\n"quoted"'
 
-    def test_a_changed_entry_says_so(self, reader: Client) -> None:
+    def test_changed_entry_is_marked_in_the_export(self, reader: Client) -> None:
         happened()
         audit.seal_events(make_workspace().pk)
         AuditEvent.objects.update(actor="mallory")
         assert lines(reader.get("/audit/export/?subject=decisions"))[1][-1] == "NO"
 
 
-def test_the_page_says_whether_decisions_are_signed(reader: Client, settings: Settings) -> None:
+def test_page_shows_whether_decisions_are_signed(reader: Client, settings: Settings) -> None:
     assert "Decisions of people are not signed" in visible_text(reader.get("/audit/"))
     keys = create_key_pair()
     settings.HARNESS_DECISION_SIGNING_KEY = keys.signing
     assert f"Decisions of people are signed with the key {keys.key_id}." in visible_text(reader.get("/audit/"))
 
 
-def test_the_page_shows_the_last_verification_of_the_rows(reader: Client) -> None:
+def test_page_shows_the_last_integrity_verification(reader: Client) -> None:
     assert "harness verify_integrity --all" in visible_text(reader.get("/audit/"))
     check = IntegrityCheck.objects.create(workspace=make_workspace(), sessions=2, rows=1500)
     page = visible_text(reader.get("/audit/"))

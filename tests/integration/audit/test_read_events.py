@@ -1,4 +1,4 @@
-"""Reading what was said in a session leaves an entry."""
+"""Audit entries for reading sessions."""
 
 import json
 from datetime import timedelta
@@ -57,13 +57,13 @@ def seen() -> list[tuple[str, int | None]]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_page_of_a_session_is_an_entry(client: Client, numbers: dict[str, int], page: str) -> None:
+def test_every_session_page_creates_an_entry(client: Client, numbers: dict[str, int], page: str) -> None:
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     assert client.get(page.format(**numbers)).status_code == 200
     assert seen() == [("carol", numbers["session"])]
 
 
-def test_one_entry_for_each_reader_and_session(client: Client, numbers: dict[str, int]) -> None:
+def test_one_entry_per_reader_and_session(client: Client, numbers: dict[str, int]) -> None:
     for name in ("alice", "carol"):
         client.force_login(make_user(name=name))
         for page in PAGES:
@@ -71,7 +71,7 @@ def test_one_entry_for_each_reader_and_session(client: Client, numbers: dict[str
     assert seen() == [("alice", numbers["session"]), ("carol", numbers["session"])]
 
 
-def test_coming_back_later_is_another_entry(client: Client, numbers: dict[str, int]) -> None:
+def test_later_visit_creates_another_entry(client: Client, numbers: dict[str, int]) -> None:
     client.force_login(make_user())
     client.get(f"/sessions/{numbers['session']}/")
     AuditEvent.objects.update(created_at=clock.now() - session_read_events.ONCE_IN - timedelta(seconds=1))
@@ -79,7 +79,7 @@ def test_coming_back_later_is_another_entry(client: Client, numbers: dict[str, i
     assert len(seen()) == 2
 
 
-def test_an_open_page_that_follows_the_session_is_the_same_reading(client: Client, numbers: dict[str, int]) -> None:
+def test_live_updates_belong_to_the_same_visit(client: Client, numbers: dict[str, int]) -> None:
     client.force_login(make_user())
     client.get(f"/sessions/{numbers['session']}/")
     AuditEvent.objects.update(created_at=clock.now() - session_read_events.ONCE_IN - timedelta(hours=3))
@@ -87,13 +87,13 @@ def test_an_open_page_that_follows_the_session_is_the_same_reading(client: Clien
     assert len(seen()) == 1
 
 
-def test_no_header_makes_reading_invisible(client: Client, numbers: dict[str, int]) -> None:
+def test_request_headers_do_not_suppress_the_entry(client: Client, numbers: dict[str, int]) -> None:
     client.force_login(make_user())
     client.get(f"/sessions/{numbers['session']}/", headers={"HX-Request": "true"})
     assert seen() == [("alice", numbers["session"])]
 
 
-def test_what_is_refused_is_none(client: Client, numbers: dict[str, int]) -> None:
+def test_refused_request_creates_no_entry(client: Client, numbers: dict[str, int]) -> None:
     foreign = make_session(workspace=make_workspace(slug="elsewhere"))
     client.get(f"/sessions/{numbers['session']}/")
     client.force_login(make_user())
@@ -107,7 +107,7 @@ def excerpts() -> list[tuple[str, int | None, str]]:
     return [(event.actor, event.session_id, json.loads(event.details)["page"]) for event in found]
 
 
-def test_what_a_search_or_a_list_of_calls_shows_is_an_entry_for_each_session(client: Client) -> None:
+def test_search_and_call_lists_create_an_entry_for_each_session(client: Client) -> None:
     one, two, titled = make_session(title="x"), make_session(title="x"), make_session(title="a lamp")
     for session in (one, two):
         make_message(session=session, text="the lamp, again a lamp")
@@ -129,14 +129,14 @@ def test_what_a_search_or_a_list_of_calls_shows_is_an_entry_for_each_session(cli
     assert excerpts() == [("carol", two.pk, "search")]
 
 
-def test_lists_are_none(client: Client, numbers: dict[str, int]) -> None:
+def test_session_lists_create_no_entry(client: Client, numbers: dict[str, int]) -> None:
     client.force_login(make_user())
     for page in ("/sessions/", "/audit/", "/accounts/"):
         client.get(page)
     assert seen() == []
 
 
-def test_every_address_of_a_session_is_known_here() -> None:
-    """A new page about a session has to be put on the list."""
+def test_every_session_url_is_covered() -> None:
+    """A new page about a session must be added to the list of this module."""
     names = {pattern.name for pattern in session_links.urlpatterns if "<int:pk>" in str(pattern.pattern)}
     assert names == session_read_events.SESSION_PAGES | session_read_events.OTHERS

@@ -42,7 +42,7 @@ def run(*command: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_client_keeps_its_promises_on_a_live_server(server: HttpServer, tmp_path: Path) -> None:
+def test_typescript_client_works_with_a_live_server(server: HttpServer, tmp_path: Path) -> None:
     run("node_modules/.bin/tsc", "--project", "tsconfig.json")
     tokens = {
         "AGENT": make_token(TokenRole.AGENT, name="agent"),
@@ -58,7 +58,7 @@ def test_client_keeps_its_promises_on_a_live_server(server: HttpServer, tmp_path
     assert run("node", str(tmp_path / "agent.mjs"), **environment) == "refunded order 17\n"
 
 
-def test_types_are_those_of_the_document(tmp_path: Path) -> None:
+def test_types_match_the_openapi_document(tmp_path: Path) -> None:
     generated = tmp_path / "api.ts"
     generate_types(generated)
     assert TYPES.read_text() == generated.read_text(), "run `make typescript-types`"

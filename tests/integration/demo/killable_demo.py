@@ -1,4 +1,4 @@
-"""The refund desk in a process that is killed at a chosen moment."""
+"""The demo agent in a process that is killed at a chosen moment."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def die_before_opening(name: str) -> None:
 
 
 def live(moment: str, arguments: list[str]) -> Never:
-    """Be the refund desk. `moment` is a number (SIGKILL before that SQL statement) or the name of a file (SIGKILL
+    """Run the demo agent. `moment` is a number (SIGKILL before that SQL statement) or the name of a file (SIGKILL
     before it is opened)."""
     if moment.isdecimal():
         die_before_statement(int(moment))

@@ -44,7 +44,7 @@ def test_ledger_and_session_agree(cp: SyncCheckpointer, tmp_path: Path, decision
     assert cp.resume("order-17").finished
 
 
-def test_next_demo_takes_the_next_number(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_next_demo_uses_the_next_order_number(cp: SyncCheckpointer, tmp_path: Path) -> None:
     cp.start_session("order-17")
     (tmp_path / "18").mkdir()
     with _demo("--decide=landed", f"--state={tmp_path}") as demo:
@@ -60,10 +60,10 @@ def test_next_demo_takes_the_next_number(cp: SyncCheckpointer, tmp_path: Path) -
         (signal.SIGINT, RunStatus.RUNNING),
     ],
 )
-def test_nothing_is_left_running(
+def test_interrupted_demo_leaves_no_process(
     cp: SyncCheckpointer, tmp_path: Path, number: signal.Signals, moment: RunStatus
 ) -> None:
-    """Stopped in the middle: demo, agent and site are gone, and nobody owns the session."""
+    """After a stop, demo, agent and site have ended, and no run owns the session."""
     port = free_port()
     with _demo(f"--state={tmp_path}", port=port) as demo:
         while not (run := Run.objects.filter(status=moment).first()):
@@ -97,14 +97,14 @@ def _driven() -> QuerySet[Run]:
     return Run.objects.filter(status=RunStatus.RUNNING).select_related("session")
 
 
-def test_a_port_that_is_taken_is_named(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_used_port_is_named(cp: SyncCheckpointer, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = _refused(tmp_path, port)
     assert said == f"CommandError: Port {port} cannot be used: address already in use. {ANOTHER}\n"
 
 
-def test_a_port_that_does_not_exist_is_named(cp: SyncCheckpointer, tmp_path: Path) -> None:
+def test_invalid_port_is_named(cp: SyncCheckpointer, tmp_path: Path) -> None:
     said = _refused(tmp_path, 65536)
     assert said == f"CommandError: Port 65536 cannot be used: it is not between 1 and 65535. {ANOTHER}\n"
 

@@ -1,4 +1,4 @@
-"""The refund desk is killed at any moment, also again and again, and ends well."""
+"""The demo agent completes its session although it is killed at any moment."""
 
 import signal
 import time
@@ -25,7 +25,7 @@ NEVER = "1000000"
 
 @dataclass(frozen=True)
 class Desk:
-    """Processes of the refund desk, one after the other, and a person who looks into the ledger and decides."""
+    """Successive processes of the demo agent, and decisions according to the ledger."""
 
     checkpointer: SyncCheckpointer
     start_child: StartChild
@@ -37,7 +37,7 @@ class Desk:
         return self.start_child(killable_demo.live, moment=moment, arguments=arguments)
 
     def live(self, moment: str = NEVER, *options: str) -> int:
-        """One life, to its end; returns its exit code, negative for a signal."""
+        """Run one process to its end; return its exit code, negative for a signal."""
         process = self.start(moment, *options)
         while (code := process.code) is None:
             self.decide()
@@ -45,7 +45,7 @@ class Desk:
         return code
 
     def decide(self) -> None:
-        """The truth about each refund that nobody knows of, as the ledger has it."""
+        """Decide about each undecided refund according to the ledger."""
         for call in self.undecided():
             which = {"revision": call["revision"], "step": call["step"], "attempt": call["attempt"]}
             decide: Callable[..., None] = self.checkpointer.approve_rerun
@@ -70,7 +70,7 @@ class Desk:
         return len(path.read_text().splitlines()) if path.exists() else 0
 
     def expect_good_end(self) -> None:
-        """One refund, one mail, each call with its result once, and a second resume runs nothing."""
+        """Check for one refund, one mail, one result per call, and a second resume that runs nothing."""
         point = self.checkpointer.resume(self.session_id)
         assert point.finished
         assert point.result == {"order": 17, "refunded": True, "customer_told": True}
@@ -88,7 +88,7 @@ def desk(cp: SyncCheckpointer, start_child: StartChild, tmp_path: Path) -> Desk:
     return Desk(cp, start_child, tmp_path)
 
 
-def test_not_killed_at_all(desk: Desk) -> None:
+def test_agent_completes_without_a_kill(desk: Desk) -> None:
     assert desk.live() == 0
     desk.expect_good_end()
 
@@ -122,7 +122,7 @@ def test_killed_between_the_effect_and_its_record(desk: Desk, tool: str) -> None
     desk.expect_good_end()
 
 
-def test_killed_again_and_again(desk: Desk) -> None:
+def test_agent_completes_after_repeated_kills(desk: Desk) -> None:
     for statements in range(12, 84, 8):
         desk.live(str(statements), "--crash-once=refund_card", "--crash-once=send_email")
     assert desk.live() == 0
@@ -143,8 +143,8 @@ def test_killed_while_it_waits_at_the_gate(desk: Desk) -> None:
     desk.expect_good_end()
 
 
-def test_a_budget_that_is_used_up_stays_used_up(desk: Desk) -> None:
-    """The answer that asks for the refund exceeds it: the refund is settled, and nothing else begins."""
+def test_exhausted_budget_stays_exhausted(desk: Desk) -> None:
+    """The model answer that requests the refund exceeds the budget: the refund is settled, and no other call starts."""
     budget = Decimal("0.008")
     assert desk.live(NEVER, f"--budget={budget}", "--crash-once=refund_card") == -signal.SIGKILL
     assert desk.live(NEVER, f"--budget={budget}") == 0

@@ -1,4 +1,4 @@
-"""Times are in the time zone of the reader, and the theme is the one that the reader has chosen."""
+"""Display settings: time zone, theme and language of the reader."""
 
 from datetime import UTC, datetime
 
@@ -30,7 +30,7 @@ def reader(client: Client) -> Client:
     return client
 
 
-def test_the_browser_names_the_time_zone_and_the_account_overrides_it(reader: Client, page: str) -> None:
+def test_time_zone_of_the_account_overrides_the_browser(reader: Client, page: str) -> None:
     exact = 'datetime="2026-01-02T23:30:00.000Z" title="2026-01-02 23:30:00 UTC"'
     assert f'{exact} data-time="at">2026-01-02 23:30:00<' in reader.get(page).content.decode()
     reader.cookies["harness_zone"] = "Asia%2FKolkata"
@@ -43,14 +43,14 @@ def test_the_browser_names_the_time_zone_and_the_account_overrides_it(reader: Cl
     assert timezone.get_current_timezone_name() == "UTC"
 
 
-def test_a_choice_is_kept_for_the_next_sign_in(reader: Client, page: str, client: Client) -> None:
+def test_choice_is_kept_for_the_next_sign_in(reader: Client, page: str, client: Client) -> None:
     reader.post("/accounts/display/", {"time_zone": "Asia/Tokyo", "theme": "light"})
     other = Client()
     other.force_login(User.objects.get(username="alice"))
     assert "2026-01-03 08:30:00" in other.get(page).content.decode()
 
 
-def test_the_browser_asks_for_a_language_and_the_account_overrides_it(reader: Client) -> None:
+def test_language_of_the_account_overrides_the_browser(reader: Client) -> None:
     def read_language(accepted: str) -> str:
         response = reader.get("/accounts/display/", headers={"accept-language": accepted})
         return response.content.decode().partition('<html lang="')[2][:2]
@@ -63,7 +63,7 @@ def test_the_browser_asks_for_a_language_and_the_account_overrides_it(reader: Cl
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "../etc/passwd", "Europe", "x" * 65])
-def test_a_time_zone_that_does_not_exist_is_refused_with_a_sentence(reader: Client, name: str) -> None:
+def test_unknown_time_zone_is_refused(reader: Client, name: str) -> None:
     answer = reader.post("/accounts/display/", {"time_zone": name, "theme": ""})
     assert answer.status_code == 422
     assert "There is no time zone with this name." in visible_text(answer) or "at most 64 characters" in visible_text(
@@ -73,7 +73,7 @@ def test_a_time_zone_that_does_not_exist_is_refused_with_a_sentence(reader: Clie
 
 
 @pytest.mark.parametrize("cookie", ["Mars/Olympus", "..%2F..%2Fetc%2Fpasswd", "%00", "x" * 4000, "%ff%fe"])
-def test_a_cookie_that_names_no_time_zone_counts_as_none(reader: Client, page: str, cookie: str) -> None:
+def test_cookie_with_an_invalid_time_zone_is_ignored(reader: Client, page: str, cookie: str) -> None:
     reader.cookies["harness_zone"] = cookie
     assert "2026-01-02 23:30:00<" in reader.get(page).content.decode()
     assert "Times on the pages are in UTC now." in visible_text(reader.get("/accounts/display/"))

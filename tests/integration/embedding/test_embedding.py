@@ -1,4 +1,4 @@
-"""The library in a Django project of somebody else's, with ATOMIC_REQUESTS, in processes that are killed."""
+"""The library in another Django project with ATOMIC_REQUESTS, in processes that are killed."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def shop(run: Run) -> Run:
 
 
 def visit(shop: Run, *paths: str, **environment: str) -> list[Any]:
-    """The answers to requests that one process serves."""
+    """Return the responses to requests that one process serves."""
     done = shop(f"{SHOP}.visit", *paths, **environment)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_view_in_the_transaction_of_its_request_pays_nothing(shop: Run, effects: Path) -> None:
-    """Not even where the process would be killed in the tool: it never gets there."""
+def test_view_in_the_request_transaction_is_refused(shop: Run, effects: Path) -> None:
+    """The tool is never reached, so a kill inside it does not matter."""
     mortal = visit(shop, "/charge/1/", "/charge-and-answer/2/", SHOP_DIES="1")
     unhandled, handled, outside = visit(shop, "/charge/1/", "/charge-and-answer/2/", "/charge-outside/3/")
 
@@ -72,7 +72,7 @@ def test_view_in_the_transaction_of_its_request_pays_nothing(shop: Run, effects:
     assert effects.read_text() == "paid 3\n"
 
 
-def test_view_outside_of_transactions_that_is_killed_is_asked_about(shop: Run, effects: Path) -> None:
+def test_killed_view_outside_transactions_needs_a_decision(shop: Run, effects: Path) -> None:
     died = shop(f"{SHOP}.visit", "/charge-outside/1/", SHOP_DIES="1")
     again = visit(shop, "/charge-outside/1/")
 
@@ -81,7 +81,7 @@ def test_view_outside_of_transactions_that_is_killed_is_asked_about(shop: Run, e
     assert effects.read_text() == "paid 1\n"
 
 
-def test_connection_of_its_own_beside_the_transaction_of_the_request(shop: Run, effects: Path) -> None:
+def test_own_connection_beside_the_request_transaction(shop: Run, effects: Path) -> None:
     """On PostgreSQL the intent survives the transaction of the request that was killed. SQLite takes one writer at a
     time, and that is the request: the library waits, and nothing is paid."""
     own = (
@@ -103,13 +103,13 @@ def test_connection_of_its_own_beside_the_transaction_of_the_request(shop: Run, 
     assert effects.read_text() == "paid 1\n"
 
 
-def test_project_tests_in_both_kinds_of_test_case(run: Run) -> None:
+def test_project_tests_with_both_django_test_cases(run: Run) -> None:
     done = run("django", "test", f"{SHOP}.cases", SHOP_SECOND_ALIAS="1")
 
     assert (done.returncode, "Ran 11 tests" in done.stderr) == (0, True), done.stderr
 
 
-def test_checks_of_the_project(run: Run) -> None:
+def test_system_checks_of_the_project(run: Run) -> None:
     atomic = run("django", "check", "--fail-level", "WARNING")
     plain = run("django", "check", "--fail-level", "WARNING", "--tag", "checkpoints", SHOP_ATOMIC_REQUESTS="0")
     second = run("django", "check", "--fail-level", "WARNING", SHOP_SECOND_ALIAS="1")

@@ -1,4 +1,4 @@
-"""The site's pages in a Django project of somebody else's, below a prefix, beside apps of the same names."""
+"""The site's pages in another Django project, below a prefix, beside apps with the same names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(fresh_url: str) -> Run:
     return run_
 
 
-def test_every_page_answers_below_a_prefix_as_it_does_by_itself(run: Run) -> None:
+def test_every_page_answers_below_a_prefix(run: Run) -> None:
     seen = run("visit")
 
     assert seen["asked"] > 80
@@ -53,7 +53,7 @@ def test_every_page_answers_below_a_prefix_as_it_does_by_itself(run: Run) -> Non
     assert seen["live"] is True
 
 
-def test_checks_name_each_part_that_is_missing(run: Run) -> None:
+def test_system_checks_name_each_missing_part(run: Run) -> None:
     found = run("checks")
 
     expected = {
@@ -82,7 +82,7 @@ def test_checks_name_each_part_that_is_missing(run: Run) -> None:
     assert found == expected
 
 
-def test_admin_shows_the_rows_of_the_library_to_superusers_and_changes_none(run: Run) -> None:
+def test_django_admin_is_read_only_for_superusers(run: Run) -> None:
     seen = run("administer")
 
     assert set(seen) == {model.__name__ for model in apps.get_app_config("checkpoints").get_models()}

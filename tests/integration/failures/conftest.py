@@ -21,7 +21,7 @@ def close_all(connection: Any) -> None:
 
 
 def give_up(alias: str) -> None:
-    """Nobody renews the leases of a database that will be gone."""
+    """Stop renewing the leases of a database that will be removed."""
     for store in list_live_stores():
         if store.using == alias:
             for held in store.list_owned():
@@ -30,7 +30,7 @@ def give_up(alias: str) -> None:
 
 @pytest.fixture
 def open_at(django_db_blocker: DjangoDbBlocker) -> Iterator[OpenAt]:
-    """Open databases of a test's own, beside the one pytest-django made. They are forgotten afterwards."""
+    """Open databases beside the one of pytest-django; their aliases are removed afterwards."""
     opened: list[SyncCheckpointer] = []
 
     def open_(url: str) -> SyncCheckpointer:
@@ -49,7 +49,7 @@ def open_at(django_db_blocker: DjangoDbBlocker) -> Iterator[OpenAt]:
 
 @pytest.fixture
 def file(open_at: OpenAt, tmp_path: Path) -> SyncCheckpointer:
-    """A checkpointer on a SQLite file of its own, with one version of one session."""
+    """Checkpointer on a separate SQLite file, with one version of one session."""
     checkpointer = open_at(f"sqlite:///{tmp_path / 'agent.db'}")
     checkpointer.start_session("s-1")
     checkpointer.save_checkpoint("s-1", [{"id": "m0"}], None, 0.0)

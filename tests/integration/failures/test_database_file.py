@@ -1,4 +1,4 @@
-"""What a SQLite file can do to a run: typed errors, and everything works again when the cause is gone."""
+"""Failures of a SQLite file raise typed errors, and work continues when the cause is removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def versions(checkpointer: SyncCheckpointer) -> list[int]:
     return [version["version"] for version in checkpointer.list_checkpoints("s-1")]
 
 
-def test_save_to_a_full_disk_says_so_and_works_again_later(file: SyncCheckpointer) -> None:
+def test_save_to_a_full_disk_fails_and_works_again_later(file: SyncCheckpointer) -> None:
     pragma(file, "max_page_count = 1")  # SQLite takes the present size as the least
     with pytest.raises(StorageFull) as raised:
         file.save_checkpoint("s-1", [{"id": "m0"}, {"id": "m1", "text": LONG}], None, 0.0)
@@ -32,7 +32,7 @@ def test_save_to_a_full_disk_says_so_and_works_again_later(file: SyncCheckpointe
     assert file.save_checkpoint("s-1", [{"id": "m0"}, {"id": "m1", "text": LONG}], None, 0.0) == 2
 
 
-def test_save_to_a_read_only_file_says_so_and_works_again_later(file: SyncCheckpointer) -> None:
+def test_save_to_a_read_only_file_fails_and_works_again_later(file: SyncCheckpointer) -> None:
     pragma(file, "query_only = ON")
     with pytest.raises(StorageReadOnly) as raised:
         file.save_checkpoint("s-1", [{"id": "m0"}, {"id": "m1"}], None, 0.0)
@@ -41,7 +41,7 @@ def test_save_to_a_read_only_file_says_so_and_works_again_later(file: SyncCheckp
     assert file.save_checkpoint("s-1", [{"id": "m0"}, {"id": "m1"}], None, 0.0) == 2
 
 
-def test_save_while_another_writer_holds_the_file_says_so(file: SyncCheckpointer) -> None:
+def test_save_to_a_locked_file_fails_with_a_typed_error(file: SyncCheckpointer) -> None:
     pragma(file, "busy_timeout = 50")
     other = sqlite3.connect(connections[file.store.using].settings_dict["NAME"], isolation_level=None)
     try:
@@ -55,7 +55,7 @@ def test_save_while_another_writer_holds_the_file_says_so(file: SyncCheckpointer
     assert file.save_checkpoint("s-1", [{"id": "m0"}, {"id": "m1"}], None, 0.0) == 2
 
 
-def test_a_file_that_is_no_database_is_a_storage_error(file: SyncCheckpointer) -> None:
+def test_file_that_is_not_a_database_is_a_storage_error(file: SyncCheckpointer) -> None:
     path = connections[file.store.using].settings_dict["NAME"]
     connections[file.store.using].close()
     with open(path, "r+b") as damaged:  # noqa: PTH123 - the header alone is overwritten

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server can do to a run: every acknowledged version survives, none is written twice."""
+"""Failures of a PostgreSQL server: acknowledged versions are kept, and none is written twice."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def until_saved(checkpointer: SyncCheckpointer, session_id: str, transcript: lis
 
 
 def read_back(checkpointer: SyncCheckpointer, session_id: str, version: int | None = None) -> dict[str, Any]:
-    """A version, read until the server answers: a connection that broke while nobody used it fails once."""
+    """Load a version, with a retry because a connection that broke while idle fails once."""
     for _ in range(600):
         try:
             if version is not None:
@@ -75,7 +75,7 @@ def read_back(checkpointer: SyncCheckpointer, session_id: str, version: int | No
 
 
 def disturbed(server: Cluster, disturb: Any, times: int, work: Any) -> Any:
-    """Run `work` while `disturb` happens so many times beside it."""
+    """Run `work` while `disturb` is called `times` times in another thread."""
 
     def run() -> None:
         for _ in range(times):
@@ -138,7 +138,7 @@ def test_dispatch_runs_each_call_once_while_backends_die(server: Cluster, open_a
     assert charged == list(range(60))
 
 
-def test_save_while_a_row_is_locked_says_so(server: Cluster, open_at: OpenAt) -> None:
+def test_save_of_a_locked_row_fails_with_a_typed_error(server: Cluster, open_at: OpenAt) -> None:
     checkpointer = open_at(f"{server.url}?options=-c%20lock_timeout%3D100ms")
     checkpointer.start_session("locked")
     with psycopg.connect(server.url) as other:
@@ -150,7 +150,7 @@ def test_save_while_a_row_is_locked_says_so(server: Cluster, open_at: OpenAt) ->
     assert checkpointer.save_checkpoint("locked", [], None, 0.0) == 1
 
 
-def test_a_server_that_is_gone_says_that_nothing_was_written(server: Cluster, open_at: OpenAt) -> None:
+def test_stopped_server_error_states_that_nothing_was_written(server: Cluster, open_at: OpenAt) -> None:
     checkpointer = open_at(server.url)
     checkpointer.start_session("gone")
     checkpointer.save_checkpoint("gone", [], None, 0.0)
@@ -183,8 +183,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 @pytest.mark.parametrize("kind", [SyncCheckpointer, Checkpointer])
-def test_opening_a_database_that_lets_nobody_in_says_why(server: Cluster, what: str, kind: Any) -> None:
-    """With the server's own reason, which a pool that waits for a connection in vain does not know."""
+def test_open_error_contains_the_reason_of_the_server(server: Cluster, what: str, kind: Any) -> None:
+    """The reason comes from the server; a pool that waits for a connection does not know it."""
     parts, reason = REFUSED[what]
     with pytest.raises(ConnectionFailed) as raised:
         kind.open(changed(server.url, **parts))
@@ -195,7 +195,7 @@ def test_opening_a_database_that_lets_nobody_in_says_why(server: Cluster, what: 
 
 @pytest.mark.parametrize("pool", [True, False], ids=["pool", "no pool"])
 @pytest.mark.parametrize("what", REFUSED)
-def test_alias_of_a_database_that_lets_nobody_in_says_why(
+def test_alias_error_contains_the_reason_of_the_server(
     server: Cluster, django_db_blocker: DjangoDbBlocker, what: str, pool: bool
 ) -> None:
     parts, reason = REFUSED[what]
@@ -211,7 +211,7 @@ def test_alias_of_a_database_that_lets_nobody_in_says_why(
         del connections["elsewhere"], connections.databases["elsewhere"]
 
 
-def test_pool_that_waits_in_vain_says_why(server: Cluster, open_at: OpenAt) -> None:
+def test_pool_timeout_error_contains_the_reason(server: Cluster, open_at: OpenAt) -> None:
     with psycopg.connect(server.url, autocommit=True) as admin:
         admin.execute("CREATE DATABASE brief")
         checkpointer = open_at(changed(server.url, name="brief"))

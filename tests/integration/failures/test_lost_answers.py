@@ -1,4 +1,4 @@
-"""A write whose answer never arrives: it is found again, or said to be unknown, and never done twice."""
+"""A write whose answer is lost is found again or reported as unknown, and never performed twice."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpointer waits only a moment for a connection."""
+def short_connection_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shorten the time that a checkpointer waits for a connection."""
     monkeypatch.setattr(conf, "POOL_TIMEOUT_SECONDS", 0.3)
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """Something that writes, how often the database holds what it writes, and what a second one may say to that."""
+    """Write operation, a count of its stored effects, and the errors that its repetition may raise."""
 
     act: Callable[[], Any]
     count: Callable[[], int]
@@ -124,10 +124,10 @@ WRITES = [append, append_without_a_run, save, save_another_past, dispatch, finis
 
 @pytest.mark.parametrize("mended", [True, False], ids=["mended", "cut"])
 @pytest.mark.parametrize("attempt", WRITES, indirect=True, ids=[write.__name__ for write in WRITES])
-def test_every_answer_can_be_lost(
+def test_lost_answer_of_every_statement(
     attempt: Callable[..., Attempt], mended: bool, server: str, open_at: OpenAt, request: pytest.FixtureRequest
 ) -> None:
-    """Whichever answer is lost: what the error says is true, and trying again ends as if nothing had been lost."""
+    """For each lost answer the error is true, and a repetition ends as if nothing had been lost."""
     watching = open_at(server).store.using
     with Wire(server) as wire:
         desk = open_at(wire.url)
@@ -165,8 +165,8 @@ def succeeds(tried: Attempt) -> bool:
     return outcome(tried.act, *tried.again) is None
 
 
-def test_what_still_runs_for_a_lost_connection_is_waited_for(server: str, open_at: OpenAt) -> None:
-    """The statement of the broken connection waits for a lock; who looks for its version waits behind it."""
+def test_statement_of_a_lost_connection_is_awaited(server: str, open_at: OpenAt) -> None:
+    """The statement of the broken connection waits for a lock, and the check for its version waits behind it."""
     with Wire(server) as wire:
         desk = open_at(wire.url)
         desk.start_session("waiting")
@@ -183,14 +183,14 @@ def test_what_still_runs_for_a_lost_connection_is_waited_for(server: str, open_a
 
 
 def waiting(server: str) -> int:
-    """How many backends of the server wait for a lock."""
+    """Return the number of backends that wait for a lock."""
     with psycopg.connect(server) as admin:
         row = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").fetchone()
     return 0 if row is None else int(row[0])
 
 
-def test_save_that_is_unknown_does_not_become_the_next_one(server: str, open_at: OpenAt) -> None:
-    """Another save than the one whose answer was lost is a version of its own, after that one."""
+def test_unknown_save_is_not_mistaken_for_the_next_one(server: str, open_at: OpenAt) -> None:
+    """Another save after the one whose answer was lost creates a version of its own."""
     with Wire(server) as wire:
         desk = open_at(wire.url)
         desk.start_session("another")

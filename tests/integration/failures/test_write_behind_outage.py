@@ -1,4 +1,4 @@
-"""A server that goes away while versions wait to be written: they wait, and none is lost or written out of order."""
+"""A database outage during write-behind: queued versions wait, and none is lost or reordered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def server() -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
-def test_versions_wait_for_the_server(open_at: OpenAt, server: Cluster, how: str) -> None:
+def test_queued_versions_wait_for_the_server(open_at: OpenAt, server: Cluster, how: str) -> None:
     cp = open_at(f"{server.url}?connect_timeout=2")
     cp.start_session(how)
     writer = SyncWriteBehind(cp, flush_timeout=1)

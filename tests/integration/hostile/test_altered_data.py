@@ -1,4 +1,4 @@
-"""Rows that somebody has changed outside the library are not shown on pages; other pages are."""
+"""Rows that were changed outside the library are not shown; other pages still work."""
 
 import pytest
 from django.db import models
@@ -103,9 +103,7 @@ def test_missing_segment_and_missing_run_are_named(reader: Client) -> None:
     assert response.status_code == 409
 
 
-def test_row_without_a_seal_and_a_missing_key_say_what_to_do(
-    session: Session, reader: Client, settings: object
-) -> None:
+def test_missing_seal_and_missing_key_are_explained(session: Session, reader: Client, settings: object) -> None:
     settings.HARNESS_SEAL_KEY = "a1" * 32  # type: ignore[attr-defined]
     assert "does not have the key" in visible_text(reader.get(f"/sessions/{session.pk}/"))
     models.QuerySet(Message).update(row_seal=None)

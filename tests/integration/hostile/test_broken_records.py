@@ -1,4 +1,4 @@
-"""One record that cannot be shown takes no list and no page away: it is named, and everything else is shown."""
+"""A record that cannot be shown is named, and everything else on its page is shown."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -100,7 +100,7 @@ OF_ONE: Final = ("", "timeline/", "calls/", "history/", "versions/")
 
 
 def make_story(number: int) -> Session:
-    """A session with one of everything, whose calls are of tools of their own."""
+    """Create a session with one row of each kind, whose calls have distinct tools."""
     session = make_session(
         session_id=f"order-{number}", title=f"Lamp order-{number}", status=SessionStatus.NEEDS_REVIEW
     )
@@ -151,7 +151,7 @@ def break_(session: Session, model: type[Model], column: str, value: Any) -> Non
 
 
 def addresses_of(session: Session, calls: int = 3) -> list[str]:
-    """The pages of a session, and those of its first calls."""
+    """Return the URLs of a session and of its first calls."""
     found = [f"/sessions/{session.pk}/{page}" for page in OF_ONE]
     for call in session.tool_calls.order_by("pk")[:calls]:
         found += [f"/review/calls/{call.pk}/", f"/sessions/{session.pk}/calls/{call.pk}/"]
@@ -175,8 +175,8 @@ def stories(db: None) -> list[Session]:
 
 
 @pytest.mark.parametrize("start", range(0, len(BROKEN), BESIDE))
-def test_no_record_takes_a_page_away(reader: Client, start: int) -> None:
-    """Several sessions at once, each with something else that is broken, between two that are whole."""
+def test_broken_record_does_not_break_a_page(reader: Client, start: int) -> None:
+    """Several sessions, each with another broken record, between two intact ones."""
     broken = BROKEN[start : start + BESIDE]
     first, *between, last = make_stories(len(broken) + 2)
     for session, (model, column, value) in zip(between, broken, strict=True):
@@ -199,7 +199,7 @@ def calls_of(*sessions: Session) -> list[int]:
     return list(ToolCall.objects.filter(session__in=sessions).values_list("pk", flat=True))
 
 
-def test_a_session_status_that_nobody_knows_is_shown_as_it_is_stored(reader: Client, stories: list[Session]) -> None:
+def test_unknown_session_status_is_shown_as_stored(reader: Client, stories: list[Session]) -> None:
     break_(stories[1], Session, "status", "we\u202eird")
     for address in ("/sessions/", f"/sessions/{stories[1].pk}/"):
         words = visible_text(reader.get(address))
@@ -213,7 +213,7 @@ def test_a_session_status_that_nobody_knows_is_shown_as_it_is_stored(reader: Cli
     assert "Unknown status: we" in b"".join(page.streaming_content).decode()
 
 
-def test_a_run_status_that_nobody_knows_is_shown_after_a_takeover(reader: Client, stories: list[Session]) -> None:
+def test_unknown_run_status_is_shown_after_a_takeover(reader: Client, stories: list[Session]) -> None:
     first = stories[1].runs.get()
     make_checkpoint(session=stories[1], run=first)
     make_message(session=stories[1], text="taken over")
@@ -223,7 +223,7 @@ def test_a_run_status_that_nobody_knows_is_shown_after_a_takeover(reader: Client
     assert "was replaced by another run" in visible_text(reader.get(f"/sessions/{stories[1].pk}/"))
 
 
-def test_what_cannot_be_read_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_record_is_named(caplog: pytest.LogCaptureFixture) -> None:
     def read(row: SimpleNamespace) -> int:
         return 1 // int(row.pk - 17)
 
@@ -237,7 +237,9 @@ def test_what_cannot_be_read_is_named(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(
     ("element", "expected"), [("li", "<li class"), ("tr", "<tr><td colspan"), ("div", "<div class")]
 )
-def test_an_element_stands_for_what_fails(element: str, expected: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_placeholder_is_shown_for_a_failing_element(
+    element: str, expected: str, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken:
         pk = 17
 
@@ -256,7 +258,7 @@ def test_an_element_stands_for_what_fails(element: str, expected: str, caplog: p
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_database_that_fails_is_not_the_fault_of_a_record() -> None:
+def test_database_error_is_not_attributed_to_a_record() -> None:
     class Away:
         pk = 17
 
@@ -268,12 +270,12 @@ def test_a_database_that_fails_is_not_the_fault_of_a_record() -> None:
         Template("{% record row 'call' 'li' %}{{ row.name }}{% endrecord %}").render(Context({"row": Away()}))
 
 
-def test_a_list_needs_to_say_what_its_records_are() -> None:
+def test_list_must_name_its_record_type() -> None:
     with pytest.raises(TemplateSyntaxError, match="needs the record"):
         Template("{% record row %}{% endrecord %}")
 
 
-def test_a_call_that_has_no_words_still_has_a_sentence(reader: Client, stories: list[Session]) -> None:
+def test_call_without_text_has_a_sentence(reader: Client, stories: list[Session]) -> None:
     break_(stories[1], ToolCall, "args", DEEP)
     words = visible_text(reader.get("/review/"))
     assert "Lost 2: " in words

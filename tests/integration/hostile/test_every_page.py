@@ -1,4 +1,4 @@
-"""Hostile text in every field, on every page: it is shown as what it is, and takes no page away."""
+"""Hostile text in every field is shown as text on every page."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ def check(response: Any, address: str) -> str:
 
 
 @pytest.mark.parametrize("text", TOGETHER)
-def test_every_page_shows_hostile_text_as_what_it_is(reader: Client, text: str) -> None:
+def test_every_page_shows_hostile_text_as_text(reader: Client, text: str) -> None:
     session = make_hostile_session(text)
     while indexer.index_next_batch():
         pass
@@ -44,7 +44,7 @@ def test_every_page_shows_hostile_text_as_what_it_is(reader: Client, text: str) 
 
 
 @pytest.mark.parametrize("text", TOGETHER)
-def test_exports_for_reading_name_what_hides_and_records_keep_it(reader: Client, text: str) -> None:
+def test_readable_exports_show_hidden_characters_and_records_keep_them(reader: Client, text: str) -> None:
     session = make_hostile_session(text)
     for address in (f"/sessions/{session.pk}/export/html/", "/sessions/export/", "/audit/export/"):
         content = streamed(reader.get(address))
@@ -63,7 +63,7 @@ def streamed(response: Any) -> str:
 
 
 def leaves(value: Any) -> list[str]:
-    """Every text in a JSON value, keys included."""
+    """Return every text in a JSON value, including keys."""
     if isinstance(value, dict):
         return [text for key, inner in value.items() for text in (key, *leaves(inner))]
     if isinstance(value, list):
@@ -71,7 +71,7 @@ def leaves(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def test_a_notification_of_the_desktop_is_text(reader: Client) -> None:
+def test_desktop_notification_is_text(reader: Client) -> None:
     for text in TOGETHER:
         make_hostile_session(text)
     told = reader.get("/review/news/?since=2020-01-01T00:00:00Z").json()["news"]
@@ -80,8 +80,8 @@ def test_a_notification_of_the_desktop_is_text(reader: Client) -> None:
         assert hidden_in(one["title"] + one["body"]) == set()
 
 
-def test_a_result_that_is_confirmed_as_it_was_shown_is_the_one_that_is_stored(reader: Client) -> None:
-    """A text field shows what hides by name, and gives back what is stored."""
+def test_unchanged_suggested_result_is_the_stored_one(reader: Client) -> None:
+    """A text field shows hidden characters by name, and submits the stored text."""
     session = make_session()
     make_run(session=session)
     call = make_call(session=session)
@@ -99,7 +99,7 @@ def test_a_result_that_is_confirmed_as_it_was_shown_is_the_one_that_is_stored(re
     assert Decision.objects.get(tool_call=call).result_text == result
 
 
-def test_arguments_are_changed_without_losing_what_hides(reader: Client) -> None:
+def test_edited_arguments_keep_hidden_characters(reader: Client) -> None:
     session = make_session()
     make_run(session=session)
     args = {"note\u202e": "a\u200bb\x02", "amount": 1, "emoji": "👩\u200d🔬"}

@@ -1,4 +1,4 @@
-"""Every date, number and place of a page that an address or a form may name, at its extremes: an answer, no failure."""
+"""Extreme dates, numbers and cursors in URLs and forms never cause an error."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -130,12 +130,12 @@ def queries(named: dict[str, Any], address: str) -> Iterator[tuple[str, str, dic
 
 
 @pytest.mark.parametrize("address", PARAMETERS)
-def test_no_parameter_of_a_page_fails_it(reader: tuple[Client, dict[str, Any]], address: str) -> None:
+def test_extreme_query_parameters_are_handled(reader: tuple[Client, dict[str, Any]], address: str) -> None:
     client, named = reader
     assert statuses(client, queries(named, address)) == {}
 
 
-def test_no_two_moments_fail_an_outage_or_a_timeline(reader: tuple[Client, dict[str, Any]]) -> None:
+def test_extreme_time_ranges_are_handled(reader: tuple[Client, dict[str, Any]]) -> None:
     client, named = reader
     pairs = [(one, other) for one in MOMENTS for other in (one, MOMENTS[0], MOMENTS[3])]
     pages = ("/review/outages/", f"/sessions/{named['session']}/timeline/")
@@ -144,7 +144,7 @@ def test_no_two_moments_fail_an_outage_or_a_timeline(reader: tuple[Client, dict[
 
 
 @pytest.mark.parametrize("address", FORMS)
-def test_no_value_of_a_form_fails_it(reader: tuple[Client, dict[str, Any]], address: str) -> None:
+def test_extreme_form_values_are_handled(reader: tuple[Client, dict[str, Any]], address: str) -> None:
     client, named = reader
     needed, tried = FORMS[address]
     path = address.format(**named)
@@ -153,14 +153,14 @@ def test_no_value_of_a_form_fails_it(reader: tuple[Client, dict[str, Any]], addr
 
 
 @pytest.mark.parametrize("address", PATHS)
-def test_no_number_in_an_address_fails_it(reader: tuple[Client, dict[str, Any]], address: str) -> None:
+def test_extreme_numbers_in_urls_are_handled(reader: tuple[Client, dict[str, Any]], address: str) -> None:
     client, named = reader
     numbers = (number for number in NUMBERS if number.isascii() and number.isdigit())
     assert statuses(client, (("get", address.format(**named, n=number), {}) for number in numbers)) == {}
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_an_outage_at_the_end_of_time_is_refused_in_words(reader: tuple[Client, dict[str, Any]], moment: str) -> None:
+def test_outage_at_the_last_representable_time_is_refused(reader: tuple[Client, dict[str, Any]], moment: str) -> None:
     client, _ = reader
     response = client.get("/review/outages/", {"tool": "x", "from": moment, "to": moment})
     assert response.status_code in {200, 400}

@@ -1,4 +1,4 @@
-"""Every hostile text on every page, in every export and copy that shows what agents say: an answer, within a bound.
+"""Every large hostile text on every page and in every export, within a time bound.
 
 The texts are short here; how the work grows with their size is measured where they are rendered.
 """
@@ -95,7 +95,7 @@ def batched(texts: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def addresses(session: Session) -> Iterator[str]:
-    """Every page that shows this session's texts."""
+    """Return the URLs of all pages that show texts of a session."""
     below = f"/sessions/{session.pk}/"
     for tab in ("calls/", "versions/", "timeline/", "plan/", "history/", "compare/?a=1&b=2"):
         yield f"{below}{tab}"
@@ -112,7 +112,7 @@ def addresses(session: Session) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_page_answers(group: str, reader: Client) -> None:
+def test_every_page_renders_hostile_texts(group: str, reader: Client) -> None:
     session = hostile_session(GROUPS[group])
     complete()
     assert list_index_problems().total == 0
@@ -124,7 +124,7 @@ def test_every_page_answers(group: str, reader: Client) -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_export_is_whole(group: str, reader: Client) -> None:
+def test_every_export_of_hostile_texts_is_complete(group: str, reader: Client) -> None:
     session = hostile_session(GROUPS[group])
     for name, form in {"jsonl": JSONL, "html": HTML}.items():
         response: Any = reader.get(f"/sessions/{session.pk}/export/{name}/")
@@ -135,8 +135,8 @@ def test_every_export_is_whole(group: str, reader: Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["an infinite number", "400 levels of lists", "990 levels", "20,000 open levels"])
-def test_rows_that_no_version_would_write_are_shown_as_text(name: str, reader: Client) -> None:
-    """As a damaged disk, an older version or a hand in the database leaves them."""
+def test_corrupt_rows_are_shown_as_text(name: str, reader: Client) -> None:
+    """Rows as left by a damaged disk, an older version or a manual change."""
     text = attack_texts.UNREPRESENTABLE[name]
     session = hostile_session({"plain": "nothing special"})
     call = ToolCall.objects.get(session=session)

@@ -1,4 +1,4 @@
-"""Hostile text in what the site sends: on the wire it is text, in one place, and nothing else."""
+"""Hostile text in e-mails, webhooks, CSV files, logs and terminals is only text."""
 
 import csv as reading
 import json
@@ -30,10 +30,10 @@ from harness_site.review import evidence_files
 from harness_site.review.models import EvidenceFile
 from tests.integration.notifications.conftest import (  # noqa: F401 - fixtures
     Start,
-    addressed,
     mail,
+    make_user_with_address,
     make_webhook,
-    post_office,
+    start_mail_server,
     told,
     web,
 )
@@ -51,7 +51,7 @@ HEADERS = {
 
 
 def waiting(text: str) -> list[ToolCall]:
-    """Calls that wait, of tools of their own, so that each is a message of its own."""
+    """Create pending calls of distinct tools, so that each gets its own message."""
     session = make_session(agent=stored(text)[:200], session_id=stored(text)[:255])
     calls = list(make_hostile_calls(make_run(session=session), text))
     for number, call in enumerate(calls):
@@ -61,7 +61,7 @@ def waiting(text: str) -> list[ToolCall]:
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_mail_has_the_headers_and_the_lines_of_the_site_alone(text: str, alice: User) -> None:
+def test_mail_has_only_the_headers_and_lines_of_the_site(text: str, alice: User) -> None:
     for call in waiting(text)[:3]:
         create_due_notices()
         delivery = Delivery.objects.filter(notice__noticed__tool_call=call).get()
@@ -81,11 +81,11 @@ def test_a_mail_has_the_headers_and_the_lines_of_the_site_alone(text: str, alice
 
 @pytest.fixture
 def alice(db: None) -> User:
-    return addressed("alice", Role.APPROVER)
+    return make_user_with_address("alice", Role.APPROVER)
 
 
-def test_on_the_wire_an_encoded_word_is_text(post_office: Start, alice: User) -> None:  # noqa: F811 - a fixture
-    office = post_office()
+def test_encoded_word_is_sent_as_text(start_mail_server: Start, alice: User) -> None:  # noqa: F811 - a fixture
+    office = start_mail_server()
     word = HOSTILE["encoded words"]
     session = make_session(agent=word, session_id=word)
     call = next(iter(make_hostile_calls(make_run(session=session), word)))
@@ -97,7 +97,7 @@ def test_on_the_wire_an_encoded_word_is_text(post_office: Start, alice: User) ->
     assert f"* {call.sentence}\n" in got["text"].replace("\r\n", "\n")
 
 
-def test_a_header_that_would_be_two_is_not_sent(settings: Any) -> None:
+def test_header_injection_is_refused(settings: Any) -> None:
     composed = EmailMessage()
     composed["Subject"] = "x =?utf-8?q?=0D=0ABcc:_all@example.com?="
     with pytest.raises(mail_transport.HeaderContainsLineBreak, match=r"Subject .* line break"):
@@ -106,7 +106,7 @@ def test_a_header_that_would_be_two_is_not_sent(settings: Any) -> None:
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("form", [WebhookFormat.JSON, WebhookFormat.SLACK])
-def test_a_webhook_carries_text_alone(text: str, form: WebhookFormat) -> None:
+def test_webhook_contains_only_text(text: str, form: WebhookFormat) -> None:
     make_webhook(format=form)
     call = waiting(text)[0]
     create_due_notices()
@@ -128,7 +128,7 @@ def test_a_webhook_carries_text_alone(text: str, form: WebhookFormat) -> None:
         assert all(block["text"]["verbatim"] for block in content["blocks"][:-1])
 
 
-def test_a_list_for_slack_ends_between_two_lines() -> None:
+def test_slack_list_is_cut_between_lines() -> None:
     make_webhook()
     for _ in range(10):
         list(make_hostile_calls(make_run(session=make_session()), "<&>" * 60))
@@ -149,7 +149,7 @@ SIGNS = "=+-@＝＋－＠"
 
 @pytest.mark.parametrize("sign", SIGNS)
 @pytest.mark.parametrize("before", ["", "x;", "x; ", 'x;"', "x\t", "x|", "x\n", " ", "\t", "\n", '"', ";;", "\u2003"])
-def test_no_cell_becomes_a_formula(sign: str, before: str) -> None:
+def test_csv_cells_start_no_formula(sign: str, before: str) -> None:
     line = csv_rows.format_csv_line([f"{before}{sign}1+1", "z"])
     for separators in (",", ";", "\t", "|", ";|\t,"):
         for cell in re.split(f"[{re.escape(separators)}\n]", line):
@@ -157,12 +157,12 @@ def test_no_cell_becomes_a_formula(sign: str, before: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["plain", "a, b; c", "a-b=c", '{"a": 1, "b": -2}', "2026-01-01T00:00:00.000Z"])
-def test_other_cells_stay(text: str) -> None:
+def test_other_csv_cells_are_unchanged(text: str) -> None:
     assert next(reading.reader([csv_rows.format_csv_line([text])])) == [text]
 
 
 @pytest.mark.parametrize("text", [*HOSTILE.values(), "../../etc/passwd", "CON.txt", "nul .log", "a" * 400 + ".png"])
-def test_a_download_has_a_name_that_every_system_takes(client: Client, text: str) -> None:
+def test_download_name_is_valid_on_every_system(client: Client, text: str) -> None:
     name = build_safe_file_name(stored(text))
     assert hidden_in(name) == set()
     assert not set(name) & set('\\/:*?"<>|%\n\t')
@@ -182,7 +182,7 @@ def test_a_download_has_a_name_that_every_system_takes(client: Client, text: str
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_no_text_forges_an_entry_of_the_log(text: str) -> None:
+def test_text_cannot_forge_a_log_entry(text: str) -> None:
     said = StringIO()
     handler = logging.StreamHandler(said)
     handler.setFormatter(OneEntryFormatter("{asctime} {levelname} {name}: {message}", style="{"))
@@ -200,7 +200,7 @@ def test_no_text_forges_an_entry_of_the_log(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_terminal_gets_text_alone(text: str) -> None:
+def test_terminal_output_is_only_text(text: str) -> None:
     run = make_run(session=make_session())
     calls = list(make_hostile_calls(run, text))
     said = StringIO()

@@ -51,7 +51,7 @@ def content(response: Any) -> str:
 
 
 def check(client: Client, method: str, address: str, data: dict[str, Any] | None = None, *, htmx: bool = False) -> bool:
-    """Ask; whether the answer shows something."""
+    """Send a request; return whether the response shows content."""
     AuditEvent.objects.all().delete()
     headers = {"HX-Request": "true"} if htmx else {}
     response = getattr(client, method)(address, data or {}, headers=headers)
@@ -61,7 +61,7 @@ def check(client: Client, method: str, address: str, data: dict[str, Any] | None
     return shows
 
 
-def test_every_address_that_shows_something_leaves_an_entry(clients: list[Client], named: dict[str, Any]) -> None:
+def test_every_url_that_shows_content_creates_an_audit_entry(clients: list[Client], named: dict[str, Any]) -> None:
     showing = set()
     paths = [(each.route, each.path.format(**named)) for each in TABLE]
     more = ("sessions/?q=" + SAID, "review/?tab=awaiting", "review/?tab=decided", f"sessions/?q={ARGUMENT}")
@@ -95,30 +95,30 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("data", REFUSED, ids=lambda data: "-".join(data.values()))
-def test_a_card_that_is_shown_again_leaves_an_entry(
+def test_redisplayed_card_creates_an_audit_entry(
     clients: list[Client], named: dict[str, Any], data: dict[str, str]
 ) -> None:
     assert all(check(client, "post", f"/review/calls/{named['asked']}/", data) for client in clients)
 
 
-def test_the_preview_of_a_change_leaves_an_entry(clients: list[Client], named: dict[str, Any]) -> None:
+def test_preview_of_an_edit_creates_an_audit_entry(clients: list[Client], named: dict[str, Any]) -> None:
     data = {"args": '{"payee": "other"}', "written_as": "json"}
     auditor, *others = clients
     assert not check(auditor, "post", f"/review/calls/{named['asked']}/change/", data)
     assert all(check(client, "post", f"/review/calls/{named['asked']}/change/", data) for client in others)
 
 
-def test_what_an_outage_shows_again_leaves_an_entry(clients: list[Client], named: dict[str, Any]) -> None:
+def test_redisplayed_outage_creates_an_audit_entry(clients: list[Client], named: dict[str, Any]) -> None:
     window = {"tool": "refund_card", "from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}
     assert check(clients[1], "post", "/review/outages/settle/", window)
 
 
-def test_a_fork_that_is_refused_leaves_an_entry(clients: list[Client], named: dict[str, Any]) -> None:
+def test_refused_fork_creates_an_audit_entry(clients: list[Client], named: dict[str, Any]) -> None:
     address = f"/sessions/{named['session']}/fork/"
     assert check(clients[1], "post", address, {"version": "1", "session_id": ""})
 
 
-def test_a_card_with_what_another_session_returned_names_that_session_too(clients: list[Client]) -> None:
+def test_card_with_a_result_of_another_session_records_both(clients: list[Client]) -> None:
     first, second = make_session(), make_session()
     shared: dict[str, Any] = {"idempotency_key": "same", "key_scope": KeyScope.WORKSPACE}
     make_run(session=first), make_run(session=second)
@@ -131,7 +131,7 @@ def test_a_card_with_what_another_session_returned_names_that_session_too(client
     assert list(found) == [("excerpted", first.pk), ("viewed", second.pk)]
 
 
-def test_nothing_is_said_of_what_was_not_shown(clients: list[Client], named: dict[str, Any]) -> None:
+def test_content_that_was_not_shown_is_not_recorded(clients: list[Client], named: dict[str, Any]) -> None:
     assert Message.objects.filter(body__contains=SAID).exists()
     AuditEvent.objects.all().delete()
     for client in clients:

@@ -1,4 +1,4 @@
-"""Stored values of a newer version of the software: pages show them as they are, and the library refuses in words."""
+"""Stored values of a newer version: pages show them unchanged, and the library refuses them with an error."""
 
 from contextlib import suppress
 
@@ -39,7 +39,7 @@ COLUMNS = {
 }
 
 
-def test_a_value_that_this_version_does_not_know_fails_no_page(client: Client) -> None:
+def test_unknown_stored_value_does_not_break_a_page(client: Client) -> None:
     reader = sign_in(client, make_user(role=Role.ADMIN))
     session = make_hostile_session("plain text")
     for model, names in COLUMNS.items():

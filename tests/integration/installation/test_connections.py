@@ -1,4 +1,4 @@
-"""The programs on the page Connect an agent run as they stand."""
+"""The programs on the page Connect an agent can be run unchanged."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ def run_program(folder: Path, database: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_the_program_runs_after_migrating_and_says_so_before(tmp_path: Path) -> None:
+def test_program_runs_after_migrations_and_reports_missing_ones(tmp_path: Path) -> None:
     with fresh_database(tmp_path) as database:
         early = run_program(tmp_path, database)
         if database.startswith("postgresql"):  # a SQLite file is created with its tables
@@ -40,14 +40,14 @@ def test_the_program_runs_after_migrating_and_says_so_before(tmp_path: Path) -> 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("way", CONNECTIONS, ids=lambda way: way.key)
-def test_a_reader_copies_the_program_as_it_is(client: Client, way: Connection) -> None:
+def test_copied_program_equals_the_displayed_one(client: Client, way: Connection) -> None:
     client.force_login(make_user(role=Role.ADMIN))
     page = client.get(f"/settings/connect/?how={way.key}").content.decode()
     shown = [unescape(strip_tags(block)) for block in re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)]
     assert shown == [block.text for block in way.build_blocks()]
 
 
-def test_no_block_holds_the_password_of_the_database() -> None:
+def test_programs_contain_no_database_password() -> None:
     password = str(settings.DATABASES["default"].get("PASSWORD") or "no password")
     texts = [block.text for way in CONNECTIONS for block in way.build_blocks()]
     assert all(password not in text for text in texts)

@@ -37,7 +37,7 @@ def sign_in_with_password(client: Client, user: User) -> str:
     return client.post("/accounts/login/", {"username": user.username, "password": PASSWORD}).headers["Location"]
 
 
-def test_a_superuser_becomes_the_first_admin_and_lands_on_the_first_steps(client: Client) -> None:
+def test_first_superuser_becomes_admin_and_sees_the_first_steps(client: Client) -> None:
     root = User.objects.create_superuser("root", "root@example.com", PASSWORD)
     assert sign_in_with_password(client, root) == "/"
     assert client.get("/").headers["Location"] == "/settings/first-steps/"
@@ -47,7 +47,7 @@ def test_a_superuser_becomes_the_first_admin_and_lands_on_the_first_steps(client
     assert client.get("/").headers["Location"] == "/review/"
 
 
-def test_nobody_else_becomes_an_admin_by_signing_in(client: Client) -> None:
+def test_other_users_do_not_become_admin_by_signing_in(client: Client) -> None:
     plain = make_user(name="plain", role=None)
     second = User.objects.create_superuser("second", "", PASSWORD)
     plain.set_password(PASSWORD)
@@ -59,7 +59,7 @@ def test_nobody_else_becomes_an_admin_by_signing_in(client: Client) -> None:
     assert Membership.objects.filter(role=Role.ADMIN).count() == 1
 
 
-def test_the_printed_link_creates_the_first_account_once(client: Client) -> None:
+def test_printed_link_creates_the_first_account_once(client: Client) -> None:
     assert "No account exists yet." in visible_text(client.get("/accounts/login/"))
     path = printed_path("setup_link")
     assert "Enter a value for “Password”." in visible_text(client.post(path, FORM | {"password": ""}))
@@ -75,7 +75,7 @@ def test_the_printed_link_creates_the_first_account_once(client: Client) -> None
         call_command("setup_link")
 
 
-def test_a_link_that_is_old_or_made_up_says_where_a_new_one_comes_from(client: Client) -> None:
+def test_expired_or_invalid_link_explains_how_to_get_a_new_one(client: Client) -> None:
     path = printed_path("setup_link")
     with patch.object(first_admin, "LIFETIME", timedelta(seconds=-1)):
         expired = client.post(path, FORM)
@@ -85,7 +85,7 @@ def test_a_link_that_is_old_or_made_up_says_where_a_new_one_comes_from(client: C
     assert not User.objects.exists()
 
 
-def test_a_sign_in_link_works_once(client: Client) -> None:
+def test_sign_in_link_works_once(client: Client) -> None:
     alice = make_user(name="alice")
     path = printed_path("sign_in_link", "alice")
     assert client.get(path).headers["Location"] == "/"

@@ -1,6 +1,7 @@
 """The system page, the probes, and the first steps, which share their checks."""
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -13,6 +14,7 @@ from pytest_django.fixtures import Settings
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Run
+from checkpoints.seals.witness import FileWitness, get_witness
 from harness_site import site_address
 from harness_site.core import background_thread
 from harness_site.installation import installation_checks, migration_state
@@ -36,7 +38,7 @@ def admin() -> Client:
     return sign_in(Client(), user)
 
 
-def test_the_page_names_every_part(admin: Client) -> None:
+def test_page_lists_every_check(admin: Client) -> None:
     text = visible_text(admin.get("/settings/system/"))
     for words in ("Harness 0.1.0", "migrations applied", "HARNESS_EMAIL_URL", "Witness"):
         assert words in text
@@ -55,11 +57,19 @@ def test_the_page_names_every_part(admin: Client) -> None:
         ("short", None, "is not 64 hexadecimal digits"),
     ],
 )
-def test_the_page_says_which_guarantee_of_seals_is_missing(
+def test_page_names_the_missing_guarantee_of_seals(
     admin: Client, settings: Settings, key: str, required: bool | None, words: str
 ) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = key, required
     assert words in visible_text(admin.get("/settings/system/"))
+
+
+def test_the_page_names_the_witness_or_what_is_wrong_with_it(admin: Client, settings: Settings, tmp_path: Path) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_WITNESS = "5e" * 32, str(tmp_path / "witness.log")
+    assert "cannot be used (FileNotFoundError)" in visible_text(admin.get("/settings/system/"))
+    FileWitness.create(tmp_path / "witness.log")
+    get_witness.cache_clear()
+    assert f"by the witness {tmp_path}/witness.log." in visible_text(admin.get("/settings/system/"))
 
 
 @pytest.mark.parametrize(
@@ -71,14 +81,14 @@ def test_the_page_says_which_guarantee_of_seals_is_missing(
         (None, "short", "key 1 of HARNESS_DECISION_VERIFY_KEYS is not 64 hexadecimal digits"),
     ],
 )
-def test_the_page_says_whether_decisions_are_signed(
+def test_page_shows_whether_decisions_are_signed(
     admin: Client, settings: Settings, signing: str | None, verifying: str | None, words: str
 ) -> None:
     settings.HARNESS_DECISION_SIGNING_KEY, settings.HARNESS_DECISION_VERIFY_KEYS = signing, verifying
     assert words in visible_text(admin.get("/settings/system/"))
 
 
-def test_a_check_that_fails_hides_no_other(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_check_does_not_hide_others(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise OperationalError("the table is locked")
 
@@ -98,9 +108,7 @@ def test_a_check_that_fails_hides_no_other(admin: Client, monkeypatch: pytest.Mo
         ("https://h.example/harness", "it has a path"),
     ],
 )
-def test_an_address_that_no_link_can_begin_with_is_refused(
-    admin: Client, settings: Settings, address: str, words: str
-) -> None:
+def test_invalid_site_address_is_refused(admin: Client, settings: Settings, address: str, words: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"^HARNESS_ADDRESS is .*: ") as refusal:
         site_address.parse_site_address(address)
     assert words in str(refusal.value)
@@ -108,7 +116,7 @@ def test_an_address_that_no_link_can_begin_with_is_refused(
     assert words in visible_text(admin.get("/settings/system/"))
 
 
-def test_the_address_is_compared_with_the_one_in_the_browser(admin: Client, settings: Settings) -> None:
+def test_site_address_is_compared_with_the_browser(admin: Client, settings: Settings) -> None:
     settings.SITE_ADDRESS, settings.SITE_ADDRESS_IS_GUESSED = "http://testserver", False
     assert "reached from your browser without encryption" in visible_text(admin.get("/settings/system/"))
     settings.SITE_ADDRESS = "https://harness.example"
@@ -119,7 +127,7 @@ def test_the_address_is_compared_with_the_one_in_the_browser(admin: Client, sett
     assert "which is a guess" in visible_text(admin.get("/settings/system/"))
 
 
-def test_work_that_nobody_does_is_reported(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_background_work_is_reported(admin: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(session=make_session())
     Run.objects.filter(pk=run.pk).update(lease_expires_at=Now() - timedelta(minutes=5))
     notice = Notice.objects.create(workspace=make_workspace(), event=Event.TEST, send_at=clock.now())
@@ -143,7 +151,7 @@ def test_work_that_nobody_does_is_reported(admin: Client, monkeypatch: pytest.Mo
     assert installation_checks.check_background_work().level is Level.OK
 
 
-def test_a_mail_server_that_refuses_is_named_with_what_to_do(admin: Client, settings: Settings) -> None:
+def test_refusing_mail_server_is_reported_with_a_hint(admin: Client, settings: Settings) -> None:
     settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", 9)
     settings.MAIL_FROM = "Harness <harness@example.com>"
     refused = admin.post("/settings/system/mail/", {"address": "dora@example.com"})
@@ -160,7 +168,7 @@ def test_a_mail_server_that_refuses_is_named_with_what_to_do(admin: Client, sett
     )
 
 
-def test_the_first_steps_show_the_same_and_end(admin: Client, settings: Settings) -> None:
+def test_first_steps_show_the_checks_until_they_are_done(admin: Client, settings: Settings) -> None:
     text = visible_text(admin.get("/settings/first-steps/"))
     assert "dora · no second factor yet." in text
     assert installation_checks.check_mail().summary in text
@@ -170,7 +178,7 @@ def test_the_first_steps_show_the_same_and_end(admin: Client, settings: Settings
     assert f'href="/sessions/{session.pk}/">order-1</a>' in page.content.decode()
 
 
-def test_the_probes_tell_running_from_ready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_checks_distinguish_live_from_ready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [client.get(f"/health/{probe}").json() for probe in ("live", "ready")] == [{"status": "ok"}] * 2
     missing = migration_state.SchemaState(1, ("checkpoints.0002_next",), ())
     monkeypatch.setattr("harness_site.views.probe", migration_state.SchemaProbe())
@@ -181,7 +189,7 @@ def test_the_probes_tell_running_from_ready(client: Client, monkeypatch: pytest.
     assert installation_checks.check_migrations().summary == "1 migration is not applied: checkpoints.0002_next."
 
 
-def test_the_probe_notices_a_database_that_is_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_check_detects_an_unreachable_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> bool:
         raise OperationalError("server closed the connection")
 

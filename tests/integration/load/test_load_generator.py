@@ -1,4 +1,4 @@
-"""What is generated is what the library would have written, and what the pages show."""
+"""The load generator writes what the library would have written."""
 
 from datetime import UTC, datetime
 from itertools import count
@@ -29,7 +29,7 @@ def generate(sessions: int = 60, seed: int = 1, *more: str) -> None:
 
 @pytest.fixture
 def filled() -> bool:
-    """Whether this database can be filled; SQLite says that it cannot, and stays empty."""
+    """Return whether this database can be filled; SQLite is refused and stays empty."""
     if connection.vendor == "postgresql":
         return True
     with pytest.raises(CommandError, match="Only PostgreSQL"):
@@ -44,7 +44,7 @@ def facts() -> list[tuple[object, ...]]:
     return [(*row[:-1], bytes(row[-1])) for row in rows]
 
 
-def test_sizes_are_as_asked_for_and_a_few_sessions_are_huge() -> None:
+def test_sizes_match_the_plan_and_a_few_sessions_are_huge() -> None:
     plan = Plan(sessions=1000, messages=200_000, calls=20_000, seed=1)
     sizes = [plan.get_session_size(number) for number in range(1000)]
     huge = [size for size in sizes if size.messages >= HUGE]
@@ -55,7 +55,7 @@ def test_sizes_are_as_asked_for_and_a_few_sessions_are_huge() -> None:
     assert all(2 * size.calls < size.messages for size in sizes)
 
 
-def test_nothing_happens_in_a_session_after_its_duration() -> None:
+def test_events_of_a_session_are_within_its_duration() -> None:
     size, began, keys = Size(400, 199), datetime(2026, 1, 31, tzinfo=UTC), count(1)
     builder = SessionBuilder(Workspace(pk=1, slug="default"), SentenceGenerator(1), 1, lambda model: next(keys))
     built = builder.build_session(1, size, began)
@@ -64,7 +64,7 @@ def test_nothing_happens_in_a_session_after_its_duration() -> None:
     assert max(*times, built.session.updated_at) <= began + get_session_duration(size)
 
 
-def test_the_library_reads_every_version_and_every_call_and_goes_on(filled: bool) -> None:
+def test_library_reads_and_continues_generated_sessions(filled: bool) -> None:
     if not filled:
         return
     generate(150)
@@ -88,7 +88,7 @@ def test_the_library_reads_every_version_and_every_call_and_goes_on(filled: bool
     assert new.pk > 150
 
 
-def test_the_same_seed_makes_the_same_sessions(filled: bool) -> None:
+def test_same_seed_generates_the_same_sessions(filled: bool) -> None:
     if not filled:
         return
     generate(30)
@@ -100,7 +100,7 @@ def test_the_same_seed_makes_the_same_sessions(filled: bool) -> None:
     assert facts() == first
 
 
-def test_what_is_there_is_left_alone_unless_asked(filled: bool) -> None:
+def test_existing_rows_are_kept_unless_requested(filled: bool) -> None:
     if not filled:
         return
     make_session(session_id="mine")
@@ -113,7 +113,7 @@ def test_what_is_there_is_left_alone_unless_asked(filled: bool) -> None:
     assert Session.objects.count() == 21
 
 
-def test_the_pages_show_it(client: Client, filled: bool) -> None:
+def test_pages_show_generated_sessions(client: Client, filled: bool) -> None:
     if not filled:
         return
     generate(20)

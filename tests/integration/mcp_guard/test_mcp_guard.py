@@ -1,4 +1,4 @@
-"""`harness mcp-guard` before a real MCP server: what is logged, replayed, held, and never done twice."""
+"""`harness mcp-guard` before a real MCP server: logging, replays, decisions and crashes."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def list_statuses(tool: str) -> list[tuple[str, int]]:
 
 
 def decide(kind: str, *values: Any, actor: str = "alex") -> None:
-    """Decide about the one call that waits."""
+    """Decide about the only pending call."""
     with SyncCheckpointer() as cp:
         (call,) = cp.pending_decisions()
         decision = getattr(cp, kind)
@@ -129,7 +129,7 @@ def test_calls_are_logged_before_they_are_forwarded(workspace: Workspace, effect
     assert list_statuses("nothing") == [("failed", 1)]
 
 
-def test_calls_wait_for_people(workspace: Workspace, effects: Path) -> None:
+def test_calls_wait_for_decisions(workspace: Workspace, effects: Path) -> None:
     async def talk() -> None:
         async with guarded(effects) as client:
             assert (await client.call("pay")).startswith("error: ApprovalRequired: In session 'mail' this waits")
@@ -223,7 +223,7 @@ def test_policy_of_a_tool(line: str, tool: str, policy: ToolPolicy) -> None:
 @pytest.mark.parametrize(
     "line", ["send_*", "send_*:", ": read", "x: reads", "x: read + write", "x: read + approval", "x: once + call"]
 )
-def test_policy_that_cannot_be_read_is_refused(line: str) -> None:
+def test_invalid_policy_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"not a policy|two|neither"):
         parse_policies([line])
 

@@ -1,4 +1,4 @@
-"""The cast: alice approves and dora manages, both with an address; carol only reads. Receivers are other processes."""
+"""Accounts and message receivers: alice is an approver and dora an admin, both with an address; carol is an auditor."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,17 +27,17 @@ from tests.support.processes import Child
 
 @pytest.fixture
 def alice(db: None) -> User:
-    return addressed("alice", Role.APPROVER)
+    return make_user_with_address("alice", Role.APPROVER)
 
 
 @pytest.fixture
 def dora(db: None) -> User:
-    return addressed("dora", Role.ADMIN)
+    return make_user_with_address("dora", Role.ADMIN)
 
 
 @pytest.fixture
 def carol(db: None) -> User:
-    return addressed("carol", Role.AUDITOR)
+    return make_user_with_address("carol", Role.AUDITOR)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def admin(dora: User) -> Client:
     return sign_in(Client(), dora)
 
 
-def addressed(name: str, role: Role) -> User:
+def make_user_with_address(name: str, role: Role) -> User:
     user = make_user(name=name, role=role)
     user.email = f"{name}@example.com"
     user.save()
@@ -54,7 +54,7 @@ def addressed(name: str, role: Role) -> User:
 
 @pytest.fixture
 def mail(settings: Settings) -> None:
-    """A mail server is set, at a port where nobody listens."""
+    """Configure a mail server at a closed port."""
     settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", 9)
     settings.MAIL_FROM = "Harness <harness@example.com>"
     settings.SITE_ADDRESS = "https://harness.example"
@@ -66,28 +66,28 @@ def interrupted(tool: str = "refund_card", *, workspace: Workspace | None = None
     return make_call(session=session, tool=tool, **fields)
 
 
-def gathered() -> None:
-    """Let the time pass in which notices take in more, and until the next attempt."""
+def make_due() -> None:
+    """Make notices and attempts due that wait for more calls or the next retry."""
     Notice.objects.update(send_at=F("send_at") - timedelta(days=1))
     Delivery.objects.update(due_at=F("due_at") - timedelta(days=1))
 
 
 def told() -> DeliveryRound:
-    """Notice what waits, let the time pass, and make one round."""
+    """Create notices, make them due, and run one delivery round."""
     create_due_notices()
-    gathered()
+    make_due()
     return send_due_deliveries()
 
 
 def deliveries() -> list[tuple[str, str, int]]:
-    """Recipient, status and number of attempts of each, in order."""
+    """Return recipient, status and number of attempts of each delivery, in order."""
     return list(Delivery.objects.order_by("recipient", "pk").values_list("recipient", "status", "attempts"))
 
 
 def make_webhook(
     address: str = "https://127.0.0.1/in", *, events: str = "", format: str = WebhookFormat.JSON, **fields: Any
 ) -> Webhook:
-    """Its secret is `whsec_test`, and its address one that is refused before anything is sent."""
+    """Create a webhook with the secret `whsec_test` and an address that is refused before sending."""
     return Webhook.objects.create(
         workspace=fields.pop("workspace", None) or make_workspace(),
         name=fields.pop("name", "pager"),
@@ -102,7 +102,7 @@ def make_webhook(
 
 
 class Receiver:
-    """A server in another process, and what it got."""
+    """Server in another process, and the messages it received."""
 
     def __init__(self, child: Child, file: Path) -> None:
         self.child, self.file = child, file
@@ -135,15 +135,15 @@ def _starting(function: Any, file: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def web(tmp_path: Path, settings: Settings) -> Iterator[Start]:
-    """Starts an HTTP server on this machine, which may be told because this is development."""
+    """Start HTTP receivers on this machine, which development mode allows as webhooks."""
     settings.DEBUG = True
     with _starting(http_receiver, tmp_path / "http.jsonl") as start:
         yield start
 
 
 @pytest.fixture
-def post_office(tmp_path: Path, settings: Settings, mail: None) -> Iterator[Start]:
-    """Starts the SMTP server that the settings then name."""
+def start_mail_server(tmp_path: Path, settings: Settings, mail: None) -> Iterator[Start]:
+    """Start an SMTP server and configure it as the mail server."""
     with _starting(smtp_receiver, tmp_path / "smtp.jsonl") as start:
 
         def started(**options: Any) -> Receiver:
@@ -160,7 +160,7 @@ class StartSite(Protocol):
 
 @pytest.fixture
 def start_site(workspace: Workspace) -> Iterator[StartSite]:
-    """Starts web processes on the test database that make one round each, when they are told to."""
+    """Start processes on the test database that each run one round when told to."""
     from tests.support.processes import database_url
 
     children: list[Child] = []

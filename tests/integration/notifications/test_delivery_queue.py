@@ -1,4 +1,4 @@
-"""What is sent, to real servers in other processes; and what becomes of it when they, or we, are away."""
+"""Deliveries to real servers in other processes, and their retries after failures and crashes."""
 
 import json
 from datetime import timedelta
@@ -23,10 +23,10 @@ from harness_site.notifications.webhook_services import build_json_payload
 from tests.integration.notifications.conftest import (
     Start,
     StartSite,
-    addressed,
     deliveries,
-    gathered,
     interrupted,
+    make_due,
+    make_user_with_address,
     make_webhook,
     told,
 )
@@ -38,8 +38,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
 
 class TestMail:
-    def test_a_message_says_what_waits_and_where_to_decide(self, post_office: Start, alice: User) -> None:
-        office = post_office()
+    def test_message_names_the_call_and_links_to_its_card(self, start_mail_server: Start, alice: User) -> None:
+        office = start_mail_server()
         call = interrupted(sentence="Refund 40.00 EUR to the card ending 4242")
         assert told() == DeliveryRound(sent=1)
         (mail,) = office.messages
@@ -59,10 +59,10 @@ class TestMail:
         assert f'<a href="{card}">' in mail["html"]
         assert (delivery.status, delivery.attempts, delivery.problem) == ("sent", 1, "")
 
-    def test_a_colleague_is_told_of_each_hand_over(self, post_office: Start, alice: User, dora: User) -> None:
-        """Nobody else is, and not when the call is decided or the colleague wants no such message."""
-        office, call = post_office(), interrupted(sentence="Refund 40.00 EUR")
-        bob, client = addressed("bob", Role.APPROVER), sign_in(Client(), alice)
+    def test_colleague_is_notified_of_each_handover(self, start_mail_server: Start, alice: User, dora: User) -> None:
+        """Nobody else is notified, and nobody if the call is decided or the colleague has disabled such messages."""
+        office, call = start_mail_server(), interrupted(sentence="Refund 40.00 EUR")
+        bob, client = make_user_with_address("bob", Role.APPROVER), sign_in(Client(), alice)
         hook = make_webhook(events="handed_over")
         comment = f"/review/calls/{call.pk}/comment/"
         for note in ("You know\nthe customer.", "Again."):
@@ -90,8 +90,8 @@ class TestMail:
         told_of = [("127.0.0.1", "not_needed", 1)] * 2 + [("dora@example.com", "not_needed", 1)]
         assert sorted(deliveries()) == told_of
 
-    def test_fifty_calls_are_one_message(self, post_office: Start, alice: User) -> None:
-        office = post_office()
+    def test_fifty_calls_are_one_message(self, start_mail_server: Start, alice: User) -> None:
+        office = start_mail_server()
         for number in range(50):
             interrupted(args={"order": number})
         assert told() == DeliveryRound(sent=1)
@@ -101,8 +101,8 @@ class TestMail:
         assert mail["text"].count("* Refund card: order ") == 20
         assert "… and 30 more." in mail["text"]
 
-    def test_hostile_text_stays_text_and_secrets_are_masked(self, post_office: Start, alice: User) -> None:
-        office = post_office()
+    def test_hostile_text_is_escaped_and_secrets_are_masked(self, start_mail_server: Start, alice: User) -> None:
+        office = start_mail_server()
         interrupted(sentence="<script>alert(1)</script>\r\nBcc: all@example.com password=hunter22")
         assert told() == DeliveryRound(sent=1)
         (mail,) = office.messages
@@ -111,8 +111,8 @@ class TestMail:
         assert "hunter22" not in json.dumps(mail)
         assert mail["subject"].startswith("[Harness] Needs a decision: <script>alert(1)</script> Bcc: all@example.com")
 
-    def test_among_several_workspaces_a_link_says_in_which(self, post_office: Start, alice: User) -> None:
-        office = post_office()
+    def test_link_names_its_workspace(self, start_mail_server: Start, alice: User) -> None:
+        office = start_mail_server()
         make_workspace(slug="second")
         call = interrupted()
         told()
@@ -124,8 +124,8 @@ class TestMail:
         told()
         assert f"{there}?tab=interrupted&tool=send_mail" in office.messages[1]["text"]
 
-    def test_an_hour_without_a_mail_server_loses_nothing(
-        self, post_office: Start, settings: Settings, alice: User, dora: User
+    def test_outage_of_the_mail_server_loses_no_message(
+        self, start_mail_server: Start, settings: Settings, alice: User, dora: User
     ) -> None:
         port = free_port()
         settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", port)
@@ -133,50 +133,50 @@ class TestMail:
         interrupted("send_mail")
         create_due_notices()
         for _ in range(8):
-            gathered()
+            make_due()
             assert send_due_deliveries().sent == 0
         assert {status for _, status, _ in deliveries()} == {"waiting"}
         assert set(Delivery.objects.exclude(problem="").values_list("problem", flat=True)) == {
             "The server refused the connection. Check host and port."
         }
-        office = post_office(port=port)
-        gathered()
+        office = start_mail_server(port=port)
+        make_due()
         assert send_due_deliveries() == DeliveryRound(sent=4)
         assert len(office.messages) == len({(mail["to"], mail["subject"]) for mail in office.messages}) == 4
         assert {status for _, status, _ in deliveries()} == {"sent"}
         assert max(attempts for _, _, attempts in deliveries()) > 1
 
-    def test_a_server_that_is_away_is_not_asked_for_each_message(self, alice: User, dora: User) -> None:
+    def test_unreachable_server_is_tried_once_per_round(self, alice: User, dora: User) -> None:
         interrupted()
         interrupted("send_mail")
         assert told() == DeliveryRound(failed=1)
         assert sorted(attempts for _, _, attempts in deliveries()) == [0, 0, 0, 1]
 
-    def test_an_address_that_is_refused_keeps_no_other_waiting(self, post_office: Start, alice: User) -> None:
-        post_office()
-        addressed("nobody", Role.APPROVER)
+    def test_refused_address_does_not_delay_others(self, start_mail_server: Start, alice: User) -> None:
+        start_mail_server()
+        make_user_with_address("nobody", Role.APPROVER)
         interrupted()
         assert told() == DeliveryRound(sent=1, failed=1)
         assert deliveries() == [("alice@example.com", "sent", 1), ("nobody@example.com", "waiting", 1)]
         problem = Delivery.objects.get(status="waiting").problem
         assert problem.startswith("The mail server refused the recipient:")
 
-    def test_what_cannot_be_sent_is_given_up_in_the_end(self, alice: User) -> None:
+    def test_undeliverable_message_is_given_up(self, alice: User) -> None:
         interrupted()
         create_due_notices()
         Delivery.objects.update(attempts=MOST_ATTEMPTS - 1)
-        gathered()
+        make_due()
         assert send_due_deliveries() == DeliveryRound(given_up=1)
-        gathered()
+        make_due()
         assert send_due_deliveries() == DeliveryRound()
         assert deliveries() == [("alice@example.com", "given_up", MOST_ATTEMPTS)]
 
-    def test_the_next_attempt_is_later_each_time(self, alice: User) -> None:
+    def test_delays_between_attempts_grow(self, alice: User) -> None:
         interrupted()
         create_due_notices()
         pauses = []
         for _ in range(3):
-            gathered()
+            make_due()
             send_due_deliveries()
             delivery = Delivery.objects.get()
             assert delivery.attempted_at is not None
@@ -185,26 +185,26 @@ class TestMail:
 
 
 class TestNotNeeded:
-    def test_what_was_decided_meanwhile_is_not_told(self, alice: User) -> None:
+    def test_decided_call_is_not_notified(self, alice: User) -> None:
         interrupted()
         create_due_notices()
         ToolCall.objects.update(status=CallStatus.COMPLETED)
-        gathered()
+        make_due()
         assert send_due_deliveries() == DeliveryRound(not_needed=1)
         assert Delivery.objects.get().problem == "All its calls were decided before the message was sent."
 
-    def test_of_several_calls_those_that_wait_are_told(self, post_office: Start, alice: User) -> None:
-        office = post_office()
+    def test_only_pending_calls_are_notified(self, start_mail_server: Start, alice: User) -> None:
+        office = start_mail_server()
         interrupted(args={"order": 1}, status=CallStatus.INTERRUPTED)
         other = interrupted(args={"order": 2})
         create_due_notices()
         ToolCall.objects.filter(pk=other.pk).update(status=CallStatus.COMPLETED)
-        gathered()
+        make_due()
         send_due_deliveries()
         assert [mail["subject"] for mail in office.messages] == ["[Harness] Needs a decision: Refund card: order 1"]
 
     @pytest.mark.parametrize("left", ["removed", "lesser role", "switched off"])
-    def test_who_may_not_decide_any_more_is_not_told(self, alice: User, left: str) -> None:
+    def test_former_approver_is_not_notified(self, alice: User, left: str) -> None:
         interrupted()
         create_due_notices()
         if left == "removed":
@@ -213,20 +213,22 @@ class TestNotNeeded:
             Membership.objects.filter(user=alice).update(role=Role.AUDITOR)
         else:
             User.objects.filter(pk=alice.pk).update(is_active=False)
-        gathered()
+        make_due()
         assert send_due_deliveries() == DeliveryRound(not_needed=1)
 
 
-class TestDying:
-    """At least once: with the same id, so that the receiver can tell."""
+class TestKilledDeliverers:
+    """Delivery is at least once, with the same id, so that receivers can detect repetitions."""
 
     pytestmark = pytest.mark.django_db(transaction=True)
 
-    def test_killed_after_the_mail_was_taken(self, post_office: Start, start_site: StartSite, alice: User) -> None:
-        office = post_office(asking=True)
+    def test_killed_after_the_mail_was_accepted(
+        self, start_mail_server: Start, start_site: StartSite, alice: User
+    ) -> None:
+        office = start_mail_server(asking=True)
         interrupted()
         create_due_notices()
-        gathered()
+        make_due()
         dying = start_site("deliver", mail_port=office.port)
         dying.expect("ready")
         dying.tell()
@@ -235,7 +237,7 @@ class TestDying:
         office.child.tell()
         assert deliveries() == [("alice@example.com", "waiting", 1)]
         assert send_due_deliveries() == DeliveryRound()  # it is left to who claimed it, for a while
-        gathered()
+        make_due()
         again = start_site("deliver", mail_port=office.port)
         again.expect("ready")
         again.tell()
@@ -246,19 +248,19 @@ class TestDying:
         assert first["id"] == second["id"]
         assert deliveries() == [("alice@example.com", "sent", 2)]
 
-    def test_killed_after_the_webhook_was_told(self, web: Start, start_site: StartSite) -> None:
+    def test_killed_after_the_webhook_was_called(self, web: Start, start_site: StartSite) -> None:
         receiver = web(asking=True)
         make_webhook(receiver.address)
         interrupted()
         create_due_notices()
-        gathered()
+        make_due()
         dying = start_site("deliver")
         dying.expect("ready")
         dying.tell()
         receiver.child.expect("got")
         dying.kill()
         receiver.child.tell()
-        gathered()
+        make_due()
         again = start_site("deliver")
         again.expect("ready")
         again.tell()
@@ -269,14 +271,14 @@ class TestDying:
         assert first["Harness-Delivery"] == second["Harness-Delivery"]
         assert (first["Harness-Attempt"], second["Harness-Attempt"]) == ("1", "2")
 
-    def test_several_deliverers_send_each_message_once(
-        self, post_office: Start, start_site: StartSite, alice: User, dora: User
+    def test_concurrent_deliverers_send_each_message_once(
+        self, start_mail_server: Start, start_site: StartSite, alice: User, dora: User
     ) -> None:
-        office = post_office()
+        office = start_mail_server()
         for tool in "abcdefgh":
             interrupted(tool)
         create_due_notices()
-        gathered()
+        make_due()
         children = [start_site("deliver", mail_port=office.port) for _ in range(3)]
         for child in children:
             child.expect("ready")
@@ -286,11 +288,13 @@ class TestDying:
         assert len({mail["id"] for mail in office.messages}) == len(office.messages) == 16
 
 
-def test_the_command_does_both(post_office: Start, alice: User, capsys: pytest.CaptureFixture[str]) -> None:
-    post_office()
+def test_command_collects_and_delivers(
+    start_mail_server: Start, alice: User, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start_mail_server()
     interrupted()
     call_command("deliver")
-    gathered()
+    make_due()
     call_command("deliver")
     assert capsys.readouterr().out.splitlines() == [
         "1 calls noticed, 0 messages sent, 0 failed for now, 0 given up, 0 not needed any more.",
@@ -298,7 +302,7 @@ def test_the_command_does_both(post_office: Start, alice: User, capsys: pytest.C
     ]
 
 
-def test_in_development_messages_are_printed(
+def test_messages_are_printed_in_development(
     settings: Settings, alice: User, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     settings.MAIL_SERVER = MailServer(Security.CONSOLE)
@@ -311,8 +315,8 @@ def test_in_development_messages_are_printed(
     ]
 
 
-def test_every_event_has_words(post_office: Start, dora: User) -> None:
-    office = post_office()
+def test_every_event_has_a_text(start_mail_server: Start, dora: User) -> None:
+    office = start_mail_server()
     interrupted("late", interrupted_at=clock.now() - timedelta(hours=5), decide_within=timedelta(hours=4))
     interrupted("near", interrupted_at=clock.now() - timedelta(hours=3, minutes=30), decide_within=timedelta(hours=4))
     interrupted("asks", status=CallStatus.AWAITING_APPROVAL)

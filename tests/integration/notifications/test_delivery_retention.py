@@ -1,4 +1,4 @@
-"""What is old and over is removed from the log; what still matters stays."""
+"""Retention of the delivery log."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
 @pytest.fixture
 def told(alice: User) -> ToolCall:
-    """A call that was told long ago, and decided since."""
+    """Call that was notified long ago, and decided since."""
     call = interrupted()
     create_due_notices()
     Delivery.objects.update(status="sent")
@@ -28,26 +28,26 @@ def told(alice: User) -> ToolCall:
     return call
 
 
-def test_what_is_over_is_removed(told: ToolCall) -> None:
+def test_old_finished_deliveries_are_removed(told: ToolCall) -> None:
     assert delete_old_notices() == 1
     assert (Notice.objects.count(), Delivery.objects.count(), create_due_notices()) == (0, 0, 0)
 
 
-def test_a_command_does_it_too(told: ToolCall) -> None:
+def test_command_removes_old_deliveries(told: ToolCall) -> None:
     call_command("deliver", verbosity=0)
     assert not Notice.objects.exists()
 
 
-def test_a_call_that_still_waits_is_not_told_anew(told: ToolCall) -> None:
+def test_pending_call_is_not_notified_again(told: ToolCall) -> None:
     ToolCall.objects.filter(pk=told.pk).update(status=CallStatus.INTERRUPTED)
     assert (delete_old_notices(), create_due_notices()) == (0, 0)
 
 
-def test_what_is_still_to_be_sent_stays(told: ToolCall) -> None:
+def test_unsent_delivery_is_kept(told: ToolCall) -> None:
     Delivery.objects.update(status="waiting")
     assert delete_old_notices() == 0
 
 
-def test_what_is_younger_stays(told: ToolCall) -> None:
+def test_recent_delivery_is_kept(told: ToolCall) -> None:
     Notice.objects.update(created_at=F("created_at") + timedelta(minutes=2))
     assert delete_old_notices() == 0

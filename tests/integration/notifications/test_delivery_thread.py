@@ -1,4 +1,4 @@
-"""The deliverer inside the web process: without anybody calling a command, people are told."""
+"""The delivery thread of the web process."""
 
 import logging
 from collections.abc import Iterator
@@ -27,17 +27,17 @@ def _sent() -> bool:
     return Delivery.objects.filter(status="sent").exists()
 
 
-async def test_who_may_decide_is_told(post_office: Start, alice: User) -> None:
-    office = post_office()
+async def test_approvers_are_notified(start_mail_server: Start, alice: User) -> None:
+    office = start_mail_server()
     await database_sync_to_async(interrupted)()
     await served_until(_sent)
     assert [mail["to"] for mail in office.messages] == ["alice@example.com"]
 
 
-async def test_a_database_that_is_away_for_a_while_ends_no_rounds(
-    post_office: Start, alice: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_thread_continues_after_a_database_outage(
+    start_mail_server: Start, alice: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    post_office()
+    start_mail_server()
     await database_sync_to_async(interrupted)()
     failures: Iterator[Exception] = iter([OperationalError("the server is gone")])
 

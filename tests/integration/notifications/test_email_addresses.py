@@ -1,4 +1,4 @@
-"""Where a person's messages go."""
+"""E-mail addresses for notifications, and their confirmation."""
 
 from datetime import timedelta
 from typing import ClassVar
@@ -24,7 +24,7 @@ CHANGED = ["asked_address", "awaiting_approval", "handed_over", "reminder"]
 
 
 class TestAddress:
-    """One that was typed counts once the link that was sent there was opened."""
+    """A new address is used after the link that was sent there is opened."""
 
     PATH = "/accounts/notifications/"
     NEW: ClassVar = {"email": "on", "address": "pager@example.com", "interrupted": "on", "escalation": "on"}
@@ -35,8 +35,10 @@ class TestAddress:
         (line,) = [one for one in mail["text"].splitlines() if one.startswith("https://")]
         return str(line.removeprefix("https://harness.example"))
 
-    def test_until_then_messages_go_where_they_went(self, admin: Client, dora: User, post_office: Start) -> None:
-        office = post_office()
+    def test_messages_go_to_the_old_address_until_the_confirmation(
+        self, admin: Client, dora: User, start_mail_server: Start
+    ) -> None:
+        office = start_mail_server()
         assert admin.post(self.PATH, self.NEW).headers["Location"] == f"{self.PATH}?link=sent"
         page = visible_text(admin.get(f"{self.PATH}?link=sent"))
         assert "pager@example.com is not confirmed yet. Open the link that was sent there." in page
@@ -62,10 +64,10 @@ class TestAddress:
             ("address_confirmed", "dora", {}),
         ]
 
-    def test_a_link_works_once_for_its_owner_and_its_address(
-        self, admin: Client, alice: User, post_office: Start
+    def test_link_works_once_for_its_user_and_address(
+        self, admin: Client, alice: User, start_mail_server: Start
     ) -> None:
-        office = post_office()
+        office = start_mail_server()
         admin.post(self.PATH, self.NEW)
         place = self.link(office)
         other = sign_in(Client(), alice)
@@ -76,10 +78,10 @@ class TestAddress:
         assert admin.post(place).status_code == 302
         assert admin.post(place).status_code == 404
 
-    def test_a_link_is_void_when_it_is_old_and_after_another_choice(
-        self, admin: Client, post_office: Start, monkeypatch: pytest.MonkeyPatch
+    def test_link_is_invalid_when_expired_or_after_another_change(
+        self, admin: Client, start_mail_server: Start, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        office = post_office()
+        office = start_mail_server()
         admin.post(self.PATH, self.NEW)
         place = self.link(office)
         with monkeypatch.context() as later:
@@ -89,8 +91,8 @@ class TestAddress:
         admin.post(self.PATH, {**self.NEW, "address": "dora@example.com"})
         assert admin.post(place).status_code == 404
 
-    def test_links_are_not_sent_at_will(self, admin: Client, post_office: Start) -> None:
-        office = post_office()
+    def test_confirmation_links_are_rate_limited(self, admin: Client, start_mail_server: Start) -> None:
+        office = start_mail_server()
         admin.post(self.PATH, self.NEW)
         again = admin.post(self.PATH, self.NEW)
         assert "A link was sent a moment ago." in visible_text(admin.get(again.headers["Location"]))
@@ -98,14 +100,14 @@ class TestAddress:
             admin.post(self.PATH, {**self.NEW, "address": f"number{number}@example.com"})
         assert len(office.messages) == 10
 
-    def test_a_mail_server_that_is_away(self, admin: Client, dora: User) -> None:
+    def test_unreachable_mail_server_is_reported(self, admin: Client, dora: User) -> None:
         dora.email = ""
         dora.save()
         response = admin.post(self.PATH, self.NEW, follow=True)
         assert "The link could not be sent: the mail server refused it. Save to try again." in visible_text(response)
         assert "Until then, you get no messages." in visible_text(response)
 
-    def test_the_address_that_a_provider_has_not_confirmed(self, admin: Client, dora: User) -> None:
+    def test_unconfirmed_address_of_a_provider(self, admin: Client, dora: User) -> None:
         EmailAddress.objects.create(user=dora, email="Dora@example.com", verified=False, primary=True)
         assert "so you get no messages. Enter one below." in visible_text(admin.get(self.PATH))
         interrupted()
@@ -114,6 +116,6 @@ class TestAddress:
         EmailAddress.objects.update(verified=True)
         assert "Messages go to dora@example.com." in visible_text(admin.get(self.PATH))
 
-    def test_hostile_text_in_it_is_text(self, admin: Client, dora: User) -> None:
+    def test_hostile_text_in_an_address_is_escaped(self, admin: Client, dora: User) -> None:
         Preferences.objects.create(user=dora, asked_address="<script>alert(1)</script>@example.com")
         assert b"<script>alert" not in admin.get(self.PATH).content

@@ -1,4 +1,4 @@
-"""The settings of a workspace's webhooks, the log, and what a person chooses for themselves."""
+"""Pages for webhooks, the delivery log and personal preferences."""
 
 import re
 from datetime import timedelta
@@ -15,7 +15,7 @@ from checkpoints.enums import Role
 from harness_site.notifications.delivery_queue import send_due_deliveries
 from harness_site.notifications.models import Delivery, Preferences, Webhook
 from harness_site.notifications.notice_collector import create_due_notices
-from tests.integration.notifications.conftest import Start, gathered, interrupted, make_webhook
+from tests.integration.notifications.conftest import Start, interrupted, make_due, make_webhook
 from tests.support.audit_entries import entries
 from tests.support.factories import make_user, make_workspace
 from tests.support.page_text import visible_text
@@ -37,7 +37,7 @@ def make(client: Client, **fields: Any) -> Any:
 
 
 class TestWebhooks:
-    def test_the_secret_is_shown_once_and_stored_sealed(self, admin: Client) -> None:
+    def test_secret_is_shown_once_and_stored_encrypted(self, admin: Client) -> None:
         response = make(admin)
         found = re.search(r"<code>(whsec_[\w-]{43})</code>", response.content.decode())
         assert found
@@ -59,13 +59,13 @@ class TestWebhooks:
             ({"events": []}, "Enter a value for “Events”."),
         ],
     )
-    def test_what_cannot_be_used_is_refused(self, admin: Client, fields: dict[str, Any], problem: str) -> None:
+    def test_invalid_webhook_is_refused(self, admin: Client, fields: dict[str, Any], problem: str) -> None:
         response = make(admin, **fields)
         assert response.status_code == 422
         assert problem in visible_text(response)
         assert not Webhook.objects.exists()
 
-    def test_what_is_done_to_it_is_recorded(self, admin: Client) -> None:
+    def test_changes_are_recorded(self, admin: Client) -> None:
         make(admin)
         pk = Webhook.objects.get().pk
         for what in ("pause", "pause", "resume", "resume", "delete"):
@@ -79,7 +79,7 @@ class TestWebhooks:
             ("webhook_deleted", "dora", about),
         ]
 
-    def test_a_test_and_a_second_try_are_recorded(self, admin: Client) -> None:
+    def test_test_message_and_retry_are_recorded(self, admin: Client) -> None:
         webhook = make_webhook()
         admin.post(f"{PAGE}{webhook.pk}/test/")
         interrupted()
@@ -93,33 +93,33 @@ class TestWebhooks:
             ("message_retried", "dora", {"message": str(again)}),
         ]
 
-    def test_the_test_button_tells_at_once_what_came_of_it(self, admin: Client, web: Start) -> None:
+    def test_test_button_shows_the_result(self, admin: Client, web: Start) -> None:
         receiver = web()
         webhook = make_webhook(receiver.address)
         assert admin.post(f"{PAGE}{webhook.pk}/test/").headers["Location"] == f"{PAGE}#log"
         assert [got["headers"]["Harness-Event"] for got in receiver.messages] == ["test"]
         assert re.search(r"Test → pager 127.0.0.1 .* · answer 200 · \d+ ms Sent", visible_text(admin.get(PAGE)))
 
-    def test_a_test_that_fails_is_not_tried_again(self, admin: Client, settings: Settings) -> None:
+    def test_failed_test_message_is_not_retried(self, admin: Client, settings: Settings) -> None:
         settings.DEBUG = True
         webhook = make_webhook(f"http://127.0.0.1:{free_port()}/")
         admin.post(f"{PAGE}{webhook.pk}/test/")
         assert Delivery.objects.get().status == "given_up"
         assert "The server refused the connection. Check host and port. Given up" in visible_text(admin.get(PAGE))
 
-    def test_an_address_that_leads_inside_says_so(self, admin: Client) -> None:
+    def test_internal_address_is_reported(self, admin: Client) -> None:
         webhook = make_webhook("https://127.0.0.1/")
         admin.post(f"{PAGE}{webhook.pk}/test/")
         assert "127.0.0.1 leads to 127.0.0.1, inside this network" in visible_text(admin.get(PAGE))
 
-    def test_hostile_names_are_text(self, admin: Client) -> None:
+    def test_hostile_names_are_escaped(self, admin: Client) -> None:
         make_webhook(name="<script>alert(1)</script>")
         assert b"<script>alert" not in admin.get(PAGE).content
 
 
 class TestLog:
     @pytest.mark.parametrize("calls", [1, 3])
-    def test_the_number_of_queries_does_not_depend_on_what_was_sent(
+    def test_query_count_is_independent_of_the_deliveries(
         self, admin: Client, django_assert_num_queries: DjangoAssertNumQueries, calls: int
     ) -> None:
         make_webhook()
@@ -132,13 +132,13 @@ class TestLog:
         with django_assert_num_queries(6):
             admin.get(PAGE)
 
-    def test_it_says_what_was_sent_to_whom(self, admin: Client, web: Start, alice: User) -> None:
+    def test_log_shows_message_and_recipient(self, admin: Client, web: Start, alice: User) -> None:
         receiver = web(status=500)
         make_webhook(receiver.address)
         interrupted()
         interrupted()
         create_due_notices()
-        gathered()
+        make_due()
         send_due_deliveries()
         page = visible_text(admin.get(f"{PAGE}log/"))
         assert "Outcome unknown refund_card, 2 calls → pager 127.0.0.1" in page
@@ -146,7 +146,7 @@ class TestLog:
         assert "The address answered with status 500. Waiting" in page
         assert "Outcome unknown refund_card, 2 calls → alice alice@example.com" in page
 
-    def test_it_is_read_page_by_page_and_by_state(self, admin: Client) -> None:
+    def test_log_is_paged_and_filtered_by_status(self, admin: Client) -> None:
         for number in range(51):
             interrupted(f"tool_{number}")
         create_due_notices()
@@ -158,8 +158,8 @@ class TestLog:
         assert "No messages yet." in visible_text(admin.get(f"{PAGE}log/?status=sent"))
         assert admin.get(f"{PAGE}log/?before=x").status_code == 400
 
-    def test_what_was_given_up_can_be_taken_up(self, admin: Client, post_office: Start) -> None:
-        office = post_office()
+    def test_failed_delivery_can_be_retried(self, admin: Client, start_mail_server: Start) -> None:
+        office = start_mail_server()
         interrupted()
         create_due_notices()
         Delivery.objects.update(status="given_up", attempts=30)
@@ -169,14 +169,14 @@ class TestLog:
         assert send_due_deliveries().sent == 1
         assert len(office.messages) == 1
 
-    def test_what_was_sent_is_not_sent_again(self, admin: Client) -> None:
+    def test_sent_delivery_is_not_sent_again(self, admin: Client) -> None:
         interrupted()
         create_due_notices()
         Delivery.objects.update(status="sent")
         admin.post(f"{PAGE}log/{Delivery.objects.get().pk}/again/")
         assert Delivery.objects.get().status == "sent"
 
-    def test_another_workspace_has_its_own(self, admin: Client) -> None:
+    def test_log_of_another_workspace_is_separate(self, admin: Client) -> None:
         other = make_workspace(slug="other")
         make_user(name="erin", role=Role.ADMIN, workspace=other)
         make_webhook("https://other.example/", workspace=other, name="theirs")
@@ -188,10 +188,10 @@ class TestLog:
 class TestPreferences:
     PATH = "/accounts/notifications/"
 
-    def test_the_usual_is_everything(self, admin: Client) -> None:
+    def test_all_events_are_enabled_by_default(self, admin: Client) -> None:
         assert admin.get(self.PATH).content.decode().count(" checked") == 6
 
-    def test_what_is_chosen_is_kept_and_recorded(self, admin: Client, dora: User) -> None:
+    def test_preferences_are_stored_and_recorded(self, admin: Client, dora: User) -> None:
         chosen = {"email": "on", "address": "", "interrupted": "on"}
         for _ in range(2):
             assert admin.post(self.PATH, chosen).headers["Location"] == "/accounts/"
@@ -201,20 +201,20 @@ class TestPreferences:
         fields = ["awaiting_approval", "escalation", "handed_over", "reminder"]
         assert entries() == [("notifications_changed", "dora", {"fields": fields})]
 
-    def test_what_is_no_address_is_refused(self, admin: Client) -> None:
+    def test_invalid_address_is_refused(self, admin: Client) -> None:
         response = admin.post(self.PATH, {"email": "on", "address": "pager"})
         assert response.status_code == 422
         assert not Preferences.objects.exists()
 
-    def test_it_says_where_no_e_mail_is_sent(self, admin: Client, settings: Settings) -> None:
+    def test_page_says_when_no_mail_is_sent(self, admin: Client, settings: Settings) -> None:
         settings.MAIL_SERVER = None
         assert "this installation sends no e-mail" in visible_text(admin.get(self.PATH))
 
-    def test_the_account_leads_there(self, admin: Client) -> None:
+    def test_account_page_links_to_preferences(self, admin: Client) -> None:
         assert 'href="/accounts/notifications/"' in admin.get("/accounts/").content.decode()
 
 
-def test_what_waits_says_when_it_is_tried_next(admin: Client) -> None:
+def test_waiting_delivery_shows_its_next_attempt(admin: Client) -> None:
     interrupted()
     create_due_notices()
     Delivery.objects.update(due_at=clock.now() + timedelta(minutes=30, seconds=30))

@@ -1,4 +1,4 @@
-"""Addresses that people typed lead to where they may lead, and nowhere else."""
+"""Requests to user-supplied URLs reach public addresses only."""
 
 import ipaddress
 import socket
@@ -66,15 +66,15 @@ PUBLIC = [
 
 
 @pytest.mark.parametrize("address", INSIDE)
-def test_no_address_leads_inside(address: str) -> None:
+def test_internal_addresses_are_refused(address: str) -> None:
     host = f"[{address}]" if ":" in address else address
     with pytest.raises(AddressRefused, match="inside this network"):
         safe_http.post(f"https://{host}/", b"{}", {})
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_the_public_internet_is_open(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as to the first connection, which is not made."""
+def test_public_addresses_are_allowed(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection itself is not made."""
     tried: list[str] = []
 
     def connect(place: tuple[str, int], *_: object) -> socket.socket:
@@ -88,8 +88,8 @@ def test_the_public_internet_is_open(address: str, monkeypatch: pytest.MonkeyPat
     assert [ipaddress.ip_address(one) for one in tried] == [ipaddress.ip_address(address)]
 
 
-def test_the_address_that_was_checked_is_the_one_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name that means something else a moment later leads nowhere else."""
+def test_checked_address_is_used_for_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that resolves differently a moment later does not change the connection."""
     answers = iter(["8.8.8.8", "127.0.0.1"])
     tried: list[str] = []
 
@@ -111,7 +111,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(monkeypatch: pytes
     "address",
     ["https://localhost/", "https://2130706433/", "https://0x7f.1/", "https://127.1/"],
 )
-def test_nor_does_a_name_or_another_spelling(address: str) -> None:
+def test_names_and_other_spellings_of_internal_addresses_are_refused(address: str) -> None:
     with pytest.raises(AddressRefused, match="inside this network"):
         safe_http.post(address, b"{}", {})
 
@@ -134,23 +134,23 @@ def test_nor_does_a_name_or_another_spelling(address: str) -> None:
         ("javascript:alert(1)", "not a complete address"),
     ],
 )
-def test_what_is_no_address_for_this(address: str, said: str) -> None:
+def test_invalid_urls_are_refused(address: str, said: str) -> None:
     with pytest.raises(AddressRefused, match=said):
         safe_http.check_webhook_url(address)
 
 
 @pytest.mark.parametrize("address", ["https://example.com/in?key=1", "https://[2001:db8::1]:8443/", "https://1.1.1.1"])
-def test_what_is_one(address: str) -> None:
+def test_valid_urls_are_accepted(address: str) -> None:
     assert safe_http.check_webhook_url(address).geturl() == address
 
 
-def test_in_development_this_machine_may_be_told(web: Start) -> None:
+def test_loopback_is_allowed_in_development(web: Start) -> None:
     receiver = web()
     assert safe_http.post(receiver.address, b"{}", {"Harness-Event": "test"}) == 200
     assert receiver.messages[0]["headers"]["Host"] == f"127.0.0.1:{receiver.port}"
 
 
-def test_in_development_too_nothing_else_inside(settings: Settings) -> None:
+def test_other_internal_addresses_are_refused_in_development(settings: Settings) -> None:
     settings.DEBUG = True
     for address in ("http://10.0.0.1/", "http://example.com/"):
         with pytest.raises(AddressRefused, match="https"):
@@ -159,7 +159,7 @@ def test_in_development_too_nothing_else_inside(settings: Settings) -> None:
         safe_http.post("https://10.0.0.1/", b"{}", {})
 
 
-def test_who_runs_the_installation_may_allow_a_name(settings: Settings) -> None:
+def test_operator_may_allow_a_host_name(settings: Settings) -> None:
     settings.WEBHOOK_HOSTS = ["localhost"]
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

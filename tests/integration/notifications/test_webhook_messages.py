@@ -1,4 +1,4 @@
-"""What is posted to webhooks, to real servers in other processes."""
+"""Requests to webhooks, received by real servers in other processes."""
 
 import hashlib
 import hmac
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 
 
 class TestWebhook:
-    def test_what_is_posted_is_signed_and_complete(self, web: Start) -> None:
+    def test_request_is_signed_and_complete(self, web: Start) -> None:
         receiver = web()
         make_webhook(receiver.address)
         call = interrupted(
@@ -49,7 +49,7 @@ class TestWebhook:
         assert told_["deadline"] > told_["since"]
         assert (delivery.answer, delivery.took is not None) == (200, True)
 
-    def test_what_slack_takes(self, web: Start) -> None:
+    def test_slack_format(self, web: Start) -> None:
         receiver = web()
         make_webhook(receiver.address, format=WebhookFormat.SLACK)
         interrupted(sentence="Pay <!channel> & <http://evil.example|bank>")
@@ -68,7 +68,7 @@ class TestWebhook:
         assert "s3cr3t-value" not in receiver.messages[0]["body"]
 
     @pytest.mark.parametrize("status", [302, 400, 500])
-    def test_anything_but_a_yes_is_a_failure(self, web: Start, status: int) -> None:
+    def test_other_status_than_2xx_is_a_failure(self, web: Start, status: int) -> None:
         receiver = web(status=status)
         make_webhook(receiver.address)
         interrupted()
@@ -78,7 +78,7 @@ class TestWebhook:
         delivery = Delivery.objects.get()
         assert (delivery.answer, delivery.problem) == (status, f"The address answered with status {status}.")
 
-    def test_one_that_is_paused_keeps_what_there_is_to_tell(self, web: Start) -> None:
+    def test_paused_webhook_keeps_its_messages(self, web: Start) -> None:
         receiver = web()
         webhook = make_webhook(receiver.address, paused_at=clock.now())
         interrupted()
@@ -87,7 +87,7 @@ class TestWebhook:
         webhook.save()
         assert send_due_deliveries() == DeliveryRound(sent=1)
 
-    def test_one_that_is_away_keeps_no_other_waiting(self, web: Start) -> None:
+    def test_unreachable_webhook_does_not_delay_others(self, web: Start) -> None:
         receiver = web()
         make_webhook(f"http://127.0.0.1:{free_port()}/", name="away")
         make_webhook(receiver.address)

@@ -1,4 +1,4 @@
-"""Connections that are protected: made to servers that show a certificate to trust, and to no others."""
+"""TLS connections are made only to servers with a trusted certificate."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.delivery_queue import DeliveryRound, send_due_deliveries
 from harness_site.notifications.models import Delivery
 from harness_site.notifications.notice_collector import create_due_notices
-from tests.integration.notifications.conftest import Start, gathered, interrupted, make_webhook
+from tests.integration.notifications.conftest import Start, interrupted, make_due, make_webhook
 from tests.support.certificate_authority import Authority
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
@@ -20,7 +20,7 @@ WRONG = ("another authority", "another name", "expired")
 
 @pytest.fixture
 def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
-    """The only one that is trusted."""
+    """The only trusted certificate authority."""
     made = Authority(tmp_path / "trusted")
     monkeypatch.setenv("SSL_CERT_FILE", str(made.root))
     return made
@@ -28,7 +28,7 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
 
 @pytest.fixture
 def wrong(request: pytest.FixtureRequest, authority: Authority, tmp_path: Path) -> str:
-    """A certificate that must not be taken for that of localhost."""
+    """Certificate that is not valid for localhost."""
     made = {
         "another authority": lambda: Authority(tmp_path / "unknown").certificate("localhost"),
         "another name": lambda: authority.certificate("mail.example"),
@@ -39,7 +39,7 @@ def wrong(request: pytest.FixtureRequest, authority: Authority, tmp_path: Path) 
 
 @pytest.fixture
 def localhost(settings: Settings) -> None:
-    """Webhooks may lead to this machine, as in an installation that allows it."""
+    """Allow webhooks to localhost."""
     settings.DEBUG = False
     settings.WEBHOOK_HOSTS = ["localhost"]
 
@@ -47,7 +47,7 @@ def localhost(settings: Settings) -> None:
 def told() -> DeliveryRound:
     interrupted()
     create_due_notices()
-    gathered()
+    make_due()
     return send_due_deliveries()
 
 
@@ -56,7 +56,9 @@ def problem() -> str:
 
 
 class TestWebhooks:
-    def test_it_is_told_over_tls(self, web: Start, authority: Authority, localhost: None, settings: Settings) -> None:
+    def test_webhook_is_called_over_tls(
+        self, web: Start, authority: Authority, localhost: None, settings: Settings
+    ) -> None:
         receiver = web(certificate=str(authority.certificate("localhost")))
         settings.DEBUG = False
         make_webhook(f"https://localhost:{receiver.port}/in")
@@ -66,7 +68,7 @@ class TestWebhooks:
         assert json.loads(got["body"])["event"] == "interrupted"
 
     @pytest.mark.parametrize("wrong", WRONG, indirect=True)
-    def test_a_wrong_certificate_is_told_nothing(
+    def test_webhook_with_a_wrong_certificate_gets_nothing(
         self, web: Start, wrong: str, localhost: None, settings: Settings
     ) -> None:
         receiver = web(certificate=wrong)
@@ -76,7 +78,7 @@ class TestWebhooks:
         assert problem().startswith("The server's certificate is not trusted: ")
         assert receiver.messages == []
 
-    def test_a_server_without_tls_is_told_nothing(self, web: Start, localhost: None, settings: Settings) -> None:
+    def test_webhook_without_tls_gets_nothing(self, web: Start, localhost: None, settings: Settings) -> None:
         receiver = web()
         settings.DEBUG = False
         make_webhook(f"https://localhost:{receiver.port}/in")
@@ -87,21 +89,21 @@ class TestWebhooks:
 
 @pytest.mark.parametrize("security", [Security.TLS, Security.STARTTLS], ids=["implicit", "starttls"])
 class TestMail:
-    def test_it_is_handed_over_on_a_secure_connection(
-        self, post_office: Start, authority: Authority, settings: Settings, alice: User, security: Security
+    def test_mail_is_sent_over_tls(
+        self, start_mail_server: Start, authority: Authority, settings: Settings, alice: User, security: Security
     ) -> None:
         certificate = str(authority.certificate("localhost"))
-        office = post_office(certificate=certificate, offering=security is Security.STARTTLS)
+        office = start_mail_server(certificate=certificate, offering=security is Security.STARTTLS)
         settings.MAIL_SERVER = MailServer(security, "localhost", office.port)
         assert told() == DeliveryRound(sent=1)
         (mail,) = office.messages
         assert (mail["to"], mail["secure"]) == ("alice@example.com", True)
 
     @pytest.mark.parametrize("wrong", WRONG, indirect=True)
-    def test_a_wrong_certificate_gets_no_message(
-        self, post_office: Start, wrong: str, settings: Settings, alice: User, security: Security
+    def test_mail_server_with_a_wrong_certificate_gets_nothing(
+        self, start_mail_server: Start, wrong: str, settings: Settings, alice: User, security: Security
     ) -> None:
-        office = post_office(certificate=wrong, offering=security is Security.STARTTLS)
+        office = start_mail_server(certificate=wrong, offering=security is Security.STARTTLS)
         settings.MAIL_SERVER = MailServer(security, "localhost", office.port)
         assert told() == DeliveryRound(failed=1)
         assert problem().startswith("The server's certificate is not trusted: ")
@@ -109,10 +111,8 @@ class TestMail:
 
 
 @pytest.mark.usefixtures("authority")
-def test_a_server_that_does_not_offer_starttls_gets_no_message(
-    post_office: Start, settings: Settings, alice: User
-) -> None:
-    office = post_office()
+def test_mail_server_without_starttls_gets_nothing(start_mail_server: Start, settings: Settings, alice: User) -> None:
+    office = start_mail_server()
     settings.MAIL_SERVER = MailServer(Security.STARTTLS, "localhost", office.port)
     assert told() == DeliveryRound(failed=1)
     assert problem().startswith("The mail server does not support this kind of connection")

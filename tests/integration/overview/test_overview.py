@@ -1,4 +1,4 @@
-"""The overview says how things stand, from what was added up beside the store."""
+"""The overview page and its sums."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from django.db.models import F
 from django.http import QueryDict
 from django.test import Client
 
-from checkpoints.enums import CallStatus, Phase, RunStatus, SessionStatus
+from checkpoints.enums import CallStatus, Phase, Role, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.overview import current_counts, periods, totals
@@ -67,9 +67,7 @@ def load(query: str = "") -> totals.PeriodTotals:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_what_there_is(
-    reader: Client, rows: int, django_assert_num_queries: Queries
-) -> None:
+def test_query_count_is_independent_of_the_data(reader: Client, rows: int, django_assert_num_queries: Queries) -> None:
     for number in range(rows):
         session = begun(number, cost="1.5", agent=f"desk-{number}")
         make_run(session=session)
@@ -82,14 +80,14 @@ def test_the_number_of_queries_does_not_depend_on_what_there_is(
     assert all(f"desk-{number}" in page for number in range(rows))
 
 
-def test_a_store_with_nothing_in_it_says_so(reader: Client) -> None:
+def test_empty_store_is_reported(reader: Client) -> None:
     page = visible_text(reader.get("/overview/"))
     assert "nothing waits" in page
     assert "No session was started in this period." in page
     assert "The sums are being computed for the first time." in page
 
 
-def test_what_runs_and_waits_is_as_it_is_now() -> None:
+def test_current_counts_are_up_to_date() -> None:
     make_run(session=make_session())
     make_run(session=make_session(), lease=timedelta(hours=-1))
     make_run(session=make_session(), owner=False, status=RunStatus.LOST)
@@ -110,7 +108,7 @@ def test_what_runs_and_waits_is_as_it_is_now() -> None:
     ]
 
 
-def test_numbers_stop_at_a_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_stop_at_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current_counts, "LIMIT", 2)
     for _ in range(3):
         make_run(session=make_session(), owner=False, status=RunStatus.LOST)
@@ -119,14 +117,14 @@ def test_numbers_stop_at_a_limit_and_say_so(monkeypatch: pytest.MonkeyPatch) -> 
     assert (str(found.stalled), str(found.failed)) == ("2+", "2+")
 
 
-def test_the_longest_waiting_call_leads_to_its_card(reader: Client) -> None:
+def test_longest_waiting_call_links_to_its_card(reader: Client) -> None:
     call = make_call(session=make_session(status=SessionStatus.NEEDS_REVIEW))
     page = reader.get("/overview/").content.decode()
     assert f'href="/review/calls/{call.pk}/"' in page
     assert ">Refund card: " in page
 
 
-def test_sessions_and_costs_are_added_by_day_and_agent() -> None:
+def test_sessions_and_costs_are_summed_by_day_and_agent() -> None:
     begun(0, "1.25", agent="desk", status=SessionStatus.COMPLETED)
     begun(0, "2", agent="desk", status=SessionStatus.FAILED)
     begun(13, "4", agent="mail")
@@ -136,15 +134,16 @@ def test_sessions_and_costs_are_added_by_day_and_agent() -> None:
     assert found.steps[-1][1] == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
     assert found.steps[0][1] == SessionTotals(1, 0, 0, 0, Decimal(4))
     assert [agent.name for agent in found.agents] == ["mail", "desk"]
-    assert (found.total.cost, found.preceding_cost) == (Decimal("7.25"), Decimal(8))
+    assert found.total.cost == Decimal("7.25")
+    assert found.preceding == SessionTotals(1, 0, 0, 0, Decimal(8))
     assert load("period=24h").total == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
     assert load("period=90d").total.cost == Decimal("15.25")
     day = (datetime.now(UTC) - timedelta(days=14)).date().isoformat()
     assert load(f"first={day}&last={day}").total == SessionTotals(1, 0, 0, 0, Decimal(8))
 
 
-def test_costs_are_added_by_model_and_lead_to_their_sessions(reader: Client) -> None:
-    """A model is named by messages, by an agent's usage, or by a phase; a cost is divided only as it is stated."""
+def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) -> None:
+    """The model is named by messages, usage or a phase; a cost is divided only if the parts are stated."""
     imported = begun(0, "1", title="imported")
     make_message(session=imported, body={"role": "user", "source": {"context": {"model": "large-1"}}})
     make_message(session=begun(3, "2", title="answered"), body={"role": "assistant", "model": "large-1"})
@@ -179,7 +178,7 @@ def test_costs_are_added_by_model_and_lead_to_their_sessions(reader: Client) -> 
         assert set(re.findall(r'dir="auto">(\w+)</a>', listed)) == titles
 
 
-def test_hours_become_days_and_are_counted_once() -> None:
+def test_hourly_sums_become_daily_sums_once() -> None:
     begun(0, "1")
     settled("slow")
     complete()
@@ -198,7 +197,7 @@ def test_hours_become_days_and_are_counted_once() -> None:
     assert ToolSums.objects.get().calls == 2
 
 
-def test_the_waiting_time_is_that_from_the_question_to_the_decision_of_a_person() -> None:
+def test_waiting_time_ends_with_the_decision_of_a_person() -> None:
     now = datetime.now(UTC)
     for minutes, actor_kind, kind, final in (
         (1, "person", "approve", True),
@@ -221,7 +220,7 @@ def test_the_waiting_time_is_that_from_the_question_to_the_decision_of_a_person(
     assert load("first=2001-01-01&last=2001-01-02").waits.median is None
 
 
-def test_a_class_of_waiting_times_is_at_most_a_tenth_off() -> None:
+def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     for seconds in (0, 1, 5, 59, 3600, 86_400 * 30):
         wait = hourly_call_statistics.get_wait_class(seconds)
         assert hourly_call_statistics.convert_wait_class_to_seconds(wait) == pytest.approx(max(seconds, 1), rel=0.1)
@@ -238,7 +237,7 @@ def test_a_class_of_waiting_times_is_at_most_a_tenth_off() -> None:
         ("first=0001-01-01&last=0001-01-02", "Choose days after 1999."),
     ],
 )
-def test_a_period_that_cannot_be_shown_is_explained(query: str, sentence: str) -> None:
+def test_invalid_period_is_explained(query: str, sentence: str) -> None:
     period, problem = periods.parse_period(QueryDict(query), datetime.now(UTC))
     assert period.key == periods.DEFAULT
     assert problem.startswith(sentence)
@@ -246,7 +245,7 @@ def test_a_period_that_cannot_be_shown_is_explained(query: str, sentence: str) -
 
 
 @pytest.mark.parametrize("period", ["period=24h", "period=90d", "first=2026-03-02&last=2026-03-01"])
-def test_numbers_and_bars_lead_to_what_they_count(reader: Client, period: str) -> None:
+def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -> None:
     begun(0, "1.25", agent="desk", status=SessionStatus.FAILED)
     hourly_session_totals.update_session_sums(None)
     page = reader.get(f"/overview/?{period}").content.decode()
@@ -257,7 +256,7 @@ def test_numbers_and_bars_lead_to_what_they_count(reader: Client, period: str) -
     assert "desk" in visible_text(reader.get(f"/sessions/?first={today}&last={today}&status=failed&sort=started"))
 
 
-def test_a_day_in_which_something_has_changed_is_counted_anew() -> None:
+def test_changed_day_is_counted_again() -> None:
     session = begun(3, "1", agent="desk")
     since = hourly_session_totals.update_session_sums(None)
     Session.objects.filter(pk=session.pk).update(budget_spent_usd=5, agent="mail", updated_at=since)
@@ -265,7 +264,7 @@ def test_a_day_in_which_something_has_changed_is_counted_anew() -> None:
     assert list(SessionSums.objects.values_list("agent", "sessions", "cost")) == [("mail", 1, Decimal(5))]
 
 
-def test_deleted_sessions_are_gone_with_the_next_hour() -> None:
+def test_deleted_sessions_are_removed_from_the_sums() -> None:
     session = begun(3, "1")
     since = hourly_session_totals.update_session_sums(None)
     Session.objects.filter(pk=session.pk).update(created_at=F("created_at") - timedelta(days=90))
@@ -273,7 +272,7 @@ def test_deleted_sessions_are_gone_with_the_next_hour() -> None:
     assert not SessionSums.objects.exists()
 
 
-def test_each_call_counts_once_when_it_is_settled() -> None:
+def test_each_settled_call_counts_once() -> None:
     settled("slow", seconds=20)
     settled("slow", seconds=40)
     settled("quick", seconds=0.5, status=CallStatus.FAILED)
@@ -297,7 +296,7 @@ def test_each_call_counts_once_when_it_is_settled() -> None:
     assert load().interrupted == 2
 
 
-def test_an_index_that_is_made_anew_counts_nothing_twice() -> None:
+def test_rebuilt_index_counts_nothing_twice() -> None:
     settled("slow")
     complete()
     indexer.clear_index()
@@ -305,7 +304,7 @@ def test_an_index_that_is_made_anew_counts_nothing_twice() -> None:
     assert ToolSums.objects.get().calls == 1
 
 
-def test_hostile_names_are_text(reader: Client) -> None:
+def test_hostile_names_are_escaped(reader: Client) -> None:
     evil = "<script>alert(1)</script>"
     begun(0, agent=evil)
     settled(evil)
@@ -328,5 +327,22 @@ def test_hostile_names_are_text(reader: Client) -> None:
         ("1234.567", '<span title="$1,234.567">$1,234.57</span>'),
     ],
 )
-def test_money_is_rounded_to_cents_and_exact_on_hover(amount: str, shown: str) -> None:
+def test_amounts_are_rounded_to_cents_and_exact_on_hover(amount: str, shown: str) -> None:
     assert format_rounded_money(Decimal(amount)) == shown
+
+
+def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader: Client) -> None:
+    begun(0, "1", agent="desk", status=SessionStatus.FAILED)
+    begun(0, "1", agent="desk")
+    begun(15, "1", agent="desk")
+    hourly_session_totals.update_session_sums(None)
+    assert "50 % of 2, before: 0 %" in visible_text(reader.get("/overview/"))
+
+
+def test_an_installation_without_sessions_leads_to_the_first_agent(client: Client) -> None:
+    client.force_login(make_user(role=Role.ADMIN))
+    page = client.get("/overview/").content.decode()
+    assert "No agent has started a session yet." in page
+    assert 'href="/settings/connect/"' in page
+    make_session()
+    assert "No agent has started a session yet." not in visible_text(client.get("/overview/"))

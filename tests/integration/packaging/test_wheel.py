@@ -1,4 +1,4 @@
-"""The wheel, built here and installed into clean environments, away from the checkout."""
+"""The wheel, installed into clean environments outside the checkout."""
 
 import http.client
 import os
@@ -60,11 +60,11 @@ def install(wheel: Path, folder: Path, extra: str = "") -> Path:
 
 @pytest.fixture(scope="module")
 def library(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of programs of an environment with the library alone, which tests may only use."""
+    """Folder of programs of an environment with the library only, shared by all tests."""
     return install(wheel, tmp_path_factory.mktemp("library"))
 
 
-def test_the_wheel_holds_templates_styles_scripts_and_type_markers(wheel: Path) -> None:
+def test_wheel_contains_templates_styles_scripts_and_type_markers(wheel: Path) -> None:
     names = set(ZipFile(wheel).namelist())
 
     packed = {name.removeprefix("harness_site/") for name in names}
@@ -108,7 +108,7 @@ async def save(checkpointer: Checkpointer) -> int:
 SAVED = "def (session_id: str, transcript: list[dict[str, Any]], plan:"
 
 
-def test_the_library_alone_runs_with_django_only(library: Path, tmp_path: Path) -> None:
+def test_library_requires_only_django(library: Path, tmp_path: Path) -> None:
     programs, work = library, tmp_path / "work"
     work.mkdir()
 
@@ -138,7 +138,7 @@ def test_the_library_alone_runs_with_django_only(library: Path, tmp_path: Path) 
     assert "-> typing.Coroutine[Any, Any, int]" in checked.stdout
 
 
-def test_the_library_without_the_site_says_what_its_commands_need(library: Path, tmp_path: Path) -> None:
+def test_commands_without_the_site_name_the_missing_extra(library: Path, tmp_path: Path) -> None:
     refused = subprocess.run(
         [library / "harness", "serve"], cwd=tmp_path, env=clean_environment(tmp_path), capture_output=True, text=True
     )
@@ -148,7 +148,7 @@ def test_the_library_without_the_site_says_what_its_commands_need(library: Path,
     assert 'pip install "harness-checkpoints[site]"' in refused.stderr
 
 
-def test_the_site_serves_sign_in_and_pages_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_site_serves_pages_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
     programs = install(wheel, tmp_path, "[site]")
     work, state = tmp_path / "work", tmp_path / "state"
     work.mkdir()
@@ -230,7 +230,7 @@ def serving(programs: Path, work: Path, variables: dict[str, str]) -> Iterator[B
         site.wait(30)
 
 
-def test_the_library_works_in_a_foreign_django_project(library: Path, tmp_path: Path) -> None:
+def test_library_works_in_another_django_project(library: Path, tmp_path: Path) -> None:
     run(library / "django-admin", "startproject", "shop", cwd=tmp_path)
     project = tmp_path / "shop"
     with (project / "shop" / "settings.py").open("a") as settings:

@@ -17,7 +17,7 @@ WINDOW = {"tool": "refund_card", "from": "2025-03-04T10:42:07Z", "to": "2025-03-
 
 @pytest.fixture
 def people(db: None) -> dict[str, Client]:
-    """The cast, each signed in: two approvers, an auditor, an admin."""
+    """Signed-in clients of two approvers, an auditor and an admin."""
     roles = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
     clients = {name: Client() for name in roles}
     for name, role in roles.items():
@@ -27,7 +27,7 @@ def people(db: None) -> dict[str, Client]:
 
 @pytest.fixture
 def lost(db: None) -> Lost:
-    """Makes a call that lost its run, in a session of its own, so many seconds after `THEN`."""
+    """Create interrupted calls, each in its own session, `second` seconds after `THEN`."""
 
     def made(second: float = 0, *, workspace: str = "default", agent: str = "refund-desk", **fields: Any) -> ToolCall:
         session = make_session(agent=agent, workspace=make_workspace(slug=workspace), status=SessionStatus.NEEDS_REVIEW)
@@ -38,13 +38,13 @@ def lost(db: None) -> Lost:
 
 
 def waited_for(call: ToolCall) -> ToolCall:
-    """A process stands at the gate of its session."""
+    """Mark the session of a call as waiting at the gate."""
     Run.objects.filter(session=call.session).update(status=RunStatus.WAITING)
     return call
 
 
 @pytest.fixture
 def reader(client: Client) -> Client:
-    """The browser of alice, who may decide."""
+    """Client of alice, an approver."""
     client.force_login(make_user(name="alice"))
     return client

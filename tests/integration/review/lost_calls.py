@@ -1,4 +1,4 @@
-"""A call that was lost, and what its card says."""
+"""An interrupted call and its card."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ from tests.support.page_text import visible_text
 
 
 def lost_call(*, session_id: str = "order-17", **fields: object) -> ToolCall:
-    """A call whose run was lost 3.4 s after the intent; run 2 has the session and waits."""
+    """Create a call whose run was lost 3.4 s after the intent; run 2 owns the session and waits."""
     session = make_session(session_id=session_id, status=SessionStatus.NEEDS_REVIEW)
     make_messages(session=session, texts=["The lamp arrived broken.", "I am sending **40.00 EUR** back."])
     first = make_run(session=session, status=RunStatus.LOST, ended_at=THEN + timedelta(seconds=3.4))

@@ -1,4 +1,4 @@
-"""A payment that waits for a person, and what a form about it sends."""
+"""A payment that awaits approval, and form data for decisions about it."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ RESPOND = {"kind": "respond", "answer": "I paid it by hand.", "revision": 1}
 
 
 def awaiting(**fields: Any) -> ToolCall:
-    """A payment that run 1 has asked for and waits about."""
+    """Create a payment of run 1 that awaits approval."""
     session = make_session(session_id="inv/17", agent="accounts", status=SessionStatus.NEEDS_REVIEW)
     make_run(session=session, status=RunStatus.WAITING)
     fields = {"tool": "pay", "args": {"amount": "40.00", "order": 17}, "status": CallStatus.AWAITING_APPROVAL, **fields}

@@ -1,4 +1,4 @@
-"""A call that may not run without a person: what the card says, and each answer through the form to the agent."""
+"""Cards of calls that require approval, and each decision from the form to the agent."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def alice(client: Client) -> Client:
 # the card
 
 
-def test_the_card_asks_whether_it_may_happen(alice: Client) -> None:
+def test_card_asks_for_approval(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
     assert "May this happen? Awaiting approval · " in page
     assert "pay · agent accounts · mutates · high risk" in page
@@ -34,7 +34,7 @@ def test_the_card_asks_whether_it_may_happen(alice: Client) -> None:
     assert "probe" not in page.partition("next or previous item")[0]
 
 
-def test_each_answer_says_what_it_causes(alice: Client) -> None:
+def test_each_answer_explains_its_effect(alice: Client) -> None:
     page = visible_text(alice.get(url(awaiting())))
     begin = "Then: Run 1 on worker-3 is waiting and continues at once from the start."
     end = "Then it asks the model for the next step."
@@ -44,14 +44,14 @@ def test_each_answer_says_what_it_causes(alice: Client) -> None:
     assert "Then: Nothing runs. The changed call needs 1 approval." in page
 
 
-def test_a_run_that_asked_and_works_on_is_said_to_look_again(alice: Client) -> None:
+def test_card_of_a_running_agent_says_that_it_checks_again(alice: Client) -> None:
     call = awaiting()
     call.session.runs.update(status=RunStatus.RUNNING)
     told = "Then: Run 1 on worker-3 asked for this and continues when it checks again. It runs pay."
     assert told in visible_text(alice.get(url(call)))
 
 
-def test_arguments_that_are_no_object_cannot_be_edited(alice: Client) -> None:
+def test_arguments_that_are_not_an_object_cannot_be_edited(alice: Client) -> None:
     call = awaiting()
     ToolCall.objects.filter(pk=call.pk).update(args="[1]")
     content = alice.get(url(call)).content.decode()
@@ -59,7 +59,7 @@ def test_arguments_that_are_no_object_cannot_be_edited(alice: Client) -> None:
     assert 'value="edit"' not in content
 
 
-def test_auditors_see_the_card_without_the_form(client: Client) -> None:
+def test_auditors_see_the_card_without_a_form(client: Client) -> None:
     make_user(name="bob")
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     response = client.get(url(awaiting()))
@@ -82,7 +82,7 @@ def test_auditors_see_the_card_without_the_form(client: Client) -> None:
         (RESPOND, CallStatus.COMPLETED, "I paid it by hand.", "I paid it by hand."),
     ],
 )
-def test_an_answer_moves_the_call_and_comes_back_to_the_card(
+def test_decision_changes_the_call_and_redirects_to_the_card(
     alice: Client, form: dict[str, object], status: CallStatus, told: str | None, reason: str
 ) -> None:
     call = awaiting()
@@ -106,7 +106,7 @@ def test_an_answer_moves_the_call_and_comes_back_to_the_card(
         ({**APPROVE, "revision": ""}, "the form did not say which state of the call it was made for."),
     ],
 )
-def test_an_incomplete_form_comes_back_with_what_was_typed(alice: Client, form: dict[str, object], words: str) -> None:
+def test_incomplete_form_is_shown_again_with_its_input(alice: Client, form: dict[str, object], words: str) -> None:
     call = awaiting()
     response = alice.post(url(call), {**form, "evidence": "ticket 4711"})
     assert response.status_code == 422
@@ -116,7 +116,7 @@ def test_an_incomplete_form_comes_back_with_what_was_typed(alice: Client, form: 
 
 
 @pytest.mark.parametrize("form", [APPROVE, REJECT, RESPOND, {**APPROVE, "kind": "edit", "args": "{}"}])
-def test_an_auditor_is_refused_and_nobody_is_sent_to_sign_in(client: Client, form: dict[str, object]) -> None:
+def test_auditor_is_refused_and_anonymous_is_sent_to_sign_in(client: Client, form: dict[str, object]) -> None:
     call = awaiting()
     response = client.post(url(call), form)
     assert (response.status_code, response.headers["Location"]) == (302, f"/accounts/login/?next={url(call)}")
@@ -156,7 +156,9 @@ def test_an_auditor_is_refused_and_nobody_is_sent_to_sign_in(client: Client, for
         ("respond", {"status": "completed"}, "Answered: it does not run", "Events so far"),
     ],
 )
-def test_the_card_follows_the_call(alice: Client, kind: str, fields: dict[str, Any], heading: str, words: str) -> None:
+def test_card_shows_the_current_status(
+    alice: Client, kind: str, fields: dict[str, Any], heading: str, words: str
+) -> None:
     call = awaiting()
     make_decision(call=call, kind=DecisionKind(kind), created_at=THEN)
     ToolCall.objects.filter(pk=call.pk).update(revision=2, **fields)
@@ -165,7 +167,7 @@ def test_the_card_follows_the_call(alice: Client, kind: str, fields: dict[str, A
     assert words in page
 
 
-def test_what_was_approved_and_lost_is_asked_about(alice: Client) -> None:
+def test_interrupted_approved_call_needs_a_decision(alice: Client) -> None:
     call = awaiting()
     make_decision(call=call, kind=DecisionKind.APPROVE, created_at=THEN)
     lost = {"status": CallStatus.INTERRUPTED, "reason": "run_lost", "interrupted_at": THEN}
@@ -177,7 +179,7 @@ def test_what_was_approved_and_lost_is_asked_about(alice: Client) -> None:
 
 
 def ask(checkpointer: SyncCheckpointer) -> ToolRegistry:
-    """A session whose agent has asked whether it may pay."""
+    """Dispatch a payment that requires approval."""
     tools = ToolRegistry(checkpointer=checkpointer, session_id="inv-17")
 
     @tools.tool(requires_approval=True)
@@ -199,7 +201,7 @@ def ask(checkpointer: SyncCheckpointer) -> ToolRegistry:
         (RESPOND, "I paid it by hand.", False),
     ],
 )
-def test_the_agent_gets_the_answer(alice: Client, form: dict[str, object], told: str, failed: bool) -> None:
+def test_agent_receives_the_decision(alice: Client, form: dict[str, object], told: str, failed: bool) -> None:
     with SyncCheckpointer() as checkpointer:
         tools = ask(checkpointer)
         assert alice.post(url(ToolCall.objects.get()), form).status_code == 302

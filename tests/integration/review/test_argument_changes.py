@@ -1,4 +1,4 @@
-"""Other arguments than the model asked for: shown against what they replace before they are recorded, and after."""
+"""Edited arguments: comparison with the original before and after they are recorded."""
 
 import json
 import re
@@ -45,12 +45,12 @@ def shown(content: bytes) -> list[str]:
     return re.findall(r'name="shown" value="(\w+)"', content.decode())
 
 
-def test_the_form_begins_with_the_arguments_as_they_are(alice: Client) -> None:
+def test_form_starts_with_the_current_arguments(alice: Client) -> None:
     content = alice.get(url(awaiting())).content.decode()
     assert "{\n  &quot;amount&quot;: &quot;40.00&quot;,\n  &quot;order&quot;: 17\n}</textarea>" in content
 
 
-def test_a_change_is_shown_before_it_is_recorded(alice: Client) -> None:
+def test_change_is_shown_before_it_is_recorded(alice: Client) -> None:
     call = awaiting()
     response = alice.post(url(call), edit(CHANGED))
     assert response.status_code == 200
@@ -68,14 +68,14 @@ def test_a_change_is_shown_before_it_is_recorded(alice: Client) -> None:
     assert json.loads(made.evidence or "") == {"args_before": to_canonical_json(ASKED)}
 
 
-def test_another_change_than_the_one_that_was_shown_is_shown_first(alice: Client) -> None:
+def test_modified_change_is_shown_again_first(alice: Client) -> None:
     call = awaiting()
     response = alice.post(url(call), edit({**ASKED, "amount": "4000.00"}, shown=seen(CHANGED)))
     assert (response.status_code, Decision.objects.count()) == (200, 0)
     assert "before 40.00 now 4000.00" in visible_text(response)
 
 
-def test_the_changed_call_needs_an_approval_of_its_own(alice: Client) -> None:
+def test_edited_call_requires_another_approval(alice: Client) -> None:
     call = awaiting()
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     page = visible_text(alice.get(url(call)))
@@ -95,7 +95,7 @@ def test_the_changed_call_needs_an_approval_of_its_own(alice: Client) -> None:
     assert (call.status, call.args) == (CallStatus.APPROVED, to_canonical_json(CHANGED))
 
 
-def test_a_second_change_is_shown_against_what_the_model_asked_for(alice: Client) -> None:
+def test_second_change_is_compared_with_the_original(alice: Client) -> None:
     call = awaiting()
     alice.post(url(call), edit(CHANGED, shown=seen(CHANGED)))
     response = alice.post(url(call), edit({**CHANGED, "order": 18}, revision=2))
@@ -121,7 +121,7 @@ def test_a_second_change_is_shown_against_what_the_model_asked_for(alice: Client
         ("[" * 100_000, "This cannot be read as arguments:"),
     ],
 )
-def test_what_is_no_change_is_refused_with_where(alice: Client, text: Any, words: str) -> None:
+def test_invalid_change_is_refused_with_its_position(alice: Client, text: Any, words: str) -> None:
     call = awaiting()
     response = alice.post(url(call), edit(text))
     assert (response.status_code, Decision.objects.count()) == (422, 0)
@@ -131,7 +131,7 @@ def test_what_is_no_change_is_refused_with_where(alice: Client, text: Any, words
     assert words in visible_text(written)
 
 
-def test_the_change_is_shown_while_it_is_written(alice: Client) -> None:
+def test_change_is_shown_while_typing(alice: Client) -> None:
     response = alice.post(f"{url(awaiting())}change/", {"args": json.dumps({"amount": "40.00", "note": "Monday"})})
     assert visible_text(response) == (
         "2 arguments differ from the original: note added now Monday order removed before 17"
@@ -140,13 +140,13 @@ def test_the_change_is_shown_while_it_is_written(alice: Client) -> None:
     assert Decision.objects.count() == 0
 
 
-def test_what_waits_no_more_changes_no_more(alice: Client) -> None:
+def test_decided_call_cannot_be_edited(alice: Client) -> None:
     call = awaiting()
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED)
     assert visible_text(alice.post(f"{url(call)}change/", {"args": json.dumps(CHANGED)})) == ""
 
 
-def test_what_is_masked_stays_what_it_was(alice: Client) -> None:
+def test_masked_values_keep_their_originals(alice: Client) -> None:
     call = awaiting(args={"amount": "40.00", "api_key": "k-123456"})
     content = alice.get(url(call)).content.decode()
     assert "k-123456" not in content
@@ -158,14 +158,14 @@ def test_what_is_masked_stays_what_it_was(alice: Client) -> None:
     assert ToolCall.objects.get().args == to_canonical_json(kept)
 
 
-def test_a_change_of_something_masked_is_said_without_showing_it(alice: Client) -> None:
+def test_change_of_a_masked_value_is_reported_without_the_value(alice: Client) -> None:
     call = awaiting(args={"api_key": "k-123456"})
     response = alice.post(url(call), edit({"api_key": "k-654321"}))
     assert "api_key ‹masked› the difference is masked for you" in visible_text(response)
     assert "k-123456" not in response.content.decode()
 
 
-def test_invisible_characters_are_written_out(alice: Client) -> None:
+def test_invisible_characters_are_made_visible(alice: Client) -> None:
     call = awaiting(args={"name": "a\u202eb\ud800", "order": 17})
     content = alice.get(url(call)).content.decode()
     assert "a\\u202eb\\ud800" in content
@@ -175,7 +175,7 @@ def test_invisible_characters_are_written_out(alice: Client) -> None:
     assert ToolCall.objects.get().args == to_canonical_json(changed)
 
 
-def test_long_arguments_are_not_edited_here(alice: Client) -> None:
+def test_long_arguments_cannot_be_edited(alice: Client) -> None:
     call = awaiting(args={"note": "x" * 100_000})
     assert 'value="edit"' not in alice.get(url(call)).content.decode()
     response = alice.post(url(call), edit({"note": "y"}))
@@ -183,6 +183,6 @@ def test_long_arguments_are_not_edited_here(alice: Client) -> None:
     assert Decision.objects.count() == 0
 
 
-def test_an_auditor_writes_no_change(client: Client) -> None:
+def test_auditor_cannot_edit_arguments(client: Client) -> None:
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     assert client.post(f"{url(awaiting())}change/", {"args": "{}"}).status_code == 403

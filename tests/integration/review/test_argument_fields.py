@@ -1,4 +1,4 @@
-"""Arguments that are edited one by one: each by its kind, and nothing of the others lost."""
+"""Editing single arguments by type, without loss of the others."""
 
 import re
 from html import unescape
@@ -27,7 +27,7 @@ ARGS: dict[str, Any] = {
 
 
 def shown(content: str) -> dict[str, str]:
-    """What the fields hold, by their keys, as a browser would send them."""
+    """Return the values of the form fields by key, as a browser would send them."""
     areas = re.findall(r'<textarea[^>]* name="(argument-\d+)"[^>]*>\n(.*?)</textarea>', content, re.DOTALL)
     inputs = re.findall(r'<input[^>]* name="(argument-\d+)" value="([^"]*)"', content)
     selects = re.findall(r'name="(argument-\d+)"><option.*?value="(\w+)" selected', content, re.DOTALL)
@@ -35,7 +35,7 @@ def shown(content: str) -> dict[str, str]:
 
 
 def sent(call: ToolCall, client: Client, **changed: str) -> dict[str, Any]:
-    """The form as it is, with the fields of these arguments changed."""
+    """Return the form data with changed argument fields."""
     fields = shown(client.get(url(call)).content.decode())
     names = list(parse_json(call.args))
     fields |= {f"argument-{names.index(name)}": text for name, text in changed.items()}
@@ -43,7 +43,7 @@ def sent(call: ToolCall, client: Client, **changed: str) -> dict[str, Any]:
 
 
 def record(client: Client, call: ToolCall, form: dict[str, Any]) -> Any:
-    """Look at the change, then record it; the arguments that came of it."""
+    """Preview the change, record it, and return the resulting arguments."""
     seen = re.search(r'name="shown" value="(\w+)"', client.post(url(call), form).content.decode())
     assert seen is not None
     assert client.post(url(call), {**form, "shown": seen[1]}).status_code == 302
@@ -51,7 +51,7 @@ def record(client: Client, call: ToolCall, form: dict[str, Any]) -> Any:
     return parse_json(call.args)
 
 
-def test_each_argument_has_a_field_of_its_kind(people: dict[str, Client]) -> None:
+def test_each_argument_has_a_field_of_its_type(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
     response = people["alice"].get(url(call))
     page = visible_text(response)
@@ -60,13 +60,13 @@ def test_each_argument_has_a_field_of_its_kind(people: dict[str, Client]) -> Non
     assert len(shown(response.content.decode())) == len(ARGS)
 
 
-def test_what_is_not_changed_stays_exactly_as_it_was(people: dict[str, Client]) -> None:
+def test_unchanged_arguments_stay_exactly_equal(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
     assert record(people["alice"], call, sent(call, people["alice"], amount="4.00")) == {**ARGS, "amount": "4.00"}
     assert to_canonical_json(ARGS) == parse_json(Decision.objects.get().evidence or "")["args_before"]
 
 
-def test_a_form_without_a_change_says_so(people: dict[str, Client]) -> None:
+def test_form_without_a_change_is_refused(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
     page = visible_text(people["alice"].post(url(call), sent(call, people["alice"])))
     assert "Change at least one argument. These are the current ones." in page
@@ -84,7 +84,7 @@ def test_a_form_without_a_change_says_so(people: dict[str, Client]) -> None:
         ("amount", "", ""),
     ],
 )
-def test_each_kind_is_read_as_what_it_is(people: dict[str, Client], name: str, typed: str, value: Any) -> None:
+def test_each_type_is_parsed(people: dict[str, Client], name: str, typed: str, value: Any) -> None:
     call = awaiting(args=ARGS)
     assert record(people["alice"], call, sent(call, people["alice"], **{name: typed})) == {**ARGS, name: value}
 
@@ -98,7 +98,7 @@ def test_each_kind_is_read_as_what_it_is(people: dict[str, Client], name: str, t
         ("note", "text", "note: enter JSON; put text in quotes."),
     ],
 )
-def test_what_cannot_be_read_is_said_and_kept(people: dict[str, Client], name: str, typed: str, words: str) -> None:
+def test_invalid_input_is_reported_and_kept(people: dict[str, Client], name: str, typed: str, words: str) -> None:
     call = awaiting(args=ARGS)
     response = people["alice"].post(url(call), sent(call, people["alice"], **{name: typed}))
     assert words in visible_text(response)
@@ -106,13 +106,13 @@ def test_what_cannot_be_read_is_said_and_kept(people: dict[str, Client], name: s
     assert Decision.objects.count() == 0
 
 
-def test_the_change_is_shown_while_it_is_typed(people: dict[str, Client]) -> None:
+def test_change_is_shown_while_typing(people: dict[str, Client]) -> None:
     call = awaiting(args=ARGS)
     response = people["alice"].post(url(call) + "change/", sent(call, people["alice"], order="18"))
     assert "1 argument differs from the original: order before 17 now 18" in visible_text(response)
 
 
-def test_a_secret_stays_masked_and_stays_what_it_is(people: dict[str, Client]) -> None:
+def test_secret_stays_masked_and_unchanged(people: dict[str, Client]) -> None:
     args = {"api_key": "sk-live-4242424242424242", "order": 17}
     call = awaiting(args=args)
     form = sent(call, people["alice"], order="18")
@@ -120,13 +120,13 @@ def test_a_secret_stays_masked_and_stays_what_it_is(people: dict[str, Client]) -
     assert record(people["alice"], call, form) == {**args, "order": 18}
 
 
-def test_json_counts_where_it_is_chosen(people: dict[str, Client]) -> None:
+def test_json_input_is_used_when_selected(people: dict[str, Client]) -> None:
     call = awaiting(args={"order": 17})
     form = {**sent(call, people["alice"], order="18"), "written_as": "json", "args": '{"order": 19}'}
     assert record(people["alice"], call, form) == {"order": 19}
 
 
-def test_who_comes_too_late_gets_back_what_they_typed(people: dict[str, Client]) -> None:
+def test_late_edit_keeps_its_input(people: dict[str, Client]) -> None:
     call = awaiting(args={"order": 17, "payee": "Northwind"})
     form = sent(call, people["alice"], order="18")
     people["bob"].post(url(call), {"kind": "reject", "message": "No.", "revision": 1})
@@ -136,11 +136,11 @@ def test_who_comes_too_late_gets_back_what_they_typed(people: dict[str, Client])
     assert "Arguments order: 18 payee: Northwind" in visible_text(response)
 
 
-def test_too_many_arguments_are_written_as_json(people: dict[str, Client]) -> None:
+def test_many_arguments_are_edited_as_json(people: dict[str, Client]) -> None:
     call = awaiting(args={f"a{number}": number for number in range(31)})
     assert shown(people["alice"].get(url(call)).content.decode()) == {}
 
 
-def test_hostile_names_and_values_stay_text(people: dict[str, Client]) -> None:
+def test_hostile_names_and_values_are_escaped(people: dict[str, Client]) -> None:
     call = awaiting(args={"<script>alert(1)</script>": '"></textarea><script>alert(2)</script>'})
     assert "<script>alert" not in people["alice"].get(url(call)).content.decode()

@@ -1,4 +1,4 @@
-"""What an open page tells on the desktop: each call once, an outage once, and only what is new."""
+"""Desktop notifications of an open page: one for each new call or outage."""
 
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def told(client: Client, ago: timedelta = timedelta()) -> list[dict[str, Any]]:
-    """The news since so long ago."""
+    """Return the notifications since a time."""
     response = client.get("/review/news/", {"since": formatting.format_iso_time(clock.now() - ago)})
     assert response.status_code == 200
     found: list[dict[str, Any]] = response.json()["news"]
@@ -30,7 +30,7 @@ def now(lost: Lost, **fields: Any) -> ToolCall:
     return lost((clock.now() - THEN).total_seconds(), **fields)
 
 
-def test_a_call_is_told_with_what_it_asks(people: dict[str, Client], lost: Lost) -> None:
+def test_notification_contains_the_question_of_the_call(people: dict[str, Client], lost: Lost) -> None:
     call = now(lost, sentence="Refund 40.00 EUR")
     assert told(people["carol"]) == [
         {
@@ -44,14 +44,14 @@ def test_a_call_is_told_with_what_it_asks(people: dict[str, Client], lost: Lost)
     assert told(people["carol"])[0]["title"] == "May this happen?"
 
 
-def test_what_is_older_decided_or_elsewhere_is_no_news(people: dict[str, Client], lost: Lost) -> None:
+def test_older_decided_and_foreign_calls_are_not_notified(people: dict[str, Client], lost: Lost) -> None:
     lost()
     now(lost, status=CallStatus.COMPLETED)
     now(lost, workspace="elsewhere")
     assert told(people["carol"]) == []
 
 
-def test_an_outage_is_told_once(people: dict[str, Client], lost: Lost) -> None:
+def test_outage_is_notified_once(people: dict[str, Client], lost: Lost) -> None:
     calls = [now(lost) for _ in range(50)]
     alone = now(lost, tool="ring")
     found = told(people["carol"])
@@ -68,7 +68,7 @@ def test_an_outage_is_told_once(people: dict[str, Client], lost: Lost) -> None:
     assert told(people["carol"])[0]["tag"] == outage["tag"]
 
 
-def test_many_at_once_are_told_as_a_number(people: dict[str, Client], lost: Lost) -> None:
+def test_many_calls_are_notified_as_a_count(people: dict[str, Client], lost: Lost) -> None:
     for number in range(browser_notifications.MOST + 3):
         now(lost, tool=f"tool_{number}")
     found = told(people["carol"])
@@ -77,18 +77,18 @@ def test_many_at_once_are_told_as_a_number(people: dict[str, Client], lost: Lost
     ]
 
 
-def test_a_secret_is_masked(people: dict[str, Client], lost: Lost) -> None:
+def test_secret_is_masked(people: dict[str, Client], lost: Lost) -> None:
     now(lost, args={"api_key": "sk-live-4242424242424242"})
     assert "sk-live" not in told(people["alice"])[0]["body"]
 
 
 @pytest.mark.parametrize("since", ["", "yesterday", "0001-01-01T00:00:00Z", "2025-03-04T10:00:00"])
-def test_a_damaged_moment_is_not_understood(people: dict[str, Client], since: str) -> None:
+def test_invalid_time_is_a_bad_request(people: dict[str, Client], since: str) -> None:
     assert people["alice"].get("/review/news/", {"since": since}).status_code == 400
 
 
 @pytest.mark.parametrize("calls", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_news(
+def test_query_count_is_independent_of_the_news(
     people: dict[str, Client], lost: Lost, django_assert_num_queries: DjangoAssertNumQueries, calls: int
 ) -> None:
     for number in range(calls):

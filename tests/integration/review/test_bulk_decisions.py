@@ -1,4 +1,4 @@
-"""Calls that were lost together: settled in one go, each by its own evidence."""
+"""Bulk decisions about calls of an outage, each by its own evidence."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ WHY = {**WINDOW, "reason": "The provider's export agrees."}
 
 
 def chosen(client: Client) -> list[str]:
-    """What the form on the page would send."""
+    """Return the data of the form on the page."""
     return [row.chosen for row in client.get(PAGE).context["settling"]]
 
 
@@ -37,7 +37,7 @@ def status(call: ToolCall) -> str:
     return call.status
 
 
-def test_a_later_page_is_settled_by_itself(
+def test_later_page_is_settled_separately(
     people: dict[str, Client], lost: Lost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outage_groups, "PAGE", 2)
@@ -54,7 +54,7 @@ def test_a_later_page_is_settled_by_itself(
     assert [status(call) for call in calls] == ["interrupted", "interrupted", "completed"]
 
 
-def test_what_came_of_it_is_its_authors_alone(people: dict[str, Client], lost: Lost) -> None:
+def test_result_is_shown_only_to_its_author(people: dict[str, Client], lost: Lost) -> None:
     make_late_result(call=lost())
     assert "Nothing was selected, so nothing was recorded." in settle(people["alice"], [])
     response = people["alice"].post("/review/outages/settle/", {**WHY, "call": chosen(people["alice"])})
@@ -63,7 +63,7 @@ def test_what_came_of_it_is_its_authors_alone(people: dict[str, Client], lost: L
     assert "decision recorded" not in visible_text(people["alice"].get(f"{PAGE}&settled=another"))
 
 
-def test_only_those_whose_evidence_agrees_are_settled(people: dict[str, Client], lost: Lost) -> None:
+def test_only_calls_with_agreeing_evidence_are_settled(people: dict[str, Client], lost: Lost) -> None:
     landed, failed, contradicted, silent, twice = (lost(second) for second in range(5))
     make_late_result(call=landed, result="refund re_1")
     make_late_result(call=failed, result="declined", success=False)
@@ -94,7 +94,7 @@ def test_only_those_whose_evidence_agrees_are_settled(people: dict[str, Client],
     assert cited["text"].startswith("Run 1 reported success at ")
 
 
-def test_one_that_is_refused_keeps_nobody_back(people: dict[str, Client], lost: Lost) -> None:
+def test_refused_decision_does_not_block_others(people: dict[str, Client], lost: Lost) -> None:
     decided, stale, overdue, news, last = (lost(second) for second in range(5))
     for call in (decided, stale, overdue, news, last):
         make_late_result(call=call)
@@ -121,7 +121,7 @@ def test_one_that_is_refused_keeps_nobody_back(people: dict[str, Client], lost: 
     assert [made.actor for made in Decision.objects.order_by("pk")] == ["bob", "alice"]
 
 
-def test_where_two_have_to_agree_each_says_so(people: dict[str, Client], lost: Lost) -> None:
+def test_two_approvals_are_recorded_separately(people: dict[str, Client], lost: Lost) -> None:
     call = lost(approvals=2)
     make_late_result(call=call)
     assert "Your decision is recorded. More people must decide the same." in settle(people["alice"])
@@ -131,7 +131,7 @@ def test_where_two_have_to_agree_each_says_so(people: dict[str, Client], lost: L
     assert status(call) == "completed"
 
 
-def test_a_settled_call_is_nobodys_any_more(people: dict[str, Client], lost: Lost) -> None:
+def test_settled_call_has_no_claim(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     make_late_result(call=call)
     people["bob"].post(f"/review/calls/{call.pk}/claim/")
@@ -140,7 +140,7 @@ def test_a_settled_call_is_nobodys_any_more(people: dict[str, Client], lost: Los
     assert Session.objects.get().status == SessionStatus.READY
 
 
-def test_a_reason_is_needed(people: dict[str, Client], lost: Lost) -> None:
+def test_reason_is_required(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     make_late_result(call=call)
     response = people["alice"].post(
@@ -151,7 +151,7 @@ def test_a_reason_is_needed(people: dict[str, Client], lost: Lost) -> None:
     assert Decision.objects.count() == 0
 
 
-def test_auditor_and_non_member_settle_nothing(people: dict[str, Client], lost: Lost) -> None:
+def test_auditor_and_non_member_cannot_settle(people: dict[str, Client], lost: Lost) -> None:
     mine, foreign = lost(), lost(workspace="elsewhere")
     for call in (mine, foreign):
         make_late_result(call=call)
@@ -161,7 +161,7 @@ def test_auditor_and_non_member_settle_nothing(people: dict[str, Client], lost: 
     assert (status(mine), status(foreign), Decision.objects.count()) == ("interrupted", "interrupted", 0)
 
 
-def test_fifty_at_once(people: dict[str, Client], lost: Lost) -> None:
+def test_fifty_calls_are_settled_together(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(number / 10) for number in range(50)]
     for call in calls:
         make_late_result(call=call, result=f"refund re_{call.pk}")
@@ -172,7 +172,7 @@ def test_fifty_at_once(people: dict[str, Client], lost: Lost) -> None:
     assert Decision.objects.count() == 50
 
 
-def test_hostile_text_stays_text(people: dict[str, Client], lost: Lost) -> None:
+def test_hostile_text_is_escaped(people: dict[str, Client], lost: Lost) -> None:
     call = lost(sentence="<script>alert(1)</script>")
     make_late_result(call=call, result="<script>alert(2)</script>")
     make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor="<script>alert(3)</script>", reason="<script>a")

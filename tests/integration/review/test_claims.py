@@ -1,4 +1,4 @@
-"""Saying that one is on a call: who sees it, how it ends, and that it stops nobody."""
+"""Claims on calls: visibility, expiry, and decisions despite a claim."""
 
 from datetime import timedelta
 
@@ -30,17 +30,17 @@ def holder(call: ToolCall) -> str:
 
 
 def told(kind: AuditKind) -> list[tuple[str, object]]:
-    """Who did so, and in whose place."""
+    """Return the actors and previous holders of claim events."""
     events = AuditEvent.objects.filter(kind=kind).order_by("pk")
     return [(event.actor, parse_json(event.details).get("from_member")) for event in events]
 
 
 def silent(call: ToolCall) -> None:
-    """So long without a sign of life that nobody is on it any more."""
+    """Make the holder of a claim look absent."""
     Claim.objects.filter(call=call).update(seen_at=clock.now() - CLAIMED_FOR - timedelta(seconds=1))
 
 
-def test_the_others_read_who_is_on_it_and_since_when(people: dict[str, Client], lost: Lost) -> None:
+def test_claim_shows_holder_and_time_to_others(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["alice"].post(url(call, "claim/"))
     since = f"{Claim.objects.get(call=call).since:%H:%M:%S}"
@@ -50,7 +50,7 @@ def test_the_others_read_who_is_on_it_and_since_when(people: dict[str, Client], 
     assert f"Claimed by you since {since}" in visible_text(people["alice"].get("/review/"))
 
 
-def test_open_pages_are_told(people: dict[str, Client], lost: Lost) -> None:
+def test_claim_updates_open_pages(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     revisions = [Session.objects.get().revision]
     for what in ("claim/", "claim/", "release/", "release/"):
@@ -59,7 +59,7 @@ def test_open_pages_are_told(people: dict[str, Client], lost: Lost) -> None:
     assert revisions == [revisions[0] + step for step in (0, 1, 1, 2, 2)]
 
 
-def test_claim_blocks_no_decision_and_ends_with_it(people: dict[str, Client], lost: Lost) -> None:
+def test_claim_does_not_block_decisions_and_ends_with_one(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["alice"].post(url(call, "claim/"))
     assert people["bob"].post(url(call), DECISION).status_code == 302
@@ -77,7 +77,7 @@ def test_first_of_two_votes_releases_only_its_own_claim(people: dict[str, Client
     assert not Claim.objects.exists()
 
 
-def test_another_takes_over_with_one_click_and_it_is_recorded(people: dict[str, Client], lost: Lost) -> None:
+def test_takeover_of_a_claim_is_recorded(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["alice"].post(url(call, "claim/"))
     assert "Take over" in visible_text(people["bob"].get(url(call)))
@@ -86,7 +86,7 @@ def test_another_takes_over_with_one_click_and_it_is_recorded(people: dict[str, 
     assert told(AuditKind.CLAIMED) == [("alice", None), ("bob", "alice")]
 
 
-def test_only_who_is_on_it_lets_go(people: dict[str, Client], lost: Lost) -> None:
+def test_only_the_holder_releases_a_claim(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["alice"].post(url(call, "claim/"))
     people["bob"].post(url(call, "release/"))
@@ -96,7 +96,7 @@ def test_only_who_is_on_it_lets_go(people: dict[str, Client], lost: Lost) -> Non
     assert told(AuditKind.RELEASED) == [("alice", None)]
 
 
-def test_signing_out_lets_go_of_everything(people: dict[str, Client], lost: Lost) -> None:
+def test_sign_out_releases_all_claims(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(), lost()]
     for call in calls:
         people["alice"].post(url(call, "claim/"))
@@ -106,7 +106,7 @@ def test_signing_out_lets_go_of_everything(people: dict[str, Client], lost: Lost
     assert told(AuditKind.RELEASED) == [("alice", None)]
 
 
-def test_silence_ends_a_claim_and_a_sign_of_life_keeps_it(people: dict[str, Client], lost: Lost) -> None:
+def test_claim_expires_without_presence(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["alice"].post(url(call, "claim/"))
     Claim.objects.update(seen_at=clock.now() - CLAIMED_FOR + timedelta(minutes=1))
@@ -119,7 +119,7 @@ def test_silence_ends_a_claim_and_a_sign_of_life_keeps_it(people: dict[str, Clie
     assert told(AuditKind.CLAIMED) == [("alice", None), ("bob", None)]
 
 
-def test_nobody_can_be_on_what_is_decided(people: dict[str, Client], lost: Lost) -> None:
+def test_decided_call_cannot_be_claimed(people: dict[str, Client], lost: Lost) -> None:
     call = lost(status=CallStatus.COMPLETED)
     make_decision(call=call)
     people["alice"].post(url(call, "claim/"))
@@ -127,7 +127,7 @@ def test_nobody_can_be_on_what_is_decided(people: dict[str, Client], lost: Lost)
     assert "I am on it" not in visible_text(people["alice"].get(url(call)))
 
 
-def test_who_has_the_card_open_is_seen_by_the_others(people: dict[str, Client], lost: Lost) -> None:
+def test_readers_of_a_card_are_shown_to_others(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["carol"].get(url(call))
     people["alice"].get(url(call))
@@ -136,7 +136,7 @@ def test_who_has_the_card_open_is_seen_by_the_others(people: dict[str, Client], 
     assert "Also open for: bob, carol" in visible_text(people["alice"].post(url(call, "present/")))
 
 
-def test_who_has_gone_is_not_seen_any_more(people: dict[str, Client], lost: Lost) -> None:
+def test_absent_readers_are_not_shown(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["alice"].get(url(call))
     Presence.objects.update(seen_at=clock.now() - PRESENT_FOR)
@@ -146,14 +146,14 @@ def test_who_has_gone_is_not_seen_any_more(people: dict[str, Client], lost: Lost
     assert not Presence.objects.exists()
 
 
-def test_an_auditor_claims_nothing(people: dict[str, Client], lost: Lost) -> None:
+def test_auditor_cannot_claim(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     assert people["carol"].post(url(call, "claim/")).status_code == 403
     page = visible_text(people["carol"].get(url(call)))
     assert "I am on it" not in page
 
 
-def test_a_hostile_name_stays_text(people: dict[str, Client], lost: Lost) -> None:
+def test_hostile_name_is_escaped(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["alice"].post(url(call, "claim/"))
     user = Claim.objects.get().member.user
@@ -164,7 +164,7 @@ def test_a_hostile_name_stays_text(people: dict[str, Client], lost: Lost) -> Non
 
 
 @pytest.mark.parametrize(("role", "offered"), [(Role.APPROVER, False), (Role.ADMIN, True)])
-def test_after_the_deadline_only_who_can_decide_is_offered_to_claim(client: Client, role: Role, offered: bool) -> None:
+def test_claim_after_the_deadline_is_offered_only_to_admins(client: Client, role: Role, offered: bool) -> None:
     call = make_call(session=make_session(), decide_within=timedelta(minutes=1))  # interrupted long ago
     client.force_login(make_user(role=role))
     card = f"/review/calls/{call.pk}/"

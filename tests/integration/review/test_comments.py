@@ -1,4 +1,4 @@
-"""Comments about a call, and handing it over to a named colleague."""
+"""Comments on a call, and handover to a colleague."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ from tests.integration.review.payment_agents import url
 from tests.support.page_text import visible_text
 
 
-def test_a_comment_is_kept_and_escaped(people: dict[str, Client]) -> None:
+def test_comment_is_stored_and_escaped(people: dict[str, Client]) -> None:
     call = lost_call()
     assert people["alice"].post(f"{url(call)}comment/", {"text": "<b>Asked</b> the bank."}).status_code == 302
     answer = people["carol"].get(url(call))
@@ -25,7 +25,7 @@ def test_a_comment_is_kept_and_escaped(people: dict[str, Client]) -> None:
     assert AuditEvent.objects.filter(kind=AuditKind.COMMENTED, actor="alice").count() == 1
 
 
-def test_a_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
+def test_call_is_handed_over_to_a_colleague(people: dict[str, Client]) -> None:
     call = lost_call()
     page = people["alice"].get(url(call)).content.decode()
     assert '<option value="bob">' in page

@@ -1,4 +1,4 @@
-"""What the card says of a call whose outcome is known."""
+"""Cards of calls whose outcome is known."""
 
 import json
 
@@ -19,7 +19,7 @@ def decided(**session: object) -> ToolCall:
     return call
 
 
-def test_the_decision_is_shown_with_who_why_and_evidence(reader: Client) -> None:
+def test_decision_is_shown_with_actor_reason_and_evidence(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
     evidence = json.dumps({"link": "https://bank.example/exports#re_81f3"})
     make_decision(call=call, actor="bob", reason="Seen in the export.", evidence=evidence, result="re_81f3", revision=1)
@@ -39,7 +39,7 @@ def test_only_web_addresses_become_links(reader: Client, link: object) -> None:
     assert f'href="{link}' not in content
 
 
-def test_evidence_in_words_is_shown(reader: Client) -> None:
+def test_text_evidence_is_shown(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
     make_decision(call=call, evidence=json.dumps({"text": "told by phone"}), revision=1)
     assert "Evidence: told by phone" in page(reader, call)
@@ -60,13 +60,13 @@ def test_evidence_in_words_is_shown(reader: Client) -> None:
         ({"status": SessionStatus.FAILED}, "The session is failed."),
     ],
 )
-def test_the_card_says_what_happens_now(reader: Client, session: dict[str, object], words: str) -> None:
+def test_card_explains_the_next_step(reader: Client, session: dict[str, object], words: str) -> None:
     call = decided(**session)
     make_decision(call=call, revision=1)
     assert words in page(reader, call)
 
 
-def test_a_rerun_is_followed_to_its_attempt(reader: Client) -> None:
+def test_rerun_links_to_its_attempt(reader: Client) -> None:
     call = decided(status=SessionStatus.ACTIVE)
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.RERUN_APPROVED)
     make_decision(call=call, kind=DecisionKind.APPROVE_RERUN, revision=1)
@@ -81,14 +81,14 @@ def test_a_rerun_is_followed_to_its_attempt(reader: Client) -> None:
     assert "Earlier calls of the same operation" in page(reader, again)
 
 
-def test_the_next_call_is_one_click_away(reader: Client) -> None:
+def test_card_links_to_the_next_call(reader: Client) -> None:
     call = decided(status=SessionStatus.READY)
     waiting = make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
     make_decision(call=call, revision=1)
     assert f'href="/review/calls/{waiting.pk}/">Next call' in raw(reader, call)
 
 
-def test_a_call_that_nobody_had_to_decide(reader: Client) -> None:
+def test_call_without_a_decision(reader: Client) -> None:
     session = make_session()
     make_run(session=session)
     call = make_call(session=session, status=CallStatus.COMPLETED, result="re_1", settled_at=THEN)

@@ -1,4 +1,4 @@
-"""What the card says of a call that nobody knows the outcome of."""
+"""Cards of calls whose outcome is unknown."""
 
 import pytest
 from django.db import connection
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.django_db
 # what was about to happen
 
 
-def test_the_sentence_and_who_called(reader: Client) -> None:
+def test_card_shows_sentence_and_caller(reader: Client) -> None:
     shown = page(reader, lost_call(sentence="Refund 40.00 EUR for order 17"))
     assert "Did this happen? Outcome unknown" in shown
     assert "Refund 40.00 EUR for order 17" in shown
     assert "refund_card · agent refund-desk · mutates · high risk" in shown
 
 
-def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> None:
+def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
     note = "long " * 2000 + "end"
     args = {"note": note, "items": [{"sku": f"lamp-{n}"} for n in range(50)], "gift": None}  # in the caller's order
     call = lost_call(args=args)
@@ -42,12 +42,12 @@ def test_the_arguments_are_complete_as_a_list_and_as_stored(reader: Client) -> N
     assert compute_keyed_fingerprint(call.args_digest) in stored
 
 
-def test_a_call_without_arguments_says_so(reader: Client) -> None:
+def test_call_without_arguments_is_labelled(reader: Client) -> None:
     assert "refund_card · agent refund-desk · mutates · high risk · no arguments" in page(reader, lost_call(args={}))
 
 
 @pytest.mark.parametrize("args", ['{"a":"\\ud800"}', '{"a":"\\u0000\\u202e"}', "[" * 180 + "]" * 180, "not json"])
-def test_arguments_of_any_kind_can_be_shown(reader: Client, args: str) -> None:
+def test_arguments_of_any_type_are_shown(reader: Client, args: str) -> None:
     call = lost_call()
     ToolCall.objects.filter(pk=call.pk).update(args=args)
     assert reader.get(f"/review/calls/{call.pk}/").status_code == 200
@@ -57,7 +57,7 @@ def test_arguments_of_any_kind_can_be_shown(reader: Client, args: str) -> None:
 # did it happen
 
 
-def test_a_lost_run_leaves_a_gap(reader: Client) -> None:
+def test_lost_run_is_drawn_as_a_gap(reader: Client) -> None:
     shown = page(reader, lost_call())
     assert (
         "2025-03-04 10:42:07.118 Intent recorded by run 1 on worker-3 (pid 4127), before the tool started "
@@ -70,7 +70,7 @@ def test_a_lost_run_leaves_a_gap(reader: Client) -> None:
     ) in shown
 
 
-def test_an_ambiguous_error_names_itself(reader: Client) -> None:
+def test_ambiguous_error_is_named(reader: Client) -> None:
     shown = page(
         reader, lost_call(reason=InterruptReason.AMBIGUOUS_ERROR, error_type="TimeoutError", result="no answer")
     )
@@ -78,18 +78,18 @@ def test_an_ambiguous_error_names_itself(reader: Client) -> None:
     assert "Run 1 lost" not in shown
 
 
-def test_a_stopped_tool_says_when(reader: Client) -> None:
+def test_timed_out_tool_shows_the_time(reader: Client) -> None:
     assert "The tool was stopped after 3.4 s, while it was running." in page(
         reader, lost_call(reason=InterruptReason.CANCELLED)
     )
 
 
-def test_a_run_that_went_on_without_a_word(reader: Client) -> None:
+def test_run_that_continued_without_a_result(reader: Client) -> None:
     shown = page(reader, lost_call(reason=InterruptReason.ABANDONED))
     assert "After 3.4 s its run continued without reporting how the call ended." in shown
 
 
-def test_a_call_that_came_along_with_a_fork(reader: Client) -> None:
+def test_call_copied_by_a_fork(reader: Client) -> None:
     call = lost_call(reason=InterruptReason.FORKED)
     origin = make_session(session_id="order-16")
     Session.objects.filter(pk=call.session_id).update(forked_from=origin)
@@ -98,7 +98,7 @@ def test_a_call_that_came_along_with_a_fork(reader: Client) -> None:
     assert "The outcome of this call was unknown when the session was forked" in page(reader, call)
 
 
-def test_probes_and_late_results_are_evidence(reader: Client) -> None:
+def test_verifications_and_late_results_are_evidence(reader: Client) -> None:
     call = lost_call(verifiable=True)
     make_decision(
         call=call,
@@ -113,19 +113,19 @@ def test_probes_and_late_results_are_evidence(reader: Client) -> None:
     assert "Run 1 reported success, too late to count — “refund re_81f3 settled”" in shown
 
 
-def test_a_late_result_is_proposed_as_the_result(reader: Client) -> None:
+def test_late_result_is_suggested_as_the_result(reader: Client) -> None:
     call = lost_call()
     make_late_result(call=call, result="refund re_81f3 settled")
     assert 'id="id_result">\nrefund re_81f3 settled</textarea>' in raw(reader, call)
 
 
-def test_the_transcript_around_it(reader: Client) -> None:
+def test_card_shows_the_surrounding_transcript(reader: Client) -> None:
     shown = page(reader, lost_call())
     assert "The lamp arrived broken." in shown
     assert "I am sending 40.00 EUR back." in shown
 
 
-def test_earlier_calls_of_the_same_key(reader: Client) -> None:
+def test_card_lists_earlier_calls_with_the_same_key(reader: Client) -> None:
     call = lost_call(idempotency_key="refund-17")
     make_call(
         session=call.session,
@@ -149,10 +149,10 @@ def test_earlier_calls_of_the_same_key(reader: Client) -> None:
         ("unanswered", "session", "until a saved version has its result. A call after that runs again."),
         ("call", "session", "Each call is an operation of its own"),
         ("function", "session", "A function of the tool decides which calls in this session are the same and"),
-        ("", "session", "The program that logged this call gave the key itself"),
+        ("", "session", "The agent’s program chose the idempotency key of this call"),
     ],
 )
-def test_policy_of_the_key_is_said_in_words(reader: Client, policy: str, scope: str, words: str) -> None:
+def test_idempotency_policy_is_explained(reader: Client, policy: str, scope: str, words: str) -> None:
     call = lost_call(key_policy=policy, key_scope=scope, replay_count=2)
 
     assert words in page(reader, call)
@@ -165,7 +165,7 @@ def test_policy_of_the_key_is_said_in_words(reader: Client, policy: str, scope: 
     assert "result in the transcript since version 3" in details
 
 
-def test_a_key_of_the_workspace_is_found_in_other_sessions(reader: Client) -> None:
+def test_workspace_key_lists_calls_of_other_sessions(reader: Client) -> None:
     call = lost_call(idempotency_key="pay-8841", key_scope="workspace")
     other = make_session(session_id="order-16")
     make_run(session=other)
@@ -183,7 +183,7 @@ def test_a_key_of_the_workspace_is_found_in_other_sessions(reader: Client) -> No
 # the form
 
 
-def test_each_answer_says_what_it_causes(reader: Client) -> None:
+def test_each_answer_explains_its_effect(reader: Client) -> None:
     shown = page(reader, lost_call())
     begin = "Then: Run 2 on worker-1 is waiting and continues at once from version 1."
     end = "Then it asks the model for the next step."
@@ -192,25 +192,25 @@ def test_each_answer_says_what_it_causes(reader: Client) -> None:
     assert f"{begin} It runs refund_card once more. {end}" in shown
 
 
-def test_without_a_process_nothing_goes_on_by_itself(reader: Client) -> None:
+def test_card_without_a_waiting_process_says_so(reader: Client) -> None:
     call = lost_call()
     Session.objects.filter(pk=call.session_id).update(owner=None)
     begin = "Then: No process is waiting. The next one that resumes the session continues from version 1."
     assert f"{begin} The agent gets the result that you recorded." in page(reader, call)
 
 
-def test_another_undecided_call_keeps_the_session(reader: Client) -> None:
+def test_card_names_another_undecided_call(reader: Client) -> None:
     call = lost_call()
     make_call(session=call.session, run=call.run, step=1, call_id="call_10", args={"order": 18})
     held = "Then: The session stays paused: 1 other call needs a decision."
     assert page(reader, call).count(held) == 3
 
 
-def test_no_answer_is_chosen_beforehand(reader: Client) -> None:
+def test_no_answer_is_preselected(reader: Client) -> None:
     assert "checked" not in raw(reader, lost_call())
 
 
-def test_auditors_see_the_card_without_the_form(client: Client) -> None:
+def test_auditors_see_the_card_without_a_form(client: Client) -> None:
     make_user(name="bob", role=Role.ADMIN)
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     call = lost_call()
@@ -222,7 +222,7 @@ def test_auditors_see_the_card_without_the_form(client: Client) -> None:
     assert "data-decide" not in raw(client, call)
 
 
-def test_a_form_that_is_older_than_the_call_is_told(reader: Client) -> None:
+def test_outdated_form_is_reported(reader: Client) -> None:
     call = lost_call(revision=3)
     told = "This call has changed since you opened the page."
 
@@ -239,7 +239,7 @@ def test_a_form_that_is_older_than_the_call_is_told(reader: Client) -> None:
 
 
 def known(times: int) -> ToolCall:
-    """A call about which everything there can be is known so many times."""
+    """Create a call with `times` rows of every kind of evidence."""
     call = lost_call(session_id=f"order-{times}", verifiable=True, idempotency_key="k")
     for number in range(times):
         make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK)
@@ -256,7 +256,7 @@ def known(times: int) -> ToolCall:
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_what_is_known(
+def test_query_count_is_independent_of_the_evidence(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries, times: int
 ) -> None:
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
@@ -265,8 +265,8 @@ def test_the_number_of_queries_does_not_depend_on_what_is_known(
         client.get(f"/review/calls/{call.pk}/")
 
 
-def test_the_foresight_of_the_form_asks_the_library_once(reader: Client) -> None:
-    """How many queries that takes is the library's affair; it is the same however much is known."""
+def test_preview_of_the_form_calls_the_library_once(reader: Client) -> None:
+    """The number of queries of the preview is constant."""
     counts = set()
     for times in (1, 3):
         call = known(times)

@@ -1,4 +1,4 @@
-"""What else can be in the way of a decision: a session that has ended, or was taken over."""
+"""Decisions that conflict with the end or a takeover of the session."""
 
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ def cancel(call: ToolCall) -> None:
 
 
 @pytest.mark.parametrize("form", [APPROVE, RESPOND])
-def test_nothing_is_allowed_in_a_session_that_was_cancelled(alice: Client, form: dict[str, object]) -> None:
+def test_approval_in_a_cancelled_session_is_refused(alice: Client, form: dict[str, object]) -> None:
     call = awaiting()
     cancel(call)
     response = alice.post(url(call), form)
@@ -45,7 +45,7 @@ def test_nothing_is_allowed_in_a_session_that_was_cancelled(alice: Client, form:
     assert (call.status, call.session.status) == (CallStatus.REJECTED, SessionStatus.CANCELLED)
 
 
-def test_a_rerun_in_a_session_that_was_cancelled_is_refused(alice: Client) -> None:
+def test_rerun_in_a_cancelled_session_is_refused(alice: Client) -> None:
     call = awaiting()
     lost = {"status": CallStatus.INTERRUPTED, "reason": "run_lost", "interrupted_at": THEN}
     ToolCall.objects.filter(pk=call.pk).update(**lost)
@@ -55,7 +55,7 @@ def test_a_rerun_in_a_session_that_was_cancelled_is_refused(alice: Client) -> No
     assert "Record whether the call happened to take it off the list." in visible_text(response)
 
 
-def test_who_approves_what_was_approved_and_lost_since_is_told_both(alice: Client) -> None:
+def test_approval_of_an_interrupted_approved_call_explains_both(alice: Client) -> None:
     call = awaiting()
     made = make_decision(call=call, kind=DecisionKind.APPROVE, actor="bob")
     ToolCall.objects.filter(pk=call.pk).update(
@@ -77,7 +77,7 @@ def test_who_approves_what_was_approved_and_lost_since_is_told_both(alice: Clien
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_takeover_is_told_with_who_and_when_and_why(alice: Client) -> None:
+def test_takeover_is_shown_with_actor_time_and_reason(alice: Client) -> None:
     with SyncCheckpointer() as first, SyncCheckpointer() as second:
         first.start_session("rent", "Pay the rent.", agent="accounts")
         first.save_checkpoint("rent", [{"role": "user", "content": "Pay the rent."}], None, 0.01)

@@ -1,4 +1,4 @@
-"""A file as evidence: kept with the decision that names it, and handed out as nothing but bytes."""
+"""Files as evidence: stored with their decision, and downloaded as plain bytes."""
 
 import hashlib
 from datetime import timedelta
@@ -40,7 +40,7 @@ def given(client: Client, call: ToolCall, **more: Any) -> EvidenceFile:
     return EvidenceFile.objects.get()
 
 
-def test_the_decision_names_the_file(people: dict[str, Client], lost: Lost) -> None:
+def test_decision_links_to_the_file(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     file = given(people["alice"], call, evidence="https://bank.example/export")
     assert parse_json(Decision.objects.get().evidence or "") == {
@@ -55,7 +55,7 @@ def test_the_decision_names_the_file(people: dict[str, Client], lost: Lost) -> N
     assert f"SHA-256 {SHA256}" in visible_text(people["dora"].get(url(call)))
 
 
-def test_a_browser_saves_it_and_shows_nothing_of_it(people: dict[str, Client], lost: Lost) -> None:
+def test_file_is_downloaded_and_not_displayed(people: dict[str, Client], lost: Lost) -> None:
     file = given(people["alice"], lost())
     response = people["carol"].get(f"/review/evidence/{file.pk}/")
     assert response.content == HOSTILE
@@ -77,9 +77,7 @@ SECRET = "user: alice\npassword: hunter22\nplace: Zürich"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32-le", "cp1252"])
-def test_secrets_in_a_text_are_masked_for_who_may_not_see_them(
-    people: dict[str, Client], lost: Lost, encoding: str
-) -> None:
+def test_secrets_in_a_text_file_are_masked(people: dict[str, Client], lost: Lost, encoding: str) -> None:
     stored = SECRET.encode(encoding)
     file = given(people["alice"], lost(), content=stored, name="export.txt")
     for name in ("alice", "carol", "dora"):
@@ -99,7 +97,7 @@ def test_secrets_in_a_text_are_masked_for_who_may_not_see_them(
     ]
 
 
-def test_what_is_no_text_is_handed_out_as_it_is(people: dict[str, Client], lost: Lost) -> None:
+def test_binary_file_is_downloaded_unchanged(people: dict[str, Client], lost: Lost) -> None:
     content = b"\x89PNG\x00\xff password: hunter22"
     file = given(people["alice"], lost(), content=content)
     assert people["carol"].get(f"/review/evidence/{file.pk}/").content == content
@@ -108,7 +106,7 @@ def test_what_is_no_text_is_handed_out_as_it_is(people: dict[str, Client], lost:
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "a\r\nSet-Cookie: x=1.txt", '"><script>alert(1)</script>', "ü" * 400]
 )
-def test_a_hostile_name_is_a_name(people: dict[str, Client], lost: Lost, name: str) -> None:
+def test_hostile_file_name_is_escaped(people: dict[str, Client], lost: Lost, name: str) -> None:
     call = lost()
     file = given(people["alice"], call, name=name)
     response = people["alice"].get(f"/review/evidence/{file.pk}/")
@@ -118,7 +116,7 @@ def test_a_hostile_name_is_a_name(people: dict[str, Client], lost: Lost, name: s
     assert "<script>alert" not in people["alice"].get(url(call)).content.decode()
 
 
-def test_a_file_that_is_too_large_is_said_and_nothing_is_recorded(
+def test_too_large_file_is_refused_and_nothing_is_recorded(
     people: dict[str, Client], lost: Lost, settings: Settings
 ) -> None:
     settings.EVIDENCE_BYTES = 100_000
@@ -132,19 +130,19 @@ def test_a_file_that_is_too_large_is_said_and_nothing_is_recorded(
     assert given(people["alice"], call, content=b"x" * 100_000).size == 100_000
 
 
-def test_an_empty_file_is_no_evidence(people: dict[str, Client], lost: Lost) -> None:
+def test_empty_file_is_refused(people: dict[str, Client], lost: Lost) -> None:
     response = people["alice"].post(url(lost()), form(b""))
     assert (response.status_code, EvidenceFile.objects.count()) == (422, 0)
 
 
-def test_a_refused_decision_leaves_no_file(people: dict[str, Client], lost: Lost) -> None:
+def test_refused_decision_stores_no_file(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     people["bob"].post(url(call), {"kind": "mark_failed", "reason": "I saw it.", "revision": 1})
     assert people["alice"].post(url(call), form()).status_code == 409
     assert not EvidenceFile.objects.exists()
 
 
-def test_each_of_two_people_gives_their_own(people: dict[str, Client], lost: Lost) -> None:
+def test_each_of_two_voters_attaches_a_file(people: dict[str, Client], lost: Lost) -> None:
     call = lost(approvals=2)
     people["alice"].post(url(call), form(name="one.txt"))
     page = visible_text(people["bob"].get(url(call)))
@@ -155,13 +153,13 @@ def test_each_of_two_people_gives_their_own(people: dict[str, Client], lost: Los
     assert call.status == CallStatus.FAILED
 
 
-def test_an_approval_takes_a_file_too(people: dict[str, Client]) -> None:
+def test_approval_accepts_a_file(people: dict[str, Client]) -> None:
     call = awaiting()
     people["alice"].post(url(call), {**APPROVE, "file": SimpleUploadedFile("contract.pdf", b"%PDF")})
     assert parse_json(Decision.objects.get().evidence or "")["file"]["name"] == "contract.pdf"
 
 
-def test_a_changed_file_is_not_handed_out(people: dict[str, Client], lost: Lost) -> None:
+def test_changed_file_is_not_served(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     file = given(people["alice"], call)
     EvidenceFile.objects.update(content=b"something else")
@@ -187,7 +185,7 @@ def test_file_without_a_call_is_deleted_with_the_next_upload(people: dict[str, C
     assert len(left) == 2
 
 
-def test_it_goes_with_its_session(people: dict[str, Client], lost: Lost) -> None:
+def test_file_is_deleted_with_its_session(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     given(people["alice"], call)
     Session.objects.update(status=SessionStatus.FAILED, owner=None)

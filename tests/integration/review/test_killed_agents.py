@@ -1,4 +1,4 @@
-"""The review pages right after an agent was killed: nothing has resumed its session, and no sweeper has been round."""
+"""Review pages just after an agent was killed, before any resume or sweep."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kill_agent(start_child: StartChild) -> ToolCall:
     return ToolCall.objects.get(status="issued")
 
 
-def test_the_queue_asks_about_it_at_once(alice: Client, start_child: StartChild) -> None:
+def test_queue_lists_the_call_at_once(alice: Client, start_child: StartChild) -> None:
     call = kill_agent(start_child)
     page = alice.get("/review/")
 
@@ -36,7 +36,7 @@ def test_the_queue_asks_about_it_at_once(alice: Client, start_child: StartChild)
     assert (call.status, call.reason) == ("interrupted", "run_lost")
 
 
-def test_the_card_asks_and_its_button_works(alice: Client, start_child: StartChild) -> None:
+def test_card_accepts_a_decision_at_once(alice: Client, start_child: StartChild) -> None:
     call = kill_agent(start_child)
     page = alice.get(f"/review/calls/{call.pk}/")
     assert "Did this happen?" in visible_text(page)
@@ -50,7 +50,7 @@ def test_the_card_asks_and_its_button_works(alice: Client, start_child: StartChi
     assert call.status == "failed"
 
 
-def test_a_call_that_runs_is_left_alone(alice: Client, start_child: StartChild) -> None:
+def test_running_call_is_not_listed(alice: Client, start_child: StartChild) -> None:
     child = start_child(session_agents.pay_for_ever, url=database_url())
     child.expect("inside")
     call = ToolCall.objects.get()

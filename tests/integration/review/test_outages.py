@@ -1,4 +1,4 @@
-"""Calls that were lost together: found, shown with the evidence of each, and probed."""
+"""Outages: grouping of interrupted calls, their evidence, and verification."""
 
 import re
 from datetime import timedelta
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 # which calls belong together
 
 
-def test_losses_that_follow_each_other_are_one_outage(lost: Lost) -> None:
+def test_successive_interruptions_are_one_outage(lost: Lost) -> None:
     gap = outage_groups.GAP.total_seconds()
     refunds = [lost(0), lost(gap), lost(2 * gap)]
     alone = [lost(3 * gap + 1), lost(1, tool="ring")]
@@ -36,14 +36,14 @@ def test_losses_that_follow_each_other_are_one_outage(lost: Lost) -> None:
     assert together == {call.pk: found[0] for call in refunds} | {call.pk: found[1] for call in other}
 
 
-def test_calls_of_one_moment_are_one_outage(lost: Lost) -> None:
+def test_simultaneous_interruptions_are_one_outage(lost: Lost) -> None:
     for _ in range(3):
         lost(0)
     (found,) = outage_groups.open_outages(make_workspace())
     assert (found.number, found.first) == (3, found.last)
 
 
-def test_of_many_losses_the_newest_are_looked_at(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newest_of_many_interruptions_are_grouped(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage_groups, "LOOKED_AT", 3)
     for second in range(5):
         lost(second)
@@ -51,7 +51,7 @@ def test_of_many_losses_the_newest_are_looked_at(lost: Lost, monkeypatch: pytest
     assert [(one.tool, one.number) for one in outage_groups.open_outages(make_workspace())] == [("refund_card", 3)]
 
 
-def test_the_queue_leads_to_the_outage(people: dict[str, Client], lost: Lost) -> None:
+def test_queue_links_to_the_outage(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(second / 10) for second in range(3)]
     page = people["carol"].get("/review/")
     assert "3 calls of refund_card interrupted by one outage" in visible_text(page)
@@ -65,7 +65,7 @@ def test_the_queue_leads_to_the_outage(people: dict[str, Client], lost: Lost) ->
     ("apart", "on_page"),
     [(0.2, "whose runs were lost at 10:42:07."), (5, "whose runs were lost between 10:42:07 and 10:42:12.")],
 )
-def test_an_outage_of_a_moment_has_one_time(people: dict[str, Client], lost: Lost, apart: float, on_page: str) -> None:
+def test_simultaneous_outage_shows_one_time(people: dict[str, Client], lost: Lost, apart: float, on_page: str) -> None:
     for second in (0, apart):
         lost(second)
     page = people["carol"].get("/review/")
@@ -74,7 +74,7 @@ def test_an_outage_of_a_moment_has_one_time(people: dict[str, Client], lost: Los
     assert on_page in shown
 
 
-def test_the_page_keeps_what_was_decided_and_lists_it_last(people: dict[str, Client], lost: Lost) -> None:
+def test_decided_calls_are_listed_last(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(second) for second in range(3)]
     people["alice"].post(
         f"/review/calls/{calls[0].pk}/", {"kind": "mark_failed", "reason": "Not there.", "revision": 1}
@@ -88,11 +88,11 @@ def test_the_page_keeps_what_was_decided_and_lists_it_last(people: dict[str, Cli
 @pytest.mark.parametrize(
     "query", ["", "tool=x&from=a&to=b", "tool=x&from=2025-03-04T10:00:00Z&to=2025-03-04T09:00:00Z"]
 )
-def test_a_damaged_address_is_not_understood(people: dict[str, Client], query: str) -> None:
+def test_invalid_url_parameters_are_a_bad_request(people: dict[str, Client], query: str) -> None:
     assert people["alice"].get(f"/review/outages/?{query}").status_code == 400
 
 
-def test_times_of_two_kinds_are_not_understood(people: dict[str, Client]) -> None:
+def test_mixed_time_formats_are_a_bad_request(people: dict[str, Client]) -> None:
     query = "tool=x&from=2025-03-04T10:00:00Z&to=2025-03-04T11:00:00"
     assert people["alice"].get(f"/review/outages/?{query}").status_code == 400
 
@@ -100,7 +100,7 @@ def test_times_of_two_kinds_are_not_understood(people: dict[str, Client]) -> Non
 # asking the probes
 
 
-def test_verify_all_asks_each_probe_that_can_answer(people: dict[str, Client], lost: Lost) -> None:
+def test_verify_all_calls_each_available_hook(people: dict[str, Client], lost: Lost) -> None:
     asked = waited_for(lost(0, verifiable=True))
     nobody_waits, no_probe = lost(1, verifiable=True), waited_for(lost(2))
     decided = waited_for(lost(3, verifiable=True, status=CallStatus.COMPLETED, reason=InterruptReason.RUN_LOST))
@@ -111,7 +111,7 @@ def test_verify_all_asks_each_probe_that_can_answer(people: dict[str, Client], l
     assert "1 call is being verified. The answer appears below." in visible_text(response)
 
 
-def test_who_asked_for_a_probe_and_when(people: dict[str, Client], lost: Lost) -> None:
+def test_verification_shows_actor_and_time(people: dict[str, Client], lost: Lost) -> None:
     call = waited_for(lost(0, verifiable=True))
     people["alice"].post("/review/outages/verify/", WINDOW)
     at = AuditEvent.objects.get(kind=AuditKind.VERIFY_REQUESTED).created_at
@@ -120,7 +120,7 @@ def test_who_asked_for_a_probe_and_when(people: dict[str, Client], lost: Lost) -
     assert f"{at:%H:%M:%S}" in visible_text(card).partition(" alice asked the run to verify")[0][-15:]
 
 
-def test_a_decision_and_what_a_probe_said_have_a_time(people: dict[str, Client], lost: Lost) -> None:
+def test_decisions_and_verifications_show_their_time(people: dict[str, Client], lost: Lost) -> None:
     made = make_decision(call=lost(), kind=DecisionKind.PROBE_UNKNOWN, actor="stock", reason="No answer.")
     at = f"{made.created_at:%H:%M:%S}"
     assert f"{at} stock: Verify hook: outcome still unknown “No answer.”" in visible_text(people["carol"].get(PAGE))
@@ -129,7 +129,7 @@ def test_a_decision_and_what_a_probe_said_have_a_time(people: dict[str, Client],
 # who is on them
 
 
-def test_who_is_on_a_call_and_who_looks_at_it(people: dict[str, Client], lost: Lost) -> None:
+def test_claims_and_readers_are_shown(people: dict[str, Client], lost: Lost) -> None:
     mine, theirs = lost(0), lost(1)
     people["alice"].post(f"/review/calls/{mine.pk}/claim/")
     people["bob"].post(f"/review/calls/{theirs.pk}/claim/")
@@ -142,7 +142,7 @@ def test_who_is_on_a_call_and_who_looks_at_it(people: dict[str, Client], lost: L
 # many
 
 
-def test_more_than_a_page_of_them(people: dict[str, Client], lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outage_with_several_pages(people: dict[str, Client], lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outage_groups, "PAGE", 2)
     monkeypatch.setattr(outages, "PAGE", 2)
     calls = [lost(second) for second in (0, 0, 1, 2, 3)]
@@ -163,12 +163,12 @@ def test_more_than_a_page_of_them(people: dict[str, Client], lost: Lost, monkeyp
 
 
 @pytest.mark.parametrize("after", ["x", "-1", "9" * 19])
-def test_a_damaged_place_is_not_understood(people: dict[str, Client], after: str) -> None:
+def test_invalid_cursor_is_a_bad_request(people: dict[str, Client], after: str) -> None:
     assert people["alice"].get(f"{PAGE}&after={after}").status_code == 400
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+def test_query_count_is_independent_of_the_calls(
     people: dict[str, Client], lost: Lost, django_assert_num_queries: DjangoAssertNumQueries, number: int
 ) -> None:
     for second in range(number):
@@ -179,7 +179,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
         people["carol"].get(PAGE)
 
 
-def test_each_workspace_has_its_own(lost: Lost) -> None:
+def test_outages_of_other_workspaces_are_separate(lost: Lost) -> None:
     for workspace, number in (("default", 2), ("elsewhere", 3)):
         for second in range(number):
             lost(second, workspace=workspace)

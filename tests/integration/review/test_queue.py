@@ -22,7 +22,7 @@ def interrupted(minute: int, *, agent: str = "refund-desk", workspace: str = "de
 
 
 @pytest.mark.parametrize("calls", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+def test_query_count_is_independent_of_the_calls(
     reader: Client, django_assert_num_queries: DjangoAssertNumQueries, calls: int
 ) -> None:
     for minute in range(calls):
@@ -33,7 +33,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
 
 
 @pytest.mark.parametrize("decisions", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_decisions(
+def test_query_count_is_independent_of_the_decisions(
     reader: Client, django_assert_num_queries: DjangoAssertNumQueries, decisions: int
 ) -> None:
     for minute in range(decisions):
@@ -43,7 +43,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_decisions(
     assert response.content.decode().count("data-row") == decisions
 
 
-def test_the_longest_waiting_call_is_first(reader: Client) -> None:
+def test_longest_waiting_call_is_first(reader: Client) -> None:
     newer, older = interrupted(5), interrupted(1)
     page = reader.get("/review/").content.decode()
     assert page.index(f'id="call-{older.pk}"') < page.index(f'id="call-{newer.pk}"')
@@ -58,7 +58,7 @@ def test_call_of_a_quarantined_session_is_marked(reader: Client) -> None:
     assert f'href="/sessions/{call.session_id}/quarantine/"' in page.content.decode()
 
 
-def test_a_row_says_what_it_is_about(reader: Client) -> None:
+def test_row_describes_its_call(reader: Client) -> None:
     call = interrupted(
         0, sentence="Refund 40.00 EUR to the card ending 4242", verifiable=True, reason=InterruptReason.RUN_LOST
     )
@@ -70,7 +70,7 @@ def test_a_row_says_what_it_is_about(reader: Client) -> None:
     )
 
 
-def test_a_call_without_a_sentence_gets_one_from_its_arguments(reader: Client) -> None:
+def test_call_without_a_sentence_is_described_by_its_arguments(reader: Client) -> None:
     interrupted(0, reason=InterruptReason.AMBIGUOUS_ERROR)
     page = visible_text(reader.get("/review/"))
     assert "Refund card: amount 40.00, currency EUR, order 17" in page
@@ -85,13 +85,13 @@ def test_only_undecided_calls_of_this_workspace_are_listed(reader: Client) -> No
     assert "No interrupted calls." in page
 
 
-def test_before_the_first_session_the_queue_teaches(reader: Client) -> None:
+def test_empty_installation_explains_the_queue(reader: Client) -> None:
     page = visible_text(reader.get("/review/"))
     assert "No agent has started a session yet." in page
     assert "An admin connects the first agent under Settings." in page
 
 
-def test_filters_narrow_and_say_so(reader: Client) -> None:
+def test_filters_are_applied_and_shown(reader: Client) -> None:
     interrupted(0, tool="send_email")
     interrupted(1, agent="maintainer-bot")
     page = visible_text(reader.get("/review/?tool=refund_card&agent=maintainer-bot"))
@@ -100,18 +100,18 @@ def test_filters_narrow_and_say_so(reader: Client) -> None:
     assert "Send email" not in page
 
 
-def test_the_count_of_the_rail_knows_no_filter(reader: Client) -> None:
+def test_navigation_count_ignores_filters(reader: Client) -> None:
     interrupted(0, tool="send_email")
     interrupted(1)
     assert reader.get("/review/?tool=send_email").content.decode().count("<title>(2) Review · Harness</title>") == 1
 
 
-def test_a_filter_that_fits_nothing_says_so(reader: Client) -> None:
+def test_filter_without_results_is_reported(reader: Client) -> None:
     interrupted(0)
     assert "No waiting calls match these filters." in visible_text(reader.get("/review/?tool=nothing"))
 
 
-def test_pages_go_on_where_the_last_one_ended(reader: Client) -> None:
+def test_pages_are_consecutive(reader: Client) -> None:
     calls = [interrupted(0) for _ in range(pending_calls.PAGE + 1)]  # all of the same moment
     first = reader.get("/review/")
     assert f'id="call-{calls[pending_calls.PAGE - 1].pk}"' in first.content.decode()
@@ -122,7 +122,7 @@ def test_pages_go_on_where_the_last_one_ended(reader: Client) -> None:
     assert second.context["more"] == ""
 
 
-def test_the_count_stops_where_counting_would_cost(reader: Client) -> None:
+def test_count_stops_at_a_limit(reader: Client) -> None:
     session = make_session()
     make_run(session=session)
     for number in range(pending_calls.COUNT_LIMIT + 1):
@@ -136,13 +136,13 @@ def test_the_count_stops_where_counting_would_cost(reader: Client) -> None:
 @pytest.mark.parametrize(
     "query", ["after=soon", "after=2026-11-21~x", "tab=decided&after=soon", "tab=awaiting&after=soon"]
 )
-def test_a_damaged_address_is_not_understood(reader: Client, query: str) -> None:
+def test_invalid_url_parameters_are_a_bad_request(reader: Client, query: str) -> None:
     response = reader.get(f"/review/?{query}")
     assert response.status_code == 400
     assert "This request is not valid" in visible_text(response)
 
 
-def test_decided_lists_people_and_probes_and_no_discards(reader: Client) -> None:
+def test_decided_tab_lists_decisions_and_verifications(reader: Client) -> None:
     for kind, actor, actor_kind in (
         (DecisionKind.MARK_FAILED, "bob", ActorKind.PERSON),
         (DecisionKind.PROBE_LANDED, "verify hook of refund_card", ActorKind.HOOK),
@@ -158,11 +158,11 @@ def test_decided_lists_people_and_probes_and_no_discards(reader: Client) -> None
     assert "Verify hook: it happened" in visible_text(response)
 
 
-def test_decided_says_when_there_is_nothing(reader: Client) -> None:
+def test_empty_decided_tab_is_explained(reader: Client) -> None:
     assert "No decisions yet." in visible_text(reader.get("/review/?tab=decided"))
 
 
-def test_hostile_text_stays_text(reader: Client) -> None:
+def test_hostile_text_is_escaped(reader: Client) -> None:
     interrupted(0, sentence="<script>alert(1)</script> \u202e", tool="<b>", agent='"><i>')
     page = reader.get("/review/").content.decode()
     assert "&lt;script&gt;alert(1)&lt;/script&gt; ‹U+202E›" in page
@@ -170,7 +170,7 @@ def test_hostile_text_stays_text(reader: Client) -> None:
     assert "<b>" not in page.split("<main")[1]
 
 
-def test_the_count_alone(reader: Client) -> None:
+def test_count_fragment(reader: Client) -> None:
     assert "a decision" not in visible_text(reader.get("/review/count/"))
     interrupted(0)
     response = reader.get("/review/count/")

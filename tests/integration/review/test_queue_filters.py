@@ -1,4 +1,4 @@
-"""The filters and orders of the queue, as its address names them."""
+"""Filters and orders of the review queue in its URL."""
 
 from datetime import timedelta
 from functools import partial
@@ -27,16 +27,16 @@ def lost(lost: Lost) -> Lost:
 
 
 def listed(client: Client, query: str) -> list[int]:
-    """The keys of the calls on a page, in order."""
+    """Return the keys of the calls on a page, in order."""
     return [row.pk for row in client.get(f"/review/?{query}").context["rows"]]
 
 
 def waiting(lost: Lost, minutes: float, **fields: object) -> ToolCall:
-    """Lost so many minutes ago."""
+    """Create a call that was interrupted `minutes` minutes ago."""
     return lost((clock.now() - THEN).total_seconds() - 60 * minutes, **fields)
 
 
-def test_by_risk(people: dict[str, Client], lost: Lost) -> None:
+def test_order_by_risk(people: dict[str, Client], lost: Lost) -> None:
     low, high, medium = lost(risk=Risk.LOW), lost(1, risk=Risk.HIGH), lost(2, risk=Risk.MEDIUM)
     assert listed(people["carol"], "risk=high") == [high.pk]
     assert listed(people["carol"], "sort=risk") == [high.pk, medium.pk, low.pk]
@@ -44,14 +44,14 @@ def test_by_risk(people: dict[str, Client], lost: Lost) -> None:
     assert "Filtered by: high risk Clear filters" in visible_text(people["carol"].get("/review/?risk=high"))
 
 
-def test_by_age(people: dict[str, Client], lost: Lost) -> None:
+def test_order_by_age(people: dict[str, Client], lost: Lost) -> None:
     old, young = waiting(lost, 61), waiting(lost, 59)
     assert listed(people["carol"], "age=1h") == [old.pk]
     assert listed(people["carol"], "age=15m") == [old.pk, young.pk]
     assert listed(people["carol"], "age=1d") == []
 
 
-def test_by_deadline(people: dict[str, Client], lost: Lost) -> None:
+def test_order_by_deadline(people: dict[str, Client], lost: Lost) -> None:
     late = waiting(lost, 30, decide_within=timedelta(minutes=20))
     soon = waiting(lost, 31, decide_within=timedelta(minutes=60))
     later = waiting(lost, 32, decide_within=timedelta(hours=3))
@@ -66,7 +66,7 @@ def test_by_deadline(people: dict[str, Client], lost: Lost) -> None:
     assert listed(people["carol"], "sort=deadline") == [late.pk, soon.pk, later.pk, free.pk]
 
 
-def test_approvals_have_ages_and_deadlines_too(people: dict[str, Client], lost: Lost) -> None:
+def test_approvals_are_ordered_by_age_and_deadline(people: dict[str, Client], lost: Lost) -> None:
     asked = clock.now() - timedelta(minutes=30)
     fields = {"status": CallStatus.AWAITING_APPROVAL, "issued_at": asked, "interrupted_at": None}
     calls = [ToolCall.objects.get(pk=lost(decide_within=timedelta(minutes=minutes)).pk) for minutes in (90, 20)]
@@ -75,7 +75,7 @@ def test_approvals_have_ages_and_deadlines_too(people: dict[str, Client], lost: 
     assert listed(people["carol"], "tab=awaiting&sort=deadline") == [calls[1].pk, calls[0].pk]
 
 
-def test_by_who_is_on_it(people: dict[str, Client], lost: Lost) -> None:
+def test_filter_by_claim(people: dict[str, Client], lost: Lost) -> None:
     mine, theirs, free = lost(), lost(1), lost(2)
     people["alice"].post(f"/review/calls/{mine.pk}/claim/")
     people["bob"].post(f"/review/calls/{theirs.pk}/claim/")
@@ -84,7 +84,7 @@ def test_by_who_is_on_it(people: dict[str, Client], lost: Lost) -> None:
 
 
 @pytest.mark.parametrize("sort", ["oldest", "risk", "deadline"])
-def test_pages_of_every_order_go_on_where_the_last_one_ended(people: dict[str, Client], lost: Lost, sort: str) -> None:
+def test_pages_of_every_order_are_consecutive(people: dict[str, Client], lost: Lost, sort: str) -> None:
     risks, limits = list(Risk), [None, timedelta(hours=1), timedelta(hours=2)]
     for number in range(pending_calls.PAGE + 5):
         lost(number % 7 + number % 2 / 8, risk=risks[number % 3], decide_within=limits[number % 4 % 3])
@@ -103,12 +103,12 @@ def test_pages_of_every_order_go_on_where_the_last_one_ended(people: dict[str, C
     assert shown + second == whole
 
 
-def test_a_call_that_is_gone_begins_the_list_again(people: dict[str, Client], lost: Lost) -> None:
+def test_cursor_of_a_deleted_call_shows_the_first_page(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     assert listed(people["carol"], "tab=interrupted&after=999999") == [call.pk]
 
 
-def test_decided_calls_by_risk(people: dict[str, Client], lost: Lost) -> None:
+def test_decided_calls_are_filtered_by_risk(people: dict[str, Client], lost: Lost) -> None:
     for risk in Risk:
         make_decision(call=lost(status=CallStatus.COMPLETED, risk=risk))
     page = people["carol"].get("/review/?tab=decided&risk=low&age=1h")
@@ -116,21 +116,21 @@ def test_decided_calls_by_risk(people: dict[str, Client], lost: Lost) -> None:
     assert "Filtered by: low risk Clear filters" in visible_text(page)
 
 
-def test_filters_are_kept_as_a_view_of_the_team(people: dict[str, Client], lost: Lost) -> None:
+def test_filters_are_saved_as_a_view(people: dict[str, Client], lost: Lost) -> None:
     lost()
     people["alice"].post("/saved/review/", {"name": "Dangerous", "query": "sort=risk&risk=high&after=3"})
     assert SavedView.objects.get().query == "risk=high&sort=risk"
     assert 'href="/review/?risk=high&amp;sort=risk"' in people["bob"].get("/review/").content.decode()
 
 
-def test_hostile_filters_stay_text(people: dict[str, Client], lost: Lost) -> None:
+def test_hostile_filters_are_escaped(people: dict[str, Client], lost: Lost) -> None:
     lost()
     page = people["carol"].get("/review/", {"tool": '"><script>alert(1)</script>\0', "agent": "<b>"}).content.decode()
     assert "<script>alert" not in page
 
 
 @pytest.mark.parametrize("calls", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_filters(
+def test_query_count_is_independent_of_filters(
     people: dict[str, Client], lost: Lost, django_assert_num_queries: DjangoAssertNumQueries, calls: int
 ) -> None:
     made = [lost(decide_within=timedelta(hours=1), approvals=2) for _ in range(calls)]
@@ -139,7 +139,7 @@ def test_the_number_of_queries_does_not_depend_on_filters(
         people["carol"].get("/review/?risk=high&age=1h&deadline=overdue&claimed=nobody&sort=risk")
 
 
-def test_a_number_chooses_an_answer_and_records_nothing(people: dict[str, Client], lost: Lost) -> None:
+def test_answer_parameter_preselects_without_recording(people: dict[str, Client], lost: Lost) -> None:
     call = lost()
     page = people["alice"].get(f"/review/calls/{call.pk}/?answer=2").content.decode()
     assert 'value="mark_failed" data-button="Record that it did not happen" required checked autofocus' in page

@@ -1,4 +1,4 @@
-"""Decisions made on the card, through the library, to the rows and back."""
+"""Decisions recorded on the card through the library."""
 
 import json
 
@@ -44,7 +44,7 @@ def url(call: ToolCall) -> str:
         (RERUN, CallStatus.RERUN_APPROVED, None),
     ],
 )
-def test_a_decision_moves_the_call_and_comes_back_to_the_card(
+def test_decision_changes_the_call_and_redirects_to_the_card(
     alice: Client, call: ToolCall, form: dict[str, object], status: CallStatus, told: str | None
 ) -> None:
     response = alice.post(url(call), form)
@@ -70,18 +70,18 @@ def test_a_decision_moves_the_call_and_comes_back_to_the_card(
         ("javascript:alert(1)", {"text": "javascript:alert(1)"}),
     ],
 )
-def test_evidence_is_a_link_or_words(alice: Client, call: ToolCall, given: str, kept: dict[str, str]) -> None:
+def test_evidence_is_a_link_or_a_text(alice: Client, call: ToolCall, given: str, kept: dict[str, str]) -> None:
     alice.post(url(call), {**LANDED, "evidence": given})
     assert json.loads(Decision.objects.get().evidence or "") == kept
 
 
-def test_what_is_cited_for_a_rerun_is_kept(alice: Client, call: ToolCall) -> None:
+def test_evidence_for_a_rerun_is_stored(alice: Client, call: ToolCall) -> None:
     alice.post(url(call), {**RERUN, "evidence": "ticket 4711"})
     decision = Decision.objects.get()
     assert (decision.reason, decision.evidence) == ("Harmless twice.", '{"text":"ticket 4711"}')
 
 
-def test_the_result_is_kept_as_it_was_typed(alice: Client, call: ToolCall) -> None:
+def test_result_is_stored_as_typed(alice: Client, call: ToolCall) -> None:
     alice.post(url(call), {**LANDED, "result": "  two\n lines "})
     call.refresh_from_db()
     assert call.result_text == "  two\n lines "
@@ -101,7 +101,7 @@ def test_the_result_is_kept_as_it_was_typed(alice: Client, call: ToolCall) -> No
         ({**LANDED, "revision": "x"}, "the form did not say which state of the call it was made for."),
     ],
 )
-def test_an_incomplete_form_comes_back_with_what_was_typed(
+def test_incomplete_form_is_shown_again_with_its_input(
     alice: Client, call: ToolCall, form: dict[str, object], words: str
 ) -> None:
     response = alice.post(url(call), {**form, "evidence": "ticket 4711"})
@@ -114,7 +114,7 @@ def test_an_incomplete_form_comes_back_with_what_was_typed(
 # conflicts
 
 
-def test_the_second_of_two_decisions_is_told_who_was_first(alice: Client, call: ToolCall) -> None:
+def test_second_decision_names_the_first(alice: Client, call: ToolCall) -> None:
     bob = Client()
     bob.force_login(make_user(name="bob"))
     alice.post(url(call), LANDED)
@@ -128,7 +128,7 @@ def test_the_second_of_two_decisions_is_told_who_was_first(alice: Client, call: 
     assert "data-decide" not in response.content.decode()
 
 
-def test_a_stale_revision_keeps_the_form_and_can_be_sent_again(alice: Client, call: ToolCall) -> None:
+def test_stale_revision_keeps_the_form_for_another_submission(alice: Client, call: ToolCall) -> None:
     ToolCall.objects.filter(pk=call.pk).update(revision=4)
     response = alice.post(url(call), LANDED)
     assert response.status_code == 409
@@ -144,14 +144,14 @@ def test_a_stale_revision_keeps_the_form_and_can_be_sent_again(alice: Client, ca
     assert Decision.objects.get().revision == 4
 
 
-def test_a_call_that_is_not_open_cannot_be_decided(alice: Client, call: ToolCall) -> None:
+def test_settled_call_cannot_be_decided(alice: Client, call: ToolCall) -> None:
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED)
     response = alice.post(url(call), LANDED)
     assert response.status_code == 409
     assert "This call does not need a decision: completed." in visible_text(response)
 
 
-def test_an_auditor_is_refused_and_keeps_what_was_typed(client: Client, call: ToolCall) -> None:
+def test_auditor_is_refused_and_keeps_the_input(client: Client, call: ToolCall) -> None:
     make_user(name="bob")
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     response = client.post(url(call), LANDED)
@@ -163,7 +163,7 @@ def test_an_auditor_is_refused_and_keeps_what_was_typed(client: Client, call: To
     assert Decision.objects.count() == 0
 
 
-def test_a_conflict_is_a_whole_page_for_htmx_as_well(alice: Client, call: ToolCall) -> None:
+def test_conflict_is_a_complete_page_for_htmx(alice: Client, call: ToolCall) -> None:
     make_decision(call=call, actor="bob")
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED, revision=2)
     response = alice.post(url(call), LANDED, headers={"HX-Request": "true"})
@@ -176,7 +176,7 @@ def test_a_conflict_is_a_whole_page_for_htmx_as_well(alice: Client, call: ToolCa
 
 
 def lose_the_run(session_id: str) -> None:
-    """An agent that dies between intent and result, and one that finds the call and stops."""
+    """Lose a run between intent and result, and let another run stop at the gate."""
     first = SyncCheckpointer()
     first.start_session(session_id, "My money back, please.", agent="refund-desk")
     first.save_checkpoint(session_id, [{"role": "user", "content": "My money back, please."}], None, 0.01)
@@ -187,7 +187,7 @@ def lose_the_run(session_id: str) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("form", [LANDED, FAILED, RERUN], ids=["landed", "failed", "rerun"])
-def test_the_next_resume_sees_the_decision(alice: Client, form: dict[str, object]) -> None:
+def test_next_resume_uses_the_decision(alice: Client, form: dict[str, object]) -> None:
     lose_the_run("order-17")
     call = ToolCall.objects.get()
     assert "the session was taken over from a run that was still alive." in visible_text(alice.get(url(call)))

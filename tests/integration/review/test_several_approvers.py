@@ -1,4 +1,4 @@
-"""Where a tool needs two people: what the first one said, who may say it next, and what became of it. And deadlines."""
+"""Calls that require several approvers, and deadlines."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ LANDED = {"kind": "confirm_landed", "result": "paid", "reason": "Seen in the exp
 
 @pytest.fixture
 def people(client: Client) -> dict[str, Client]:
-    """alice and bob approve, carol looks, dora is an admin."""
+    """Clients: alice and bob are approvers, carol an auditor, dora an admin."""
     roles = {"alice": Role.APPROVER, "bob": Role.APPROVER, "carol": Role.AUDITOR, "dora": Role.ADMIN}
     clients = {name: Client() for name in roles}
     for name, role in roles.items():
@@ -50,7 +50,7 @@ def option(page: str, kind: str) -> str:
     return found.group()
 
 
-def test_two_people_approve_one_after_the_other(people: dict[str, Client]) -> None:
+def test_two_people_approve(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     assert "2 people must decide the same. One person is enough to reject or edit." in visible_text(
         people["alice"].get(url(call))
@@ -76,7 +76,7 @@ def test_two_people_approve_one_after_the_other(people: dict[str, Client]) -> No
     assert "bob: Approved decision 2 of 2 — “The contract says so.”" in page
 
 
-def test_the_same_person_sees_why_the_button_is_not_theirs(people: dict[str, Client]) -> None:
+def test_voter_sees_why_the_button_is_disabled(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), APPROVE)
     at = Decision.objects.get().created_at
@@ -94,7 +94,7 @@ def test_the_same_person_sees_why_the_button_is_not_theirs(people: dict[str, Cli
     assert Decision.objects.count() == 1
 
 
-def test_whoever_decides_on_the_card_of_before_is_told_what_is_new(people: dict[str, Client]) -> None:
+def test_decision_on_an_outdated_card_explains_the_change(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), APPROVE)
     response = people["bob"].post(url(call), APPROVE)
@@ -106,7 +106,7 @@ def test_whoever_decides_on_the_card_of_before_is_told_what_is_new(people: dict[
     assert 'name="revision" value="2"' in response.content.decode()
 
 
-def test_the_second_person_is_asked_about_the_answer_of_the_first(people: dict[str, Client]) -> None:
+def test_second_person_confirms_the_answer_of_the_first(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), RESPOND)
     response = people["bob"].get(url(call))
@@ -114,7 +114,7 @@ def test_the_second_person_is_asked_about_the_answer_of_the_first(people: dict[s
     assert "\nI paid it by hand.</textarea>" in response.content.decode()
 
 
-def test_two_people_have_to_agree_on_what_happened(people: dict[str, Client]) -> None:
+def test_two_people_must_agree_on_the_outcome(people: dict[str, Client]) -> None:
     call = interrupted(approvals=2)
     assert people["alice"].post(url(call), LANDED).status_code == 302
     response = people["bob"].get(url(call))
@@ -124,7 +124,7 @@ def test_two_people_have_to_agree_on_what_happened(people: dict[str, Client]) ->
     assert ToolCall.objects.get().status == CallStatus.COMPLETED
 
 
-def test_votes_about_other_arguments_are_not_counted(people: dict[str, Client]) -> None:
+def test_votes_for_other_arguments_are_not_counted(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="bob")
     make_decision(call=call, kind=DecisionKind.EDIT, actor="alice", revision=2, evidence='{"args_before":"{}"}')
@@ -134,8 +134,8 @@ def test_votes_about_other_arguments_are_not_counted(people: dict[str, Client]) 
     assert "disabled" not in option(response.content.decode(), "approve")
 
 
-class TestWhoStillCounts:
-    """A voice counts while its person may decide, and each person has one."""
+class TestValidVotes:
+    """A vote counts while its author may decide, and each person has one."""
 
     def approve(self, client: Client, call: ToolCall) -> int:
         call.refresh_from_db()
@@ -146,7 +146,7 @@ class TestWhoStillCounts:
         return str(call.status)
 
     @pytest.mark.parametrize("how", ["demoted", "removed", "switched off"])
-    def test_not_who_may_not_decide_any_more(self, people: dict[str, Client], how: str) -> None:
+    def test_vote_of_a_former_approver_does_not_count(self, people: dict[str, Client], how: str) -> None:
         call = awaiting(approvals=2)
         self.approve(people["alice"], call)
         alice = User.objects.get(username="alice")
@@ -168,7 +168,7 @@ class TestWhoStillCounts:
         assert "bob: Approved · one of 2" in visible_text(people["carol"].get(url(call)))
         assert "dora: Approved decision 2 of 2" in visible_text(people["carol"].get(url(call)))
 
-    def test_nor_who_is_a_member_somewhere_else(self, people: dict[str, Client]) -> None:
+    def test_vote_of_a_member_of_another_workspace_does_not_count(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
         make_user(name="erin", workspace=make_workspace(slug="second"))
         make_decision(call=call, kind=DecisionKind.APPROVE, final=False, actor="erin")
@@ -176,7 +176,7 @@ class TestWhoStillCounts:
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.AWAITING_APPROVAL
 
-    def test_who_changed_the_arguments_does_not_approve_them(self, people: dict[str, Client]) -> None:
+    def test_editor_of_the_arguments_cannot_approve(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
         make_decision(call=call, kind=DecisionKind.EDIT, actor="alice", evidence='{"args_before":"{}"}')
         ToolCall.objects.update(revision=2)
@@ -217,7 +217,7 @@ class TestWhoStillCounts:
         assert self.approve(people["bob"], call) == 302
         assert self.status(call) == CallStatus.APPROVED
 
-    def test_so_is_the_person_where_the_token_comes_second(self, people: dict[str, Client]) -> None:
+    def test_owner_and_later_token_count_once(self, people: dict[str, Client]) -> None:
         call = awaiting(approvals=2)
         token = self.token(call, by="dora")
         assert self.approve(people["dora"], call) == 302
@@ -225,7 +225,7 @@ class TestWhoStillCounts:
             self.approve_with(token, call)
 
     @pytest.mark.parametrize("how", ["revoked", "demoted"])
-    def test_a_token_counts_while_it_and_its_person_may(self, people: dict[str, Client], how: str) -> None:
+    def test_token_vote_counts_while_token_and_owner_may_decide(self, people: dict[str, Client], how: str) -> None:
         call = awaiting(approvals=2)
         token = self.token(call, by="dora")
         self.approve_with(token, call)
@@ -248,7 +248,7 @@ class TestWhoStillCounts:
 # the queue
 
 
-def test_a_row_says_what_is_missing_until_when(people: dict[str, Client]) -> None:
+def test_row_shows_missing_approvals_and_deadline(people: dict[str, Client]) -> None:
     soon = datetime.now(UTC) - timedelta(minutes=10)
     call = awaiting(approvals=2, issued_at=soon, decide_within=timedelta(hours=3), sentence="Pay 40.00 EUR")
     page = visible_text(people["carol"].get("/review/"))
@@ -262,7 +262,7 @@ def test_a_row_says_what_is_missing_until_when(people: dict[str, Client]) -> Non
     assert "Approved · one of 2" in visible_text(people["carol"].get("/review/?tab=decided"))
 
 
-def test_what_is_overdue_is_escalated_to_admins(people: dict[str, Client]) -> None:
+def test_overdue_call_is_escalated_to_admins(people: dict[str, Client]) -> None:
     call = awaiting(decide_within=timedelta(hours=1))
     row = visible_text(people["bob"].get("/review/?tab=awaiting"))
     assert re.search(r"overdue for \d+ days Awaiting approval", row)
@@ -283,7 +283,7 @@ def test_what_is_overdue_is_escalated_to_admins(people: dict[str, Client]) -> No
     assert ToolCall.objects.get().status == CallStatus.APPROVED
 
 
-def test_an_empty_tab_teaches_and_points_to_the_other(people: dict[str, Client]) -> None:
+def test_empty_tab_explains_and_links_to_the_other(people: dict[str, Client]) -> None:
     empty = visible_text(people["carol"].get("/review/?tab=awaiting"))
     assert "No call awaits approval." in empty
     call = awaiting()
@@ -295,7 +295,7 @@ def test_an_empty_tab_teaches_and_points_to_the_other(people: dict[str, Client])
     assert "Refund card" not in visible_text(people["carol"].get("/review/?tab=awaiting"))
 
 
-def test_pages_go_on_where_the_last_one_ended(people: dict[str, Client]) -> None:
+def test_pages_are_consecutive(people: dict[str, Client]) -> None:
     call = awaiting()
     calls = [call] + [
         make_call(session=call.session, run=call.run, call_id=f"c{number}", status=CallStatus.AWAITING_APPROVAL)
@@ -308,7 +308,7 @@ def test_pages_go_on_where_the_last_one_ended(people: dict[str, Client]) -> None
 
 
 @pytest.mark.parametrize("calls", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_who_has_said_what(
+def test_query_count_is_independent_of_the_votes(
     people: dict[str, Client], django_assert_num_queries: DjangoAssertNumQueries, calls: int
 ) -> None:
     first = awaiting(approvals=2)
@@ -326,7 +326,7 @@ def test_the_number_of_queries_does_not_depend_on_who_has_said_what(
 # a late witness
 
 
-def test_a_late_result_fills_in_the_form(people: dict[str, Client]) -> None:
+def test_late_result_fills_in_the_form(people: dict[str, Client]) -> None:
     call = interrupted()
     late = make_late_result(call=call, result="paid, reference 9")
     response = people["bob"].get(url(call))

@@ -1,4 +1,4 @@
-"""Deciding several calls of an outage that no evidence settles: each with its own answer, evidence and reason."""
+"""Calls of an outage without evidence, decided together with separate answers, evidence and reasons."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def answer(call: ToolCall, **values: Any) -> dict[str, Any]:
     return {f"call-{call.pk}-{name}": value for name, value in {"revision": 1, **values}.items()}
 
 
-def test_each_call_gets_its_own_answer_and_evidence(people: dict[str, Client], lost: Lost) -> None:
+def test_each_call_has_its_own_answer_and_evidence(people: dict[str, Client], lost: Lost) -> None:
     calls = [lost(second) for second in range(4)]
     assert "Nothing shows what happened to 4 calls." in visible_text(people["alice"].get(PAGE))
     assert "Record these decisions" not in visible_text(people["carol"].get(PAGE))
@@ -45,7 +45,7 @@ def test_each_call_gets_its_own_answer_and_evidence(people: dict[str, Client], l
     ]
 
 
-def test_nothing_is_recorded_until_each_answer_is_complete(people: dict[str, Client], lost: Lost) -> None:
+def test_nothing_is_recorded_until_all_answers_are_complete(people: dict[str, Client], lost: Lost) -> None:
     first, second = lost(0), lost(1)
     data = {
         **WINDOW,
@@ -66,7 +66,7 @@ def test_nothing_is_recorded_until_each_answer_is_complete(people: dict[str, Cli
     assert Decision.objects.count() == 0
 
 
-def test_one_that_was_decided_meanwhile_is_refused_by_itself(people: dict[str, Client], lost: Lost) -> None:
+def test_call_decided_meanwhile_is_refused_separately(people: dict[str, Client], lost: Lost) -> None:
     first, second = lost(0), lost(1)
     people["bob"].post(
         f"/review/calls/{first.pk}/", {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}

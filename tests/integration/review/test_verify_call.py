@@ -1,4 +1,4 @@
-"""Asking for the probe from the card."""
+"""Verification requested on the card."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ def interrupted(*, verifiable: bool = True, lease: timedelta = timedelta(hours=1
     return make_call(session=session, verifiable=verifiable)
 
 
-def test_the_waiting_process_is_asked(alice: Client) -> None:
+def test_waiting_process_is_asked_to_verify(alice: Client) -> None:
     call = interrupted()
     assert "Verify again" in visible_text(alice.get(f"/review/calls/{call.pk}/"))
     response = alice.post(f"/review/calls/{call.pk}/verify/")
@@ -39,25 +39,25 @@ def test_the_waiting_process_is_asked(alice: Client) -> None:
     assert "Verify again" not in page
 
 
-def test_an_open_page_goes_on_naming_what_it_has_seen(alice: Client) -> None:
+def test_open_page_keeps_its_seen_revision(alice: Client) -> None:
     call = interrupted()
     response = alice.post(f"/review/calls/{call.pk}/verify/", {"seen": "1&x"}, headers={"HX-Request": "true"})
     assert response.headers["Location"] == f"/review/calls/{call.pk}/?seen=1%26x"
 
 
-def test_without_a_waiting_process_there_is_no_button(alice: Client) -> None:
+def test_card_without_a_waiting_process_has_no_verify_button(alice: Client) -> None:
     call = interrupted(lease=timedelta(seconds=-1))
     page = visible_text(alice.get(f"/review/calls/{call.pk}/"))
     assert "The call is verified when a process resumes the session." in page
     assert "Verify again" not in page
 
 
-def test_a_tool_without_a_probe_has_no_button(alice: Client) -> None:
+def test_tool_without_a_hook_has_no_verify_button(alice: Client) -> None:
     call = interrupted(verifiable=False)
     assert "Verify again" not in visible_text(alice.get(f"/review/calls/{call.pk}/"))
 
 
-def test_a_decided_call_is_not_probed(alice: Client) -> None:
+def test_decided_call_is_not_verified(alice: Client) -> None:
     call = interrupted()
     make_decision(call=call, actor="bob")
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED, revision=2)

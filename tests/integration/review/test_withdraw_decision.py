@@ -1,4 +1,4 @@
-"""Withdrawing a decision on the decision page, and what the page offers when the run has used it."""
+"""Withdrawal of decisions on the card."""
 
 from django.test import Client
 
@@ -12,7 +12,7 @@ from tests.support.page_text import visible_text
 FAILED = {"kind": "mark_failed", "reason": "Not in the export.", "revision": 1}
 
 
-def test_an_unused_decision_is_withdrawn_with_a_reason(people: dict[str, Client]) -> None:
+def test_unused_decision_is_withdrawn_with_a_reason(people: dict[str, Client]) -> None:
     call = lost_call()
     people["alice"].post(url(call), FAILED)
     assert "An approver can withdraw it." in visible_text(people["carol"].get(url(call)))
@@ -35,7 +35,7 @@ def test_an_unused_decision_is_withdrawn_with_a_reason(people: dict[str, Client]
     assert "bob withdrew" not in page
 
 
-def test_a_used_decision_stays_and_the_page_says_what_to_do(people: dict[str, Client]) -> None:
+def test_used_decision_is_kept_and_the_page_explains_what_to_do(people: dict[str, Client]) -> None:
     call = lost_call()
     people["alice"].post(url(call), FAILED)
     Session.objects.update(gate_opened_at=clock.now())  # as when a run passes the gate
@@ -49,7 +49,7 @@ def test_a_used_decision_stays_and_the_page_says_what_to_do(people: dict[str, Cl
     assert Decision.objects.filter(kind=DecisionKind.WITHDRAW).count() == 0
 
 
-def test_an_approval_is_withdrawn_before_the_call_has_run(people: dict[str, Client]) -> None:
+def test_approval_is_withdrawn_before_the_call_runs(people: dict[str, Client]) -> None:
     call = awaiting()
     people["alice"].post(url(call), APPROVE)
     assert "Withdraw decision" in visible_text(people["alice"].get(url(call)))
@@ -58,7 +58,7 @@ def test_an_approval_is_withdrawn_before_the_call_has_run(people: dict[str, Clie
     assert people["bob"].post(f"{url(call)}withdraw/", {"revision": 3, "reason": "Late."}).status_code == 409
 
 
-def test_a_person_takes_back_a_vote_while_others_have_to_agree(people: dict[str, Client]) -> None:
+def test_vote_is_withdrawn_before_the_others_agree(people: dict[str, Client]) -> None:
     call = awaiting(approvals=2)
     people["alice"].post(url(call), APPROVE)
     page = visible_text(people["alice"].get(url(call)))

@@ -43,21 +43,19 @@ def views(client: Client, address: str = "/sessions/") -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_views(
-    alice: Client, rows: int, django_assert_num_queries: Queries
-) -> None:
+def test_query_count_is_independent_of_the_views(alice: Client, rows: int, django_assert_num_queries: Queries) -> None:
     for number in range(rows):
         keep(alice, f"View {number}")
     with django_assert_num_queries(15):
         assert len(views(alice)) == rows
 
 
-def test_everybody_in_the_workspace_sees_what_one_has_kept(alice: Client) -> None:
+def test_saved_view_is_shown_to_the_workspace(alice: Client) -> None:
     assert keep(alice) == 302
     assert views(signed_in("bob")) == [("Failed refunds", "/sessions/?status=failed&agent=desk")]
 
 
-def test_another_workspace_does_not_see_it(alice: Client) -> None:
+def test_saved_view_is_not_shown_to_another_workspace(alice: Client) -> None:
     keep(alice)
     other = make_workspace(slug="other")
     make_session(workspace=other)
@@ -66,19 +64,19 @@ def test_another_workspace_does_not_see_it(alice: Client) -> None:
     assert views(stranger) == []
 
 
-def test_the_view_that_is_shown_is_marked_whatever_the_order_of_its_filters(alice: Client) -> None:
+def test_current_view_is_marked_for_any_filter_order(alice: Client) -> None:
     keep(alice)
     page = alice.get("/sessions/?after=&agent=desk&status=failed").content.decode()
     assert 'href="/sessions/?status=failed&amp;agent=desk" aria-current="page"' in page
     assert "Save this view for the team" not in page
 
 
-def test_only_filters_of_the_list_are_kept() -> None:
+def test_only_filters_of_the_list_are_saved() -> None:
     asked = QueryDict("after=2026-01-01~1&rows=1,2&agent=%20desk%20&status=&q=a%00b&evil=1")
     assert normalize_filter_query("sessions", asked) == "q=ab&agent=desk"
 
 
-def test_a_name_is_given_once_and_what_was_typed_comes_back(alice: Client) -> None:
+def test_duplicate_name_is_refused_and_the_input_kept(alice: Client) -> None:
     keep(alice)
     response = alice.post("/saved/sessions/", {"name": "Failed refunds", "query": "q=lamp"})
     assert response.status_code == 422
@@ -88,22 +86,22 @@ def test_a_name_is_given_once_and_what_was_typed_comes_back(alice: Client) -> No
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 61, "a\0b"])
-def test_a_name_that_is_none_is_refused(alice: Client, name: str) -> None:
+def test_invalid_name_is_refused(alice: Client, name: str) -> None:
     assert keep(alice, name) == 422
     assert not SavedView.objects.exists()
 
 
-def test_there_are_not_more_views_than_fit(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_views_is_limited(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_view_storage, "MOST", 1)
     assert keep(alice) == 302
     assert keep(alice, "Another") == 422
 
 
-def test_a_page_that_is_no_list_is_not_found(alice: Client) -> None:
+def test_unknown_page_is_not_found(alice: Client) -> None:
     assert alice.post("/saved/members/", {"name": "x", "query": ""}).status_code == 404
 
 
-def test_whoever_made_a_view_removes_it(alice: Client) -> None:
+def test_author_removes_a_view(alice: Client) -> None:
     keep(alice)
     page = alice.get("/sessions/?status=failed&agent=desk").content.decode()
     action = re.search(r'action="(/saved/views/\d+/remove/)"', page)
@@ -112,7 +110,7 @@ def test_whoever_made_a_view_removes_it(alice: Client) -> None:
     assert views(alice) == []
 
 
-def test_others_do_not_remove_it_but_an_admin_does(alice: Client) -> None:
+def test_only_author_and_admin_remove_a_view(alice: Client) -> None:
     keep(alice)
     view = SavedView.objects.get()
     bob = signed_in("bob", Role.APPROVER)
@@ -124,7 +122,7 @@ def test_others_do_not_remove_it_but_an_admin_does(alice: Client) -> None:
     assert not SavedView.objects.exists()
 
 
-def test_a_hostile_name_is_text(alice: Client) -> None:
+def test_hostile_name_is_escaped(alice: Client) -> None:
     keep(alice, "<script>alert(1)</script>", "q=%22%3E%3Cscript%3E")
     page = alice.get("/sessions/").content.decode()
     assert "<script>alert" not in page

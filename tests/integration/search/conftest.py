@@ -18,7 +18,7 @@ def complete() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_is_indexed(db: None) -> None:
-    """The indexer of a server that an earlier test stopped may have finished its last batch after that test."""
+    """Clear the index, because a stopped server of an earlier test may have finished a batch afterwards."""
     Progress.objects.all().delete()
 
 
@@ -30,7 +30,7 @@ def reader(client: Client) -> Client:
 
 @pytest.fixture
 def search(reader: Client) -> Search:
-    """The addresses of the places that a search leads to."""
+    """Function that searches and returns the URLs of the results."""
 
     def found(text: str, **more: str) -> list[str]:
         page = reader.get("/sessions/", {"q": text, **more}).content.decode()

@@ -1,4 +1,4 @@
-"""A text that cannot be read, or is too long, stops no other one, and is named wherever the index is spoken of."""
+"""Unreadable and too long texts are skipped by the indexer and reported."""
 
 import threading
 from io import StringIO
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def unreadable(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The id of a message that no reader gets to the end of."""
+    """Id of a message whose parsing fails."""
     original = text_extraction.extract_message_text
 
     def read(body: str, message_id: str) -> ExtractedText:
@@ -38,7 +38,7 @@ def unreadable(monkeypatch: pytest.MonkeyPatch) -> str:
     return "m1"
 
 
-def test_a_text_that_cannot_be_read_is_passed_over_and_named(
+def test_unreadable_text_is_skipped_and_reported(
     unreadable: str, reader: Client, search: Search, caplog: pytest.LogCaptureFixture
 ) -> None:
     session = make_session(session_id="order-17")
@@ -57,7 +57,7 @@ def test_a_text_that_cannot_be_read_is_passed_over_and_named(
     assert list_index_problems().total == 0
 
 
-def test_an_unreadable_call_is_read_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, search: Search) -> None:
+def test_unreadable_call_is_indexed_again_when_it_changes(monkeypatch: pytest.MonkeyPatch, search: Search) -> None:
     original = text_extraction.extract_call_text
 
     def read(call: ToolCall) -> ExtractedText:
@@ -76,7 +76,7 @@ def test_an_unreadable_call_is_read_again_when_it_changes(monkeypatch: pytest.Mo
     assert len(search("bulb")) == 1
 
 
-def test_of_a_very_long_text_the_beginning_is_found(search: Search) -> None:
+def test_beginning_of_a_very_long_text_is_found(search: Search) -> None:
     session = make_session()
     make_message(session=session, text="bulb " + "x " * (LONGEST // 2) + "shade")
     args = {"items": [{"name": "bulb"}, *[1] * LONGEST], "last": "shade"}
@@ -88,21 +88,21 @@ def test_of_a_very_long_text_the_beginning_is_found(search: Search) -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * (LONGEST - 20), "a " * 1000])
-def test_a_text_that_fits_is_whole(text: str) -> None:
+def test_text_within_the_limit_is_indexed_completely(text: str) -> None:
     make_message(session=make_session(), text=text)
     complete()
     assert list_index_problems().total == 0
 
 
 @pytest.mark.parametrize("label", ["\x00", "a" * 300, "\ud800"])
-def test_a_label_that_no_database_stores_stops_nothing(label: str) -> None:
+def test_unstorable_label_does_not_stop_the_indexer(label: str) -> None:
     make_session(title="the bulb", labels=to_canonical_json([label]))
     complete()
     assert load_index_status().behind == 0
     assert "the bulb" in Passage.objects.get(kind=Kind.SESSION).text
 
 
-def test_other_threads_go_on_while_hostile_texts_are_read() -> None:
+def test_other_threads_run_while_hostile_texts_are_indexed() -> None:
     bodies = [
         to_canonical_json({"role": "assistant", "content": attack_texts.TEXTS[name](4_000_000)})
         for name in ("token beginnings", "letters and colons", "zero bytes", "digits", "escaped quotes", "hangul")

@@ -1,4 +1,4 @@
-"""An index that is made anew, on a database that has given out keys of its passages before."""
+"""Rebuilding an index whose keys were used before."""
 
 import pytest
 
@@ -12,9 +12,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("given_out", [40, 400])
-def test_after_a_rebuild_everything_is_found_however_much_comes(
-    given_out: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_everything_is_found_after_a_rebuild(given_out: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index_writer, "ERA", 10)
     monkeypatch.setattr(search_query, "READ", 5)
     monkeypatch.setattr(search_query, "PER_SESSION", 30)

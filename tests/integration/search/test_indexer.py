@@ -1,4 +1,4 @@
-"""The index follows the store: what is written comes, what is deleted goes, whoever does it and in whatever order."""
+"""The indexer follows inserts and deletes of the store in any order."""
 
 import threading
 
@@ -26,7 +26,7 @@ def texts(kind: Kind = Kind.MESSAGE) -> list[str]:
     return list(Passage.objects.filter(kind=kind).order_by("source", "part").values_list("text", flat=True))
 
 
-def test_each_text_goes_in_once() -> None:
+def test_each_text_is_indexed_once() -> None:
     session = make_session()
     make_message(session=session, text="one")
     complete()
@@ -36,8 +36,8 @@ def test_each_text_goes_in_once() -> None:
     assert texts() == ["m0\none", "m1\ntwo"]
 
 
-def test_a_message_whose_transaction_ends_late_is_not_missed() -> None:
-    """Its key is smaller than one that is in the index already."""
+def test_late_committed_message_is_indexed() -> None:
+    """Its key is smaller than one that is already indexed."""
     session = make_session()
     late = make_message(session=session, text="late")
     Message.objects.filter(pk=late.pk).delete()
@@ -79,7 +79,7 @@ def test_keys_are_settled_only_when_older_transactions_have_ended(monkeypatch: p
     thread.join()
 
     def settled() -> bool:
-        """Transactions in other databases of the server count as well, so it may take some more."""
+        """Wait until keys are settled; transactions in other databases of the server delay it."""
         make_session()
         complete()
         return Progress.objects.get(kind=Kind.SESSION).settled >= before.reached
@@ -88,7 +88,7 @@ def test_keys_are_settled_only_when_older_transactions_have_ended(monkeypatch: p
     assert [text.split("\n")[0] for text in texts(Kind.CALL)] == ["slow", "quick"]
 
 
-def test_what_is_deleted_leaves_in_the_same_transaction() -> None:
+def test_deleted_text_is_removed_in_the_same_transaction() -> None:
     cp = SyncCheckpointer()
     cp.start_session("s", "Hello", agent="desk")
     cp.save_checkpoint("s", [{"id": "m1", "role": "user", "content": "needle"}], {}, 0)
@@ -106,7 +106,7 @@ def test_what_is_deleted_leaves_in_the_same_transaction() -> None:
             assert cursor.fetchone() == (0,)
 
 
-def test_long_texts_are_read_a_few_at_a_time_and_none_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_texts_are_indexed_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     session = make_session()
     for number in range(7):
         make_message(session=session, text=f"This is long text {number}")
@@ -119,7 +119,7 @@ def test_long_texts_are_read_a_few_at_a_time_and_none_is_left_out(monkeypatch: p
     assert [text.rstrip(" x")[-1] for text in texts()] == list("0123456789")
 
 
-def test_a_message_that_is_deleted_while_it_is_read_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_deleted_during_indexing_is_not_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
     message = make_message(session=make_session())
     original = text_extraction.extract_message_text
 
@@ -132,7 +132,7 @@ def test_a_message_that_is_deleted_while_it_is_read_does_not_come_back(monkeypat
     assert texts() == []
 
 
-def test_what_was_there_before_the_index_is_read_from_the_newest_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_texts_are_indexed_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexer, "STEP", 2)
     session = make_session()
     for number in range(5):
@@ -153,7 +153,7 @@ def test_what_was_there_before_the_index_is_read_from_the_newest_on(monkeypatch:
     assert eras == sorted(eras)
 
 
-def test_a_step_that_fails_leaves_nothing_and_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_step_is_rolled_back_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     make_message(session=make_session())
     with monkeypatch.context() as patch:
         patch.setattr(hourly_call_statistics, "add_tallies", lambda _: 1 / 0)
@@ -165,7 +165,7 @@ def test_a_step_that_fails_leaves_nothing_and_is_done_again(monkeypatch: pytest.
     assert len(texts()) == 1
 
 
-def test_a_process_that_takes_too_long_leaves_the_work_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_process_is_replaced_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     make_message(session=make_session())
     original = reading.load_indexed_texts
 
@@ -184,7 +184,7 @@ def test_a_process_that_takes_too_long_leaves_the_work_to_the_next(monkeypatch: 
     assert len(texts()) == 1
 
 
-def test_two_processes_at_once_write_each_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_indexers_index_each_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
     if connection.vendor == "sqlite":
         assert connection.features.supports_transactions  # one writer: they take turns
         return
@@ -211,7 +211,7 @@ def test_two_processes_at_once_write_each_text_once(monkeypatch: pytest.MonkeyPa
         assert sources == sorted(sources)
 
 
-def test_one_process_at_a_time_does_the_work() -> None:
+def test_one_process_indexes_at_a_time() -> None:
     make_message(session=make_session())
     indexer.index_next_batch()
     make_message(session=make_session())
@@ -222,7 +222,7 @@ def test_one_process_at_a_time_does_the_work() -> None:
     assert indexer._index_batch_of_kind(Kind.MESSAGE) == 1
 
 
-def test_the_page_can_say_how_far_behind_the_index_is() -> None:
+def test_index_status_reports_its_lag() -> None:
     assert not load_index_status().begun
     session = make_session()
     complete()
@@ -231,7 +231,7 @@ def test_the_page_can_say_how_far_behind_the_index_is() -> None:
     assert load_index_status().behind >= 1
 
 
-def test_images_and_what_cannot_be_stored_stay_outside() -> None:
+def test_images_and_unstorable_texts_are_not_indexed() -> None:
     session = make_session()
     blocks = [
         {"kind": "image", "url": "data:image/png;base64," + "A" * 9000, "alt": "a cat"},
@@ -242,7 +242,7 @@ def test_images_and_what_cannot_be_stored_stay_outside() -> None:
     assert texts() == ["m0\na cat\nx\ufffdy"]
 
 
-def test_the_command_completes_the_index_and_makes_it_anew(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_completes_and_rebuilds_the_index(capsys: pytest.CaptureFixture[str]) -> None:
     make_message(session=make_session())
     call_command("index_search")
     assert capsys.readouterr().out == "2 texts went into the index; it is complete.\n"
@@ -253,7 +253,7 @@ def test_the_command_completes_the_index_and_makes_it_anew(capsys: pytest.Captur
     assert texts() == ["m0\nThe lamp arrived broken."]
 
 
-def test_the_command_waits_for_a_process_that_was_killed_in_a_step(
+def test_command_waits_for_the_lock_of_a_killed_process(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_message(session=make_session())

@@ -1,4 +1,4 @@
-"""Searches that find nothing lead to the nearest known words, and a chatty session leaves room for others."""
+"""Suggestions of similar words, and results spread over several sessions."""
 
 import pytest
 from django.db import connection
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
         ("optimisticaly lamp", "optimistically lamp"),
     ],
 )
-def test_a_typo_leads_to_the_nearest_known_word_and_the_page_says_so(reader: Client, typed: str, near: str) -> None:
+def test_typo_is_corrected_to_the_nearest_word_with_a_note(reader: Client, typed: str, near: str) -> None:
     make_message(session=make_session(), text="The lamp: refund_card optimistically changed src/app/models.py.")
     make_message(session=make_session(workspace=make_workspace(slug="other")), text="laamps refnud_cards")
     complete()
@@ -36,7 +36,7 @@ def test_a_typo_leads_to_the_nearest_known_word_and_the_page_says_so(reader: Cli
 
 
 @pytest.mark.parametrize("typed", ["zzzzqqqq", "lap", '"lamp brokn"', "the pliers", "S3cret-val"])
-def test_without_a_near_word_nothing_is_found(reader: Client, typed: str) -> None:
+def test_search_without_a_similar_word_finds_nothing(reader: Client, typed: str) -> None:
     session = make_session()
     MaskingSettings.objects.create(workspace=session.workspace, words="S3cret-value")
     make_message(session=session, text="The lamp is broken. S3cret-value")
@@ -56,13 +56,13 @@ def test_the_searches_for_near_words_read_the_limits_of_the_index_once(reader: C
 
 
 @pytest.mark.parametrize("typed", ["src/app/models.py", "app/models.py", "git status --short", '"status --short"'])
-def test_paths_their_ends_commands_and_phrases_are_found(search: Search, typed: str) -> None:
+def test_paths_commands_and_phrases_are_found(search: Search, typed: str) -> None:
     make_message(session=make_session(), text="$ git status --short\n M src/app/models.py")
     complete()
     assert len(search(typed)) == 1
 
 
-def test_a_session_with_many_results_leaves_room_for_others(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_session_with_many_results_does_not_hide_others(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_query, "PAGE", 6)
     monkeypatch.setattr(search_query, "PER_SESSION", 4)
     quiet = make_session(title="Quiet")

@@ -1,4 +1,4 @@
-"""What was said is found: in any language, wherever it stands, and nothing else."""
+"""Search finds matching texts in any language, and nothing else."""
 
 import re
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def test_messages_are_found_in_any_language(search: Search, text: str, typed: st
 @pytest.mark.parametrize(
     "typed", ["lamp refund", "lam%", "l_mp", '"arrived lamp"', "退狂", "字", "NOT lamp", "lamp*", '"']
 )
-def test_nothing_else_is_found(search: Search, typed: str) -> None:
+def test_other_texts_are_not_found(search: Search, typed: str) -> None:
     session = make_session(title="other")
     make_message(session=session, text="The lamp arrived. 台灯坏了,我要退款。")
     make_message(session=session, text="A refund.")
@@ -78,7 +78,7 @@ def test_nothing_else_is_found(search: Search, typed: str) -> None:
     assert search(typed) == []
 
 
-def test_arguments_and_results_of_calls_are_found_without_escapes(search: Search) -> None:
+def test_arguments_and_results_are_found_without_json_escapes(search: Search) -> None:
     session = make_session()
     call = make_call(
         session=session, args={"note": 'first\n"二番目" €'}, status=CallStatus.COMPLETED, result="done: ✓ ünï"
@@ -88,7 +88,7 @@ def test_arguments_and_results_of_calls_are_found_without_escapes(search: Search
         assert [place.split("?")[0] for place in search(typed)] == [f"/sessions/{session.pk}/calls/{call.pk}/"], typed
 
 
-def test_a_result_that_comes_later_is_found_later(search: Search) -> None:
+def test_later_result_is_found_after_indexing(search: Search) -> None:
     call = make_call(session=make_session(), status=CallStatus.ISSUED)
     complete()
     assert search("settled") == []
@@ -104,14 +104,14 @@ def test_titles_ids_and_agents_are_found(search: Search) -> None:
         assert search(typed) == [f"/sessions/{session.pk}/"]
 
 
-def test_an_id_leads_to_its_session_before_the_index_knows_it(reader: Client) -> None:
+def test_session_id_is_found_before_indexing(reader: Client) -> None:
     session = make_session(session_id="x 1")
     page = reader.get("/sessions/", {"q": "x 1"})
     assert f'id="session-{session.pk}"' in page.content.decode()
     assert "The search index is being built" in visible_text(page)
 
 
-def test_places_are_grouped_by_session_the_newest_first_and_marked(reader: Client) -> None:
+def test_results_are_grouped_by_session_newest_first_and_marked(reader: Client) -> None:
     older, newer = (make_session(title=title) for title in ("Older", "Newer"))
     for _ in range(5):
         make_message(session=older, text="My <b>lamp</b>.")
@@ -128,7 +128,7 @@ def test_places_are_grouped_by_session_the_newest_first_and_marked(reader: Clien
     assert "Results: 5, sessions: 1" in visible_text(reader.get(f"/sessions/?q=lamp&within={older.pk}"))
 
 
-def test_a_long_text_is_found_at_its_end_and_shown_once(search: Search, reader: Client) -> None:
+def test_end_of_a_long_text_is_found_and_shown_once(search: Search, reader: Client) -> None:
     session = make_session()
     make_message(session=session, text="needle " + "hay " * 10_000 + "needle")
     complete()
@@ -136,7 +136,7 @@ def test_a_long_text_is_found_at_its_end_and_shown_once(search: Search, reader: 
     assert len(search("needle hay")) == 1
 
 
-def test_what_is_in_a_rewritten_stretch_is_opened_in_its_version(search: Search) -> None:
+def test_result_in_a_rewritten_part_opens_in_its_version(search: Search) -> None:
     session = make_session()
     make_run(session=session)
     make_message(session=session, text="an old lamp")
@@ -150,7 +150,7 @@ def test_what_is_in_a_rewritten_stretch_is_opened_in_its_version(search: Search)
     assert search('lamp "an old"') == [f"/sessions/{session.pk}/?v=1&at=0&find=lamp+%22an+old%22#m-0"]
 
 
-def test_filters_narrow_what_is_found(search: Search) -> None:
+def test_filters_apply_to_results(search: Search) -> None:
     done, failed = make_session(status=SessionStatus.COMPLETED), make_session(status=SessionStatus.FAILED)
     for session in (done, failed):
         make_message(session=session)
@@ -159,7 +159,7 @@ def test_filters_narrow_what_is_found(search: Search) -> None:
     assert [place.split("?")[0] for place in search("lamp arrived", status="failed")] == [f"/sessions/{failed.pk}/"]
 
 
-def test_on_chosen_days_only_what_was_said_on_them_is_found(search: Search) -> None:
+def test_date_filter_applies_to_messages(search: Search) -> None:
     session = make_session(title="refund")
     for day in (3, 4, 5):
         make_message(session=session, text=f"refund {day}", created_at=datetime(2025, 3, day, 23, 59, tzinfo=UTC))
@@ -176,7 +176,7 @@ def test_on_chosen_days_only_what_was_said_on_them_is_found(search: Search) -> N
     assert search("refund", first="2025-03-06") == [place]
 
 
-def test_pages_of_places_follow_each_other(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_pages_are_consecutive(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_query, "PAGE", 2)
     sessions = [make_session() for _ in range(5)]
     for session in sessions:
@@ -193,7 +193,7 @@ def test_pages_of_places_follow_each_other(reader: Client, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_what_is_found(
+def test_query_count_is_independent_of_the_results(
     reader: Client, rows: int, django_assert_num_queries: Queries
 ) -> None:
     for _ in range(rows):
@@ -207,7 +207,7 @@ def test_the_number_of_queries_does_not_depend_on_what_is_found(
     assert html.count('<span class="where">') == 2 * rows
 
 
-def test_rare_words_are_found_behind_the_newest_passages(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rare_words_in_old_passages_are_found(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_query, "READ", 1)
     session = make_session()
     for text in ("rare 退 one", "two", "three"):
@@ -217,7 +217,7 @@ def test_rare_words_are_found_behind_the_newest_passages(search: Search, monkeyp
 
 
 @pytest.mark.parametrize("eras", [((0, 1), (1, 3)), ((0, 5), (5, 6)), ((0, 50), (50, 60))])
-def test_what_is_old_is_found_once_however_much_is_newer(
+def test_old_text_is_found_once(
     search: Search, monkeypatch: pytest.MonkeyPatch, eras: tuple[tuple[int, int], ...]
 ) -> None:
     monkeypatch.setattr(search_query, "PER_SESSION", 20)
@@ -235,7 +235,7 @@ def test_what_is_old_is_found_once_however_much_is_newer(
     assert len(search_query.search_passages(session.workspace_id, SearchQuery.parse("common")).passages) == 12
 
 
-def test_words_too_short_for_the_index_are_looked_for_in_the_newest_texts_and_the_page_says_so(
+def test_short_words_are_searched_in_the_newest_texts_with_a_note(
     reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_query, "READ", 1)
@@ -257,7 +257,7 @@ def test_another_workspace_finds_nothing(search: Search) -> None:
     assert search("needle", hits="1,2,3,4") == []
 
 
-def test_an_open_page_shows_its_places_again(reader: Client) -> None:
+def test_open_page_reloads_its_results(reader: Client) -> None:
     session = make_session()
     make_message(session=session, text="needle")
     complete()
@@ -272,7 +272,7 @@ def test_an_open_page_shows_its_places_again(reader: Client) -> None:
 @pytest.mark.parametrize(
     "query", ["q=needle&before=x", "q=%00", "q=%22%22", "q=needle&within=-1", "q=needle&hits=a,,9", "q=" + "x" * 5000]
 )
-def test_what_nobody_types_breaks_nothing(reader: Client, query: str) -> None:
+def test_unusual_queries_are_handled(reader: Client, query: str) -> None:
     assert reader.get(f"/sessions/?{query}").status_code == 200
 
 
@@ -280,7 +280,7 @@ SECRET = "sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc"
 
 
 @pytest.mark.parametrize("message", [f"my key is {SECRET}", f"password: {SECRET}"])
-def test_what_is_masked_cannot_be_found_by_anybody(search: Search, reader: Client, message: str) -> None:
+def test_masked_text_cannot_be_found(search: Search, reader: Client, message: str) -> None:
     session = make_session()
     make_message(session=session, text=message)
     make_call(session=session, args={"api_key": "hunter2222", "order": 17})
@@ -292,7 +292,7 @@ def test_what_is_masked_cannot_be_found_by_anybody(search: Search, reader: Clien
     assert "No results" in visible_text(admin.get("/sessions/", {"q": SECRET}))
 
 
-def test_what_becomes_secret_later_cannot_be_found_by_guessing(search: Search) -> None:
+def test_text_that_becomes_secret_cannot_be_found_by_guessing(search: Search) -> None:
     session = make_session()
     make_message(session=session, text="project bluebird starts")
     complete()

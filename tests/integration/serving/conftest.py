@@ -1,4 +1,4 @@
-"""A server of its own for these tests, with limits so small that they are reached in seconds."""
+"""Server for these tests, with limits that are reached in seconds."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ def port(start_server: StartServer) -> int:
 
 @pytest.fixture
 def cookie(transactional_db: None) -> str:
-    """The `Cookie` header of alice, who may decide."""
+    """`Cookie` header of alice, an approver."""
     client = Client()
     client.force_login(make_user(name="alice"))
     session: SessionBase = client.session

@@ -1,4 +1,4 @@
-"""Exports whose client closes the connection in the middle: the work stops, and nothing of it stays."""
+"""Exports whose client disconnects: the server stops the work and releases its resources."""
 
 import os
 import socket
@@ -60,7 +60,7 @@ def count_busy_connections() -> int:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_exports_that_break_off_leave_nothing_behind(server: tuple[int, Path]) -> None:
+def test_aborted_exports_release_their_resources(server: tuple[int, Path]) -> None:
     port, log = server
     reader = Client()
     reader.force_login(make_user(name="erin", role=Role.ADMIN))

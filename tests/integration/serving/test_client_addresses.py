@@ -1,4 +1,4 @@
-"""The address that a sign-in is recorded with is the one that its connection comes from."""
+"""Sign-ins are recorded with the address of their connection."""
 
 import http.client
 import re
@@ -15,9 +15,7 @@ ELSEWHERE = "127.0.0.2"
 
 
 @pytest.mark.parametrize("forwarded", [ELSEWHERE, f"203.0.113.9, {ELSEWHERE}", "203.0.113.9"])
-def test_a_client_that_names_an_address_does_not_change_its_own(
-    port: int, transactional_db: None, forwarded: str
-) -> None:
+def test_forwarded_header_does_not_change_the_client_address(port: int, transactional_db: None, forwarded: str) -> None:
     make_user(name="alice")
     send_wrong_password(port, "alice", forwarded)
     details = [parse_json(entry.details) for entry in AuditEvent.objects.filter(kind="sign_in_failed")]

@@ -1,4 +1,4 @@
-"""What each role of the database may do, on a server of its own, by processes that sign in with it."""
+"""Privileges of the PostgreSQL roles, tested by processes on a separate server."""
 
 import os
 import re
@@ -29,7 +29,7 @@ PATIENCE: Final = 90
 
 @pytest.fixture(scope="module")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The addresses of one database, by role; under `owner` that of the superuser who has set it up."""
+    """URLs of one database by role; `owner` is the superuser who created it."""
     with Cluster() as server:
         prepare(server.url)
         for _ in range(2):  # it may run again
@@ -71,8 +71,8 @@ def refused(url: str, statement: LiteralString) -> bool:
     return True
 
 
-def test_an_agent_and_the_site_do_their_work(urls: dict[str, str], tmp_path: Path) -> None:
-    """The whole story: the agent dies in a payment, a person decides in the browser, the agent goes on."""
+def test_agent_and_site_work_with_their_roles(urls: dict[str, str], tmp_path: Path) -> None:
+    """The agent dies during a payment, a person decides in the browser, and the agent continues."""
     with Site(urls["site"], tmp_path) as site:
         agent = Agent(17, tmp_path / "17", urls["agent"], 0.0)
         try:
@@ -98,7 +98,7 @@ def test_an_agent_and_the_site_do_their_work(urls: dict[str, str], tmp_path: Pat
 
 
 def interrupted_call(url: str) -> int:
-    """The call that the agent was in when it died, once another process has found it."""
+    """Return the interrupted call of the dead agent, after another process has detected it."""
     deadline = time.monotonic() + PATIENCE
     statement: Final = "SELECT min(id) FROM checkpoints_toolcall WHERE status = 'interrupted'"
     while (found := value(url, statement)) is None and time.monotonic() < deadline:
@@ -115,7 +115,7 @@ def value(url: str, statement: LiteralString) -> object:
 
 
 class Browser:
-    """Signs in and sends forms, without JavaScript."""
+    """HTTP client that signs in and submits forms."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -134,7 +134,7 @@ class Browser:
             return str(response.read().decode())
 
     def post(self, path: str, form: dict[str, str], *, hidden: str = "csrfmiddlewaretoken") -> None:
-        """Send a form of a page, with what stands in its hidden fields."""
+        """Submit a form of a page with its hidden fields."""
         page = self.get(path)
         for name in {"csrfmiddlewaretoken", hidden}:
             found = re.search(rf'name="{name}" value="([^"]+)"', page)
@@ -145,7 +145,7 @@ class Browser:
             assert response.status == 200
 
 
-def test_an_agent_reads_nothing_of_the_site(urls: dict[str, str]) -> None:
+def test_agent_role_cannot_read_tables_of_the_site(urls: dict[str, str]) -> None:
     tables = {
         model._meta.db_table
         for model in database_roles.list_models_by_table()
@@ -165,7 +165,7 @@ def test_an_agent_reads_nothing_of_the_site(urls: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("role", ["agent", "site"])
-def test_records_are_only_added_to(urls: dict[str, str], role: str) -> None:
+def test_audit_rows_cannot_be_changed_or_deleted(urls: dict[str, str], role: str) -> None:
     records = {"checkpoints_auditevent", "checkpoints_decision", "checkpoints_lateresult"}
     given = rights(urls, role, records)
     assert given == {(table, right) for table in records for right in ("SELECT", "INSERT")}
@@ -176,7 +176,7 @@ def test_records_are_only_added_to(urls: dict[str, str], role: str) -> None:
     assert refused(urls[role], "TRUNCATE checkpoints_decision CASCADE")
 
 
-def test_the_site_gives_entries_their_place_and_an_agent_does_not(urls: dict[str, str]) -> None:
+def test_only_the_site_role_seals_audit_entries(urls: dict[str, str]) -> None:
     assert refused(urls["agent"], "UPDATE checkpoints_auditevent SET seal = ''")
     with psycopg.connect(urls["site"]) as session:
         session.execute("UPDATE checkpoints_auditevent SET seal = seal, number = number")
@@ -184,14 +184,14 @@ def test_the_site_gives_entries_their_place_and_an_agent_does_not(urls: dict[str
 
 
 @pytest.mark.parametrize("role", ["agent", "site"])
-def test_neither_changes_tables(urls: dict[str, str], role: str) -> None:
+def test_agent_and_site_roles_cannot_change_the_schema(urls: dict[str, str], role: str) -> None:
     assert refused(urls[role], "CREATE TABLE another (id int)")
     assert refused(urls[role], "ALTER TABLE checkpoints_decision DISABLE TRIGGER ALL")
     assert refused(urls[role], "DROP TABLE checkpoints_decision")
     assert refused(urls[role], "DELETE FROM checkpoints_session")
 
 
-def test_what_owns_the_tables_changes_and_prunes_them(urls: dict[str, str]) -> None:
+def test_migration_role_changes_and_prunes_tables(urls: dict[str, str]) -> None:
     save = "for n in range(3): cp.save_checkpoint('done', [{'id': n}], None, 0.0)"
     python(urls["agent"], f"cp.start_session('done')\n{save}")
     assert refused(urls["agent"], "DELETE FROM checkpoints_checkpoint")
@@ -206,7 +206,7 @@ def test_what_owns_the_tables_changes_and_prunes_them(urls: dict[str, str]) -> N
 
 
 def rights(urls: dict[str, str], role: str, tables: set[str]) -> set[tuple[str, str]]:
-    """Which of its four rights a role has on which whole table."""
+    """Return the privileges of a role on each table."""
     names = ("SELECT", "INSERT", "UPDATE", "DELETE")
     with psycopg.connect(urls["owner"]) as session:
         return {
@@ -218,7 +218,7 @@ def rights(urls: dict[str, str], role: str, tables: set[str]) -> set[tuple[str, 
         }
 
 
-def test_there_are_no_roles_on_sqlite() -> None:
+def test_roles_are_refused_on_sqlite() -> None:
     if connection.vendor == "postgresql":
         call_command("database_roles")
         return

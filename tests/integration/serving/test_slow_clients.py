@@ -1,4 +1,4 @@
-"""Clients that send or read a byte now and then keep nobody from the site."""
+"""Slow clients do not block the site for others."""
 
 import http.client
 import json
@@ -25,7 +25,7 @@ POST = b"POST /accounts/login/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: appl
 
 
 def get(port: int, path: str = "/accounts/login/", **headers: str) -> int:
-    """The status of a page, which has to come although others are slow."""
+    """Return the status of a page, which must be answered despite slow clients."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request("GET", path, headers=headers)
@@ -48,7 +48,7 @@ def connect(port: int, opening: bytes = b"", *, receive_buffer: int = 0) -> sock
 
 @contextmanager
 def dribbling(clients: list[socket.socket]) -> Iterator[threading.Event]:
-    """Each of these sends a byte a second, until its connection is closed. The event is set once all are."""
+    """Send a byte a second on each connection until it is closed; the event is set when all are closed."""
     closed, stop = threading.Event(), threading.Event()
 
     def dribble() -> None:
@@ -68,7 +68,7 @@ def dribbling(clients: list[socket.socket]) -> Iterator[threading.Event]:
 
 
 def _sends(client: socket.socket) -> bool:
-    """Whether the server still takes a byte and has not said anything."""
+    """Return whether the server still accepts a byte and has not answered."""
     readable, _, _ = select.select([client], [], [], 0)
     if readable:
         return False
@@ -80,7 +80,7 @@ def _sends(client: socket.socket) -> bool:
 
 
 def answer(client: socket.socket) -> bytes:
-    """What the server said before it closed the connection."""
+    """Return the response of the server before it closed the connection."""
     said = b""
     try:
         while piece := client.recv(65536):
@@ -101,7 +101,7 @@ def test_slow_bodies_hold_no_thread(port: int) -> None:
         assert all(answer(client).startswith(b"HTTP/1.1 408") for client in slow)
 
 
-def test_nor_do_chunked_ones(port: int) -> None:
+def test_slow_chunked_bodies_hold_no_thread(port: int) -> None:
     with ExitStack() as open_:
         opening = POST + b"Transfer-Encoding: chunked\r\n\r\nfff\r\nx"
         slow = [open_.enter_context(connect(port, opening)) for _ in range(SLOW)]
@@ -110,7 +110,7 @@ def test_nor_do_chunked_ones(port: int) -> None:
             assert closed.wait(PATIENCE)
 
 
-def test_slow_headers_are_cut_off(port: int) -> None:
+def test_slow_headers_time_out(port: int) -> None:
     with ExitStack() as open_:
         slow = [open_.enter_context(connect(port, b"GET / HTTP/1.1\r\nX: ")) for _ in range(SLOW)]
         silent = [open_.enter_context(connect(port)) for _ in range(SLOW)]
@@ -120,7 +120,7 @@ def test_slow_headers_are_cut_off(port: int) -> None:
         assert [answer(client) for client in silent] == [b""] * SLOW
 
 
-def test_so_are_slow_headers_of_a_second_request(port: int) -> None:
+def test_slow_headers_of_a_second_request_time_out(port: int) -> None:
     with connect(port, b"GET /health/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n") as client:
         assert client.recv(65536).startswith(b"HTTP/1.1 200")
         client.sendall(b"GET /health/ HTTP/1.1\r\nX: ")
@@ -128,19 +128,19 @@ def test_so_are_slow_headers_of_a_second_request(port: int) -> None:
             assert closed.wait(PATIENCE)
 
 
-def test_more_connections_than_there_is_room_for_keep_nobody_out(port: int) -> None:
+def test_connection_limit_does_not_block_new_clients(port: int) -> None:
     with ExitStack() as open_:
         for _ in range(300):
             open_.enter_context(connect(port, POST + b"Content-Length: 1000\r\n\r\nx"))
         assert [get(port) for _ in range(5)] == [200] * 5
 
 
-def test_headers_have_a_size(port: int) -> None:
+def test_header_size_is_limited(port: int) -> None:
     with connect(port, b"GET / HTTP/1.1\r\nX: " + b"x" * 40_000) as client:
         assert answer(client).startswith(b"HTTP/1.1 400")
 
 
-def test_headers_that_arrive_at_once_have_the_same_size(port: int) -> None:
+def test_size_limit_applies_to_headers_in_one_packet(port: int) -> None:
     opening = b"GET /health/ HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nX: "
     for letters, status in ((40_000, b"400"), (20_000, b"200")):
         with connect(port, opening + b"x" * letters + b"\r\n\r\n") as client:
@@ -148,9 +148,9 @@ def test_headers_that_arrive_at_once_have_the_same_size(port: int) -> None:
 
 
 class TestSizes:
-    """Strangers may send a small form, members a file of evidence."""
+    """Non-members may send a small form, members an evidence file."""
 
-    def test_non_member_is_refused_before_anything_is_sent(self, port: int) -> None:
+    def test_large_body_of_a_non_member_is_refused_before_it_is_sent(self, port: int) -> None:
         with connect(port, POST + b"Content-Length: 1000000\r\n\r\n") as client:
             assert answer(client).startswith(b"HTTP/1.1 413")
 
@@ -158,28 +158,28 @@ class TestSizes:
         with connect(port, POST + b"Cookie: sessionid=abc\r\nContent-Length: 1000000\r\n\r\n") as client:
             assert answer(client).startswith(b"HTTP/1.1 413")
 
-    def test_chunks_are_counted(self, port: int) -> None:
+    def test_chunked_body_size_is_counted(self, port: int) -> None:
         chunks = b"".join(b"4000\r\n" + b"x" * 0x4000 + b"\r\n" for _ in range(5))
         with connect(port, POST + b"Transfer-Encoding: chunked\r\n\r\n" + chunks) as client:
             assert answer(client).startswith(b"HTTP/1.1 413")
 
-    def test_who_goes_on_sending_reads_the_answer(self, port: int) -> None:
+    def test_client_that_continues_sending_can_read_the_response(self, port: int) -> None:
         with connect(port, POST + b"Content-Length: 1000000\r\n\r\n") as client:
             client.sendall(b"x" * 1_000_000)
             assert answer(client).startswith(b"HTTP/1.1 413")
 
-    def test_a_member_may_send_more(self, port: int, cookie: str) -> None:
-        """The page then refuses the form for its own reasons: it lacks the word against forgery."""
+    def test_member_may_send_a_larger_body(self, port: int, cookie: str) -> None:
+        """The page then refuses the form because it has no CSRF token."""
         opening = POST + f"Cookie: {cookie}\r\nConnection: close\r\nContent-Length: 1000000\r\n\r\n".encode()
         with connect(port, opening) as client:
             client.sendall(b"a=" + b"x" * 999_998)
             assert answer(client).startswith(b"HTTP/1.1 403")
 
-    def test_nobody_may_send_any_amount(self, port: int, cookie: str) -> None:
+    def test_body_size_is_limited_for_members(self, port: int, cookie: str) -> None:
         with connect(port, POST + f"Cookie: {cookie}\r\nContent-Length: 99000000\r\n\r\n".encode()) as client:
             assert answer(client).startswith(b"HTTP/1.1 413")
 
-    def test_a_small_form_arrives_whole(self, port: int) -> None:
+    def test_small_form_is_received_completely(self, port: int) -> None:
         form = b"username=nobody&password=" + b"p" * 60_000
         for framing in (
             b"Content-Length: %d\r\n\r\n%b" % (len(form), form),
@@ -190,8 +190,8 @@ class TestSizes:
 
 
 @pytest.mark.usefixtures("transactional_db")
-def test_slow_readers_leave_threads_to_others(port: int, cookie: str) -> None:
-    """Eight exports that nobody reads, on a site of eight threads."""
+def test_slow_readers_do_not_block_all_threads(port: int, cookie: str) -> None:
+    """Eight exports are not read by their clients, on a site with eight threads."""
     checkpointer = SyncCheckpointer()
     checkpointer.start_session("long")
     checkpointer.save_checkpoint("long", [{"id": f"m{n}", "text": "lamp " * 40_000} for n in range(80)], None, 0.0)
@@ -208,12 +208,12 @@ def test_slow_readers_leave_threads_to_others(port: int, cookie: str) -> None:
 
 
 def connections(port: int) -> int:
-    """How many connections the server has and has not given up, as the kernel lists them."""
+    """Return the number of open connections of the server according to the kernel."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(row[1].endswith(f":{port:04X}") and row[3] == "01" for row in rows)
 
 
-def test_a_websocket_takes_no_large_message(port: int, cookie: str) -> None:
+def test_websocket_message_size_is_limited(port: int, cookie: str) -> None:
     lines = [
         "GET /ws/live/ HTTP/1.1",
         f"Host: 127.0.0.1:{port}",
@@ -233,8 +233,8 @@ def test_a_websocket_takes_no_large_message(port: int, cookie: str) -> None:
         assert struct.pack("!H", 1009) in answer(client)
 
 
-def test_a_websocket_stays_open(port: int, cookie: str) -> None:
-    """The time for headers is over with the handshake."""
+def test_websocket_stays_open(port: int, cookie: str) -> None:
+    """The header timeout does not apply after the handshake."""
     origin = Origin(f"http://127.0.0.1:{port}")
     headers = {"Cookie": cookie}
     with open_websocket(f"ws://127.0.0.1:{port}/ws/live/", origin=origin, additional_headers=headers) as live:

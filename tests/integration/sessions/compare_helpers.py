@@ -1,4 +1,4 @@
-"""Two versions of a session, and what comparing them says."""
+"""Helpers that create and compare versions of a session."""
 
 from typing import Any
 

@@ -14,6 +14,6 @@ def session() -> Session:
 
 @pytest.fixture
 def reader(client: Client) -> Client:
-    """The browser of somebody who may see the sessions and decide."""
+    """Client of an approver."""
     client.force_login(make_user())
     return client

@@ -1,4 +1,4 @@
-"""What is said in a session, what the log says of its calls, and both read together."""
+"""Messages and logged calls of a session, and the conversation built from them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The calls of a conversation, each with what the log says about it."""
+"""Call cards of a conversation with data of the call log."""
 
 from datetime import timedelta
 
@@ -14,7 +14,7 @@ from tests.support.factories import THEN, make_checkpoint, make_decision, make_l
 pytestmark = pytest.mark.django_db
 
 
-def test_a_result_is_shown_with_its_call(session: Session) -> None:
+def test_result_is_shown_with_its_call(session: Session) -> None:
     asks(session)
     answers(session)
     make_checkpoint(session=session)
@@ -25,7 +25,7 @@ def test_a_result_is_shown_with_its_call(session: Session) -> None:
     assert card.result_position == 1
 
 
-def test_a_call_knows_what_the_log_says_about_it(session: Session) -> None:
+def test_card_shows_the_logged_call(session: Session) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
     asks(session)
@@ -43,14 +43,14 @@ def test_a_call_knows_what_the_log_says_about_it(session: Session) -> None:
     assert [(late.success, late.result) for late in record.late] == [(True, "late")]
 
 
-def test_an_interrupted_call_has_no_duration(session: Session) -> None:
+def test_interrupted_call_has_no_duration(session: Session) -> None:
     call = logged(session, status=CallStatus.INTERRUPTED, settled_at=THEN + timedelta(hours=1))
     card = cards(read(session))[0]
     assert card.record is not None
     assert (card.record.pk, card.record.duration) == (call.pk, None)
 
 
-def test_attempts_of_a_call_stand_together(session: Session) -> None:
+def test_attempts_of_a_call_are_grouped(session: Session) -> None:
     asks(session)
     make_checkpoint(session=session)
     first = logged(session, step=1, status=CallStatus.SUPERSEDED)
@@ -58,7 +58,7 @@ def test_attempts_of_a_call_stand_together(session: Session) -> None:
     assert [record.pk for record in cards(read(session))[0].attempts] == [first.pk, second.pk]
 
 
-def test_a_reused_call_id_finds_the_call_of_its_own_step(session: Session) -> None:
+def test_reused_call_id_is_matched_by_step(session: Session) -> None:
     calls = []
     for _ in range(3):
         asks(session)
@@ -69,7 +69,7 @@ def test_a_reused_call_id_finds_the_call_of_its_own_step(session: Session) -> No
     assert [card.attempts[0].pk for card in cards(read(session))] == [call.pk for call in calls]
 
 
-def test_a_call_saved_after_it_ran_finds_its_row(session: Session) -> None:
+def test_call_saved_after_it_ran_is_matched(session: Session) -> None:
     calls = []
     for turn in range(3):
         calls.append(logged(session, step=turn))
@@ -79,7 +79,7 @@ def test_a_call_saved_after_it_ran_finds_its_row(session: Session) -> None:
     assert [card.attempts[0].pk for card in cards(read(session))] == [call.pk for call in calls]
 
 
-def test_a_reused_call_id_with_other_arguments_is_another_call(session: Session) -> None:
+def test_reused_call_id_with_other_arguments_is_another_call(session: Session) -> None:
     asks(session, args={"order": 1})
     asks(session, args={"order": 2})
     make_checkpoint(session=session)
@@ -88,14 +88,14 @@ def test_a_reused_call_id_with_other_arguments_is_another_call(session: Session)
     assert [card.attempts[0].pk for card in cards(read(session))] == [first.pk, second.pk]
 
 
-def test_a_call_of_another_tool_is_not_mistaken_for_it(session: Session) -> None:
+def test_call_of_another_tool_is_not_matched(session: Session) -> None:
     asks(session, tool="look")
     make_checkpoint(session=session)
     logged(session, tool="pay", step=0)
     assert cards(read(session))[0].attempts == ()
 
 
-def test_a_replayed_call_shows_the_row_it_was_answered_from(session: Session) -> None:
+def test_replayed_call_shows_the_original_row(session: Session) -> None:
     asks(session)
     make_checkpoint(session=session)
     call = logged(session, step=1, replay_count=1)
@@ -106,7 +106,7 @@ def test_a_replayed_call_shows_the_row_it_was_answered_from(session: Session) ->
     assert [card.attempts[0].pk for card in cards(read(session))] == [call.pk, call.pk]
 
 
-def test_calls_that_no_message_names_yet_stand_at_the_end(session: Session) -> None:
+def test_calls_without_a_message_are_at_the_end(session: Session) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
     old = logged(session, "old", step=0)
@@ -118,7 +118,7 @@ def test_calls_that_no_message_names_yet_stand_at_the_end(session: Session) -> N
     assert old.pk not in pending
 
 
-def test_calls_of_now_do_not_belong_to_an_older_version(session: Session) -> None:
+def test_current_calls_are_not_shown_in_an_older_version(session: Session) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
     make_checkpoint(session=session)

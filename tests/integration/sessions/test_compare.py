@@ -28,7 +28,7 @@ def session() -> Session:
     return session
 
 
-def test_what_both_versions_share_is_not_read(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_messages_are_not_read(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     say(session, "a", "b")
     make_checkpoint(session=session)
     say(session, "c")
@@ -46,7 +46,7 @@ def test_what_both_versions_share_is_not_read(session: Session, monkeypatch: pyt
     assert read == [(2, 3)]
 
 
-def test_the_other_way_round_everything_is_turned(session: Session) -> None:
+def test_reversed_comparison_is_symmetric(session: Session) -> None:
     say(session, "a", "b")
     make_checkpoint(session=session)
     say(session, "c")
@@ -54,7 +54,7 @@ def test_the_other_way_round_everything_is_turned(session: Session) -> None:
     assert lines(compared(session, 2, 1)) == [(2, 0), ("-", "c")]
 
 
-def test_an_edited_message_shows_its_words(session: Session) -> None:
+def test_edited_message_shows_changed_words(session: Session) -> None:
     say(session, "hello", "The order qualifies for a partial refund.", "Anything else?")
     make_checkpoint(session=session)
     rewrite(session, 1)
@@ -72,7 +72,7 @@ def test_an_edited_message_shows_its_words(session: Session) -> None:
     assert (found.added, found.removed, found.edited, found.unchanged) == (0, 0, 1, 2)
 
 
-def test_a_message_with_the_same_id_is_the_same_message(session: Session) -> None:
+def test_messages_with_equal_ids_are_matched(session: Session) -> None:
     say(session, "one", id="m1")
     make_checkpoint(session=session)
     rewrite(session, 0)
@@ -81,7 +81,7 @@ def test_a_message_with_the_same_id_is_the_same_message(session: Session) -> Non
     assert lines(compared(session, 1, 2)) == [("~", "one", "something else entirely")]
 
 
-def test_messages_with_different_ids_are_different_messages(session: Session) -> None:
+def test_messages_with_different_ids_are_not_matched(session: Session) -> None:
     say(session, "the very same words", id="m1")
     make_checkpoint(session=session)
     rewrite(session, 0)
@@ -90,7 +90,7 @@ def test_messages_with_different_ids_are_different_messages(session: Session) ->
     assert lines(compared(session, 1, 2)) == [("-", "the very same words"), ("+", "the very same words!")]
 
 
-def test_a_compaction_keeps_what_it_copied(session: Session) -> None:
+def test_compaction_matches_copied_messages(session: Session) -> None:
     say(session, *[f"message {number}" for number in range(6)])
     make_checkpoint(session=session)
     rewrite(session, 0)
@@ -106,7 +106,7 @@ def test_a_compaction_keeps_what_it_copied(session: Session) -> None:
     ]
 
 
-def test_money_tokens_plan_and_calls_are_compared(session: Session) -> None:
+def test_cost_tokens_plan_and_calls_are_compared(session: Session) -> None:
     a = make_checkpoint(
         session=session,
         budget_spent_usd="0.019",
@@ -134,7 +134,7 @@ def test_money_tokens_plan_and_calls_are_compared(session: Session) -> None:
     assert [piece.change for piece in found.plan_rest] == ["same", "del", "ins", "same"]
 
 
-def test_the_page_says_what_changed(session: Session, reader: Client) -> None:
+def test_page_describes_the_changes(session: Session, reader: Client) -> None:
     say(session, "hello", "The order qualifies for a partial refund.")
     make_checkpoint(session=session, plan={"steps": [{"text": "Pay", "status": "todo"}]}, budget_spent_usd="0.019")
     rewrite(session, 1)
@@ -152,7 +152,7 @@ def test_the_page_says_what_changed(session: Session, reader: Client) -> None:
     assert f'data-copy="http://testserver/sessions/{session.pk}/compare/?a=1&amp;b=2"' in html
 
 
-def test_without_numbers_the_newest_is_compared_with_the_one_before(session: Session, reader: Client) -> None:
+def test_default_comparison_is_newest_with_previous(session: Session, reader: Client) -> None:
     for _ in range(3):
         make_checkpoint(session=session)
     assert "Version 2 → version 3" in visible_text(reader.get(f"/sessions/{session.pk}/compare/"))
@@ -160,21 +160,21 @@ def test_without_numbers_the_newest_is_compared_with_the_one_before(session: Ses
     assert "Version 1 → version 3" in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1"))
 
 
-def test_a_version_against_itself_is_unchanged(session: Session, reader: Client) -> None:
+def test_version_compared_with_itself_is_unchanged(session: Session, reader: Client) -> None:
     say(session, "a")
     make_checkpoint(session=session)
     assert lines(compared(session, 1, 1)) == [(1, 0)]
     assert "1 unchanged message is folded" in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=1"))
 
 
-def test_a_session_without_versions_has_nothing_to_compare(reader: Client) -> None:
+def test_session_without_versions_cannot_be_compared(reader: Client) -> None:
     response = reader.get(f"/sessions/{make_session().pk}/compare/")
     assert response.status_code == 200
     assert "A comparison needs two versions." in visible_text(response)
 
 
 @pytest.mark.parametrize("messages", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_what_changed(
+def test_query_count_is_independent_of_the_changes(
     session: Session, reader: Client, messages: int, django_assert_num_queries: Queries
 ) -> None:
     make_checkpoint(session=session)

@@ -1,4 +1,4 @@
-"""Versions that differ in more than is shown."""
+"""Comparison of versions with more differences than are shown."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from tests.support.page_text import visible_text
 pytestmark = pytest.mark.django_db
 
 
-def test_more_than_is_compared_is_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_beyond_the_limit_are_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     say(session, "x")
     make_checkpoint(session=session)
     rewrite(session, 0)
@@ -29,7 +29,7 @@ def test_more_than_is_compared_is_counted(session: Session, monkeypatch: pytest.
     assert (lines(found), found.rest_a, found.rest_b) == ([("-", "x"), ("+", "a"), ("+", "b")], 0, 1)
 
 
-def test_too_much_text_is_not_compared_but_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_beyond_the_limit_is_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     say(session, "x")
     make_checkpoint(session=session)
     rewrite(session, 0)
@@ -40,7 +40,7 @@ def test_too_much_text_is_not_compared_but_counted(session: Session, monkeypatch
     assert (lines(found), found.rest_a, found.rest_b) == ([], 1, 3)
 
 
-def test_of_too_much_text_that_only_came_the_newest_is_shown(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newest_part_of_too_much_added_text_is_shown(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     make_checkpoint(session=session)
     say(session, "a", "b", "c")
     make_checkpoint(session=session)
@@ -50,7 +50,7 @@ def test_of_too_much_text_that_only_came_the_newest_is_shown(session: Session, m
     assert (found.rest_a, found.rest_b) == (0, 0)
 
 
-def test_a_long_stretch_is_shortened_and_counted(session: Session, reader: Client) -> None:
+def test_long_range_is_shortened_and_counted(session: Session, reader: Client) -> None:
     make_checkpoint(session=session)
     say(session, *[f"message {number}" for number in range(100)])
     make_checkpoint(session=session)
@@ -64,7 +64,7 @@ def test_a_long_stretch_is_shortened_and_counted(session: Session, reader: Clien
     assert compared(session, 2, 1).removed == 100
 
 
-def test_of_a_long_stretch_only_what_is_shown_is_read(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_displayed_messages_of_a_long_range_are_read(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     make_checkpoint(session=session)
     say(session, *[f"message {number}" for number in range(100)])
     make_checkpoint(session=session)
@@ -84,7 +84,7 @@ def test_of_a_long_stretch_only_what_is_shown_is_read(session: Session, monkeypa
 
 
 @pytest.mark.parametrize("counted", [1000, 25])
-def test_of_many_calls_the_first_are_shown_and_all_counted(
+def test_first_of_many_calls_are_shown_and_all_counted(
     session: Session, reader: Client, counted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls_in_period, "COUNTED", counted)

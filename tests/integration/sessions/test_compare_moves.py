@@ -1,4 +1,4 @@
-"""What moved between two versions, and opening what both have."""
+"""Moved messages, and expanding unchanged ones."""
 
 import pytest
 from django.test import Client
@@ -21,14 +21,14 @@ def session() -> Session:
 
 
 def stored(session: Session, names: str) -> None:
-    """A version that holds one message for each letter of `names`, and nothing else."""
+    """Create a version with one message for each letter of `names`."""
     rewrite(session, 0)
     for name in names:
         say(session, f"What {name} says.", id=name)
     make_checkpoint(session=session)
 
 
-def test_a_message_in_another_place_has_moved(session: Session, reader: Client) -> None:
+def test_message_at_another_position_has_moved(session: Session, reader: Client) -> None:
     stored(session, "abcd")
     stored(session, "bcda")
     found = compared(session, 1, 2)
@@ -40,7 +40,7 @@ def test_a_message_in_another_place_has_moved(session: Session, reader: Client) 
     assert "Moved here · see its place in version 1" in page
 
 
-def test_a_moved_message_that_was_edited_shows_its_words(session: Session, reader: Client) -> None:
+def test_moved_and_edited_message_shows_changed_words(session: Session, reader: Client) -> None:
     stored(session, "abcd")
     rewrite(session, 0)
     for name in "bcd":
@@ -57,7 +57,7 @@ def test_a_moved_message_that_was_edited_shows_its_words(session: Session, reade
     assert 'href="#moved-3"' in html
 
 
-def test_a_long_stretch_that_moved_is_shortened(session: Session) -> None:
+def test_long_moved_range_is_shortened(session: Session) -> None:
     names = [chr(0x4E00 + number) for number in range(100)]
     stored(session, "".join(names[:40] + names[40:]))
     stored(session, "".join(names[40:] + names[:40]))
@@ -77,7 +77,7 @@ def test_a_long_stretch_that_moved_is_shortened(session: Session) -> None:
 
 @pytest.fixture
 def folded(session: Session) -> Session:
-    """One new message behind 200 unchanged ones."""
+    """Session with a new message after 200 unchanged ones."""
     say(session, *[f"message {number}" for number in range(200)])
     make_checkpoint(session=session)
     say(session, "new")
@@ -96,7 +96,7 @@ def folded(session: Session) -> Session:
         ((200, 999), [("fold", 0, 200), ("added", 200, 1)]),
     ],
 )
-def test_a_fold_is_opened_where_one_asks(
+def test_fold_is_expanded_on_request(
     folded: Session, opened: tuple[int, ...], expected: list[tuple[str, int, int]]
 ) -> None:
     found = compare_versions.compare_two_versions(folded.pk, 1, 2, opened=opened)
@@ -115,7 +115,7 @@ def test_a_fold_is_opened_where_one_asks(
     assert (found.unchanged, found.added) == (200, 1)
 
 
-def test_folds_are_opened_by_links_that_add_up(folded: Session, reader: Client) -> None:
+def test_links_expand_several_folds(folded: Session, reader: Client) -> None:
     path = f"/sessions/{folded.pk}/compare/"
     html = reader.get(f"{path}?a=1&b=2").content.decode()
     assert 'href="?a=1&amp;b=2&amp;open=0#m-0">show the first 50 here' in html
@@ -129,6 +129,6 @@ def test_folds_are_opened_by_links_that_add_up(folded: Session, reader: Client) 
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "²", "9" * 40, ""])
-def test_what_is_no_position_opens_nothing(folded: Session, reader: Client, value: str) -> None:
+def test_invalid_position_expands_nothing(folded: Session, reader: Client, value: str) -> None:
     answer = reader.get(f"/sessions/{folded.pk}/compare/?a=1&b=2&open={value}")
     assert "200 unchanged messages are folded" in visible_text(answer)

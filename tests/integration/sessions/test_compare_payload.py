@@ -1,4 +1,4 @@
-"""What a version was saved with beside its messages, field by field."""
+"""Comparison of payloads and session fields."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def page(reader: Client, session: Session) -> Any:
     return reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
 
 
-def test_fields_of_the_payload_are_compared(reader: Client) -> None:
+def test_payload_fields_are_compared(reader: Client) -> None:
     session = saved({"phase": {"turn": 3, "old": True}, "same": 1}, {"phase": {"turn": 4, "new": "x"}, "same": 1})
     words = visible_text(page(reader, session))
     assert "Payload 3 differences" in words
@@ -35,11 +35,11 @@ def test_fields_of_the_payload_are_compared(reader: Client) -> None:
     assert "~ phase.turn 3 → 4" in words
 
 
-def test_a_payload_that_came_is_a_difference(reader: Client) -> None:
+def test_added_payload_is_a_difference(reader: Client) -> None:
     assert "Payload 1 difference" in visible_text(page(reader, saved(None, {})))
 
 
-def test_an_unchanged_payload_is_not_mentioned(reader: Client) -> None:
+def test_unchanged_payload_is_not_shown(reader: Client) -> None:
     assert "Payload" not in visible_text(page(reader, saved({"a": 1}, {"a": 1})))
 
 
@@ -58,7 +58,7 @@ def test_title_agent_labels_and_metadata_of_two_sessions_are_compared(reader: Cl
     assert "Session data" not in visible_text(reader.get(f"/sessions/{one.pk}/compare/?a=1&b=1"))
 
 
-def test_another_session_is_chosen_on_the_page_by_its_own_id(reader: Client) -> None:
+def test_other_session_is_selected_by_its_id(reader: Client) -> None:
     one, other = saved({}), saved({})
     address = f"/sessions/{one.pk}/compare/"
     assert 'name="other"' in reader.get(f"{address}?a=1&b=1").content.decode()
@@ -71,28 +71,28 @@ def test_another_session_is_chosen_on_the_page_by_its_own_id(reader: Client) -> 
     assert "There is no session with this id here." in visible_text(missing)
 
 
-def test_secrets_stay_masked_however_deep_the_difference_is(reader: Client) -> None:
+def test_secrets_in_deep_differences_are_masked(reader: Client) -> None:
     session = saved({"password": {"inner": "hunter-one"}, "b": 1}, {"password": {"inner": "hunter-two"}, "b": 2})
     html = page(reader, session).content.decode()
     assert "password.inner" in html
     assert "hunter" not in html
 
 
-def test_names_and_values_are_text(reader: Client) -> None:
+def test_names_and_values_are_escaped(reader: Client) -> None:
     script = "<script>alert(1)</script>"
     html = page(reader, saved({"a": 1}, {"a": 1, script: script})).content.decode()
     assert script not in html
     assert html.count("&lt;script&gt;alert(1)") >= 2
 
 
-def test_what_is_not_told_is_counted(reader: Client) -> None:
+def test_omitted_differences_are_counted(reader: Client) -> None:
     many = {f"field-{number:04}": number for number in range(json_diff.TOLD + 3)}
     words = visible_text(page(reader, saved({}, many)))
     assert f"Payload {json_diff.TOLD + 3} differences" in words
     assert "3 further differences are not shown." in words
 
 
-def test_a_damaged_payload_is_a_text(reader: Client) -> None:
+def test_damaged_payload_is_shown_as_text(reader: Client) -> None:
     session = saved({"a": 1}, {"a": 2})
     session.checkpoints.filter(version=1).update(payload="{broken")
     assert "{broken" in visible_text(page(reader, session))

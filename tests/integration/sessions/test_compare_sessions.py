@@ -1,4 +1,4 @@
-"""Versions of two sessions side by side: a fork and its origin, or any two."""
+"""Comparison of versions of two sessions: a fork and its origin, or any two."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -45,7 +45,7 @@ def origin() -> Session:
 
 
 def forked(origin: Session, **fields: Any) -> Session:
-    """A fork of the newest version, as the library makes one: no message is copied."""
+    """Create a fork of the newest version, which copies no message."""
     source = origin.checkpoints.order_by("-version")[0]
     fork = make_session(session_id="fork", forked_from=origin, forked_version=source.version, **fields)
     make_run(session=fork)
@@ -70,7 +70,7 @@ def compared(one: Session, a: int, other: Session, b: int) -> Comparison:
     return found
 
 
-def test_a_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> None:
+def test_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> None:
     fork = forked(origin)
     say(origin, "A broken lamp.")
     make_checkpoint(session=origin)
@@ -85,7 +85,7 @@ def test_a_fork_is_compared_with_its_origin(origin: Session, reader: Client) -> 
     assert "A vase, unhurt." in page
 
 
-def test_each_line_leads_to_the_session_it_is_from(origin: Session, reader: Client) -> None:
+def test_each_line_links_to_its_session(origin: Session, reader: Client) -> None:
     fork = forked(origin)
     say(origin, "A broken lamp.")
     make_checkpoint(session=origin)
@@ -98,14 +98,14 @@ def test_each_line_leads_to_the_session_it_is_from(origin: Session, reader: Clie
     assert f"/compare/?a=2&amp;b=2&amp;with={fork.pk}" in html
 
 
-def test_both_sessions_offer_it(origin: Session, reader: Client) -> None:
+def test_both_sessions_link_to_the_comparison(origin: Session, reader: Client) -> None:
     fork = forked(origin)
     for session in (origin, fork):
         html = reader.get(f"/sessions/{session.pk}/versions/").content.decode()
         assert f'href="/sessions/{origin.pk}/compare/?with={fork.pk}"' in html
 
 
-def test_calls_of_both_since_they_parted(origin: Session, reader: Client) -> None:
+def test_calls_of_both_after_the_fork_are_compared(origin: Session, reader: Client) -> None:
     fork = forked(origin)
     for session, tool in ((origin, "refund_card"), (fork, "send_voucher")):
         say(session, session.session_id)
@@ -125,8 +125,8 @@ def test_calls_of_both_since_they_parted(origin: Session, reader: Client) -> Non
     assert "Tool calls of fork since the sessions diverged" in page
 
 
-def test_equal_beginnings_stored_twice_are_shared(origin: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two imports of one conversation: different rows, the same chain."""
+def test_equal_prefixes_of_independent_sessions_are_shared(origin: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two imports of one conversation have different rows and equal chain digests."""
     twin = make_session(session_id="twin")
     make_run(session=twin)
     make_messages(session=twin, texts=["Hello.", "What is it?", "A vase."])
@@ -146,7 +146,7 @@ def test_equal_beginnings_stored_twice_are_shared(origin: Session, monkeypatch: 
 
 
 @pytest.mark.parametrize("parts", [0, 1, 64, 65, 700, 2_999])
-def test_where_two_transcripts_part_is_found_by_a_few_digests(parts: int) -> None:
+def test_common_prefix_is_found_with_few_digests(parts: int) -> None:
     one, two = _long("one", 3_000), _long("two", 3_000, other_from=parts)
     with CaptureQueriesContext(connection) as queries:
         found = compared(one, 1, two, 1)
@@ -155,7 +155,7 @@ def test_where_two_transcripts_part_is_found_by_a_few_digests(parts: int) -> Non
     assert len([query for query in digests if "checkpoint" not in query["sql"]]) <= 3
 
 
-def test_of_a_long_shared_beginning_no_message_is_read(reader: Client, django_assert_num_queries: Queries) -> None:
+def test_messages_of_a_long_common_prefix_are_not_read(reader: Client, django_assert_num_queries: Queries) -> None:
     origin = _long("origin", 3_000)
     fork = forked(origin)
     make_message(session=fork, text="Only this is new.")
@@ -169,7 +169,7 @@ def test_of_a_long_shared_beginning_no_message_is_read(reader: Client, django_as
 
 
 def _long(name: str, count: int, other_from: int | None = None) -> Session:
-    """A version of `count` messages; those from `other_from` on say something else."""
+    """Create a version with `count` messages, which differ from position `other_from` on."""
     session = make_session(session_id=name)
     make_run(session=session)
     segment = session.head_segment
@@ -190,7 +190,7 @@ def _tone(number: int, other_from: int | None) -> str:
 
 
 @pytest.mark.parametrize("messages", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_what_differs(
+def test_query_count_is_independent_of_the_differences(
     origin: Session, reader: Client, messages: int, django_assert_num_queries: Queries
 ) -> None:
     fork = forked(origin)
@@ -203,14 +203,14 @@ def test_the_number_of_queries_does_not_depend_on_what_differs(
         reader.get(path(origin, fork))
 
 
-def test_reading_both_is_recorded_for_both(origin: Session, reader: Client) -> None:
+def test_audit_entries_are_created_for_both_sessions(origin: Session, reader: Client) -> None:
     fork = forked(origin)
     assert reader.get(path(origin, fork)).status_code == 200
     seen = AuditEvent.objects.filter(kind="viewed").order_by("session_id").values_list("session_id", flat=True)
     assert list(seen) == [origin.pk, fork.pk]
 
 
-def test_a_session_of_another_workspace_is_not_there(origin: Session, reader: Client) -> None:
+def test_session_of_another_workspace_is_not_found(origin: Session, reader: Client) -> None:
     foreign = make_session(workspace=make_workspace(slug="elsewhere"), title="Not for you")
     make_run(session=foreign)
     make_checkpoint(session=foreign)
@@ -222,28 +222,28 @@ def test_a_session_of_another_workspace_is_not_there(origin: Session, reader: Cl
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "²", "999999", "9" * 30])
-def test_what_is_no_session_is_not_there(origin: Session, reader: Client, value: str) -> None:
+def test_invalid_session_is_not_found(origin: Session, reader: Client, value: str) -> None:
     assert reader.get(f"/sessions/{origin.pk}/compare/?with={value}").status_code == 404
 
 
-def test_each_version_is_looked_for_in_its_own_session(origin: Session, reader: Client) -> None:
+def test_each_version_is_searched_in_its_session(origin: Session, reader: Client) -> None:
     fork = forked(origin)
     make_checkpoint(session=fork)
     assert reader.get(path(origin, fork, "&a=1&b=2")).status_code == 200
     assert reader.get(path(origin, fork, "&a=2&b=1")).status_code == 404
 
 
-def test_a_session_with_itself_is_one_session(origin: Session, reader: Client) -> None:
+def test_session_with_itself_is_an_ordinary_comparison(origin: Session, reader: Client) -> None:
     make_checkpoint(session=origin)
     assert "Version 1 → version 2" in visible_text(reader.get(path(origin, origin)))
 
 
-def test_a_session_without_a_version_has_nothing_to_compare(origin: Session, reader: Client) -> None:
+def test_session_without_versions_cannot_be_compared(origin: Session, reader: Client) -> None:
     page = visible_text(reader.get(path(origin, make_session(session_id="empty"))))
     assert "One of the two sessions has no version yet." in page
 
 
-def test_what_agents_wrote_is_text(reader: Client) -> None:
+def test_text_of_agents_is_escaped(reader: Client) -> None:
     script = "<script>alert(1)</script>"
     one, other = make_session(session_id=script, title=script), make_session(session_id=f"{script}2")
     for session in (one, other):

@@ -1,4 +1,4 @@
-"""A window of a transcript put together with the log and the runs."""
+"""Windows of a conversation, joined with the call log and the runs."""
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
@@ -14,7 +14,7 @@ from tests.support.factories import THEN, make_checkpoint, make_decision, make_m
 pytestmark = pytest.mark.django_db
 
 
-def test_messages_name_the_version_and_the_run_that_brought_them(session: Session) -> None:
+def test_messages_have_their_version_and_run(session: Session) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
     make_messages(session=session, texts=["b", "c"])
@@ -29,7 +29,7 @@ def test_messages_name_the_version_and_the_run_that_brought_them(session: Sessio
     ]
 
 
-def test_a_lost_run_is_drawn_where_the_next_one_goes_on(session: Session) -> None:
+def test_lost_run_is_marked_before_the_next_one(session: Session) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
     first = session.owner
@@ -47,7 +47,7 @@ def test_a_lost_run_is_drawn_where_the_next_one_goes_on(session: Session) -> Non
     assert (handover.follower.number, handover.follower.host) == (2, "worker-1")
 
 
-def test_runs_that_wrote_nothing_are_named_too(session: Session) -> None:
+def test_runs_without_versions_are_marked(session: Session) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
     logged(session, "lost", step=1, status=CallStatus.INTERRUPTED)
@@ -60,7 +60,7 @@ def test_runs_that_wrote_nothing_are_named_too(session: Session) -> None:
     assert ([run.number for run in last.ended], last.follower.number) == ([1, 2], 3)
 
 
-def test_an_edit_is_drawn_where_it_begins(session: Session) -> None:
+def test_edit_is_marked_at_its_start(session: Session) -> None:
     make_messages(session=session, texts=["a", "b"])
     make_checkpoint(session=session)
     session.head_segment = Segment.objects.create(session=session, parent=session.head_segment, parent_length=1)
@@ -71,7 +71,7 @@ def test_an_edit_is_drawn_where_it_begins(session: Session) -> None:
     assert [item.kind for item in read(session, 1).items] == ["message", "message"]
 
 
-def test_a_fork_is_drawn_where_it_leaves_its_origin(session: Session) -> None:
+def test_fork_is_marked_at_its_start(session: Session) -> None:
     make_messages(session=session, texts=["a", "b"])
     make_checkpoint(session=session)
     forked = make_session(session_id="forked")
@@ -87,7 +87,7 @@ def test_a_fork_is_drawn_where_it_leaves_its_origin(session: Session) -> None:
     assert [entry.version for entry in entries(found)] == [None, None, 2]
 
 
-def test_the_newest_messages_are_sent_first(session: Session) -> None:
+def test_newest_messages_are_shown_first(session: Session) -> None:
     make_messages(session=session, texts=map(str, range(250)))
     make_checkpoint(session=session)
     found = read(session)
@@ -99,14 +99,14 @@ def test_the_newest_messages_are_sent_first(session: Session) -> None:
 
 
 @pytest.mark.parametrize("more", [10, 11])
-def test_a_window_takes_the_few_that_are_left_along(session: Session, more: int) -> None:
+def test_window_includes_few_remaining_messages(session: Session, more: int) -> None:
     make_messages(session=session, texts=map(str, range(24 + more)))
     make_checkpoint(session=session)
     newest, oldest = read(session), read(session, first=0)
     assert (newest.first, oldest.upto) == ((0, 34) if more == 10 else (11, 24))
 
 
-def test_a_window_never_parts_a_result_from_its_call(session: Session) -> None:
+def test_window_keeps_results_with_their_calls(session: Session) -> None:
     make_messages(session=session, texts=["a"])
     asks(session, "x")
     answers(session, "x")
@@ -120,7 +120,7 @@ def test_a_window_never_parts_a_result_from_its_call(session: Session) -> None:
 
 
 @pytest.mark.parametrize(("replays", "attempts"), [(1, 1), (0, 0)])
-def test_call_that_a_model_made_again_under_another_id_has_the_log_of_the_first(
+def test_repeated_call_under_another_id_shows_the_log_of_the_first(
     session: Session, replays: int, attempts: int
 ) -> None:
     call = logged(session, "first", step=1, status=CallStatus.COMPLETED)
@@ -132,24 +132,24 @@ def test_call_that_a_model_made_again_under_another_id_has_the_log_of_the_first(
     assert [one.call.call_id for one in cards(read(session)) if one is not card and one.result] == []
 
 
-def test_bounds_beyond_the_transcript_are_empty(session: Session) -> None:
+def test_window_beyond_the_transcript_is_empty(session: Session) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
     assert read(session, first=5, upto=9).items == ()
     assert read(session, upto=0).items == ()
 
 
-def test_an_empty_session_has_an_empty_conversation() -> None:
+def test_empty_session_has_an_empty_conversation() -> None:
     assert read(make_session()).items == ()
 
 
-def test_a_version_that_does_not_exist_has_no_place(session: Session) -> None:
+def test_unknown_version_has_no_position(session: Session) -> None:
     make_checkpoint(session=session)
     assert conversation.find_version_place(session, 99) is None
     assert conversation.find_version_place(session, 0) is None
 
 
-def test_around_a_call_is_the_end_of_what_was_said_when_it_was_issued(session: Session) -> None:
+def test_window_around_a_call_ends_at_its_issue(session: Session) -> None:
     make_messages(session=session, texts=["a", "b", "c"])
     make_checkpoint(session=session)
     make_messages(session=session, texts=["later"])
@@ -161,7 +161,7 @@ def test_around_a_call_is_the_end_of_what_was_said_when_it_was_issued(session: S
 
 
 @pytest.mark.parametrize("turns", [1, 3, 30])
-def test_reading_takes_the_same_number_of_queries_however_long_it_is(
+def test_query_count_is_independent_of_the_length(
     session: Session, turns: int, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for turn in range(turns):

@@ -1,4 +1,4 @@
-"""Moments as numbers: the same from the database as from Python, whatever digits stand behind the second."""
+"""Times as microseconds since the epoch, computed equally by the database and Python."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -20,7 +20,7 @@ MOMENTS = (
 )
 
 
-def test_a_column_is_read_as_the_number_of_its_moment() -> None:
+def test_column_is_read_as_microseconds() -> None:
     session = make_session()
     for at in MOMENTS:
         make_run(session=session, started_at=at)
@@ -28,12 +28,12 @@ def test_a_column_is_read_as_the_number_of_its_moment() -> None:
     assert list(read) == [(convert_to_microseconds(at), None) for at in MOMENTS]
 
 
-def test_a_moment_that_the_database_set_is_read_too() -> None:
+def test_time_set_by_the_database_is_read() -> None:
     run = make_run(session=make_session())
     (read,) = Run.objects.values_list(Instant("heartbeat_at"), flat=True)
     assert read == convert_to_microseconds(run.heartbeat_at)
 
 
 @pytest.mark.parametrize("at", MOMENTS)
-def test_numbers_and_moments_are_each_others_inverse(at: datetime) -> None:
+def test_conversions_are_inverse(at: datetime) -> None:
     assert convert_to_datetime(convert_to_microseconds(at)) == at

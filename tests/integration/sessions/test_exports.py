@@ -1,4 +1,4 @@
-"""Taking a session away: as records, as a page, as the library's file; and a list of sessions."""
+"""Exports of a session as records, page and session file, and of session lists."""
 
 import csv
 import json
@@ -48,7 +48,7 @@ def reader(client: Client) -> Client:
 
 
 def body(response: Any) -> str:
-    """What a streamed answer sends."""
+    """Return the content of a streamed response."""
     pieces = cast(StreamingHttpResponse, response).streaming_content
     return b"".join(cast(Iterable[bytes], pieces)).decode()
 
@@ -58,14 +58,14 @@ def records(response: Any) -> list[dict[str, Any]]:
 
 
 def table(response: Any) -> list[dict[str, str]]:
-    """The rows of a list without the last one, which says that these are all."""
+    """Return the rows of a list without the last one, which marks the list as complete."""
     *rows, last = csv.DictReader(StringIO(body(response)))
     assert last["session"] == "# complete"
     return rows
 
 
 def conversation() -> Session:
-    """Two versions, the second of which says something else; a call with everything."""
+    """Create a session with two versions, the second edited, and a call with all fields."""
     session = make_session(session_id="order 17/ä", labels='["vip"]')
     make_run(session=session)
     make_messages(session=session, texts=["The lamp arrived broken.", "Sorry."])
@@ -84,7 +84,7 @@ def conversation() -> Session:
     return session
 
 
-def test_records_tell_everything_that_is_stored(reader: Client) -> None:
+def test_records_contain_all_stored_data(reader: Client) -> None:
     session = conversation()
     response = reader.get(f"/sessions/{session.pk}/export/jsonl/")
     assert response.headers["Content-Disposition"] == 'attachment; filename="order-17-v2.jsonl"'
@@ -102,7 +102,7 @@ def test_records_tell_everything_that_is_stored(reader: Client) -> None:
     assert (told[12]["kind"], told[12]["details"]["form"]) == ("exported", "jsonl")
 
 
-def test_records_of_a_fork_hold_what_it_took_from_its_origin(reader: Client) -> None:
+def test_records_of_a_fork_contain_inherited_messages(reader: Client) -> None:
     origin = make_session(session_id="origin")
     make_run(session=origin)
     make_messages(session=origin, texts=["taken", "left behind"])
@@ -116,7 +116,7 @@ def test_records_of_a_fork_hold_what_it_took_from_its_origin(reader: Client) -> 
     assert told[0]["forked_from"] == {"id": "origin", "version": 1}
 
 
-def test_a_page_is_complete_and_needs_nothing_else(reader: Client) -> None:
+def test_page_is_complete_and_self_contained(reader: Client) -> None:
     session = conversation()
     make_message(session=session, text="word " * 4000 + "THE END")
     make_message(session=session, blocks=[{"kind": "image", "url": PIXEL}])
@@ -136,7 +136,7 @@ def test_a_page_is_complete_and_needs_nothing_else(reader: Client) -> None:
     assert html.endswith("</html>\n")
 
 
-def test_an_offline_page_is_in_the_language_and_the_zone_of_its_reader(reader: Client) -> None:
+def test_offline_page_uses_language_and_time_zone_of_the_reader(reader: Client) -> None:
     session = make_session()
     make_message(session=session, text="Hello")
     make_checkpoint(session=session)
@@ -149,7 +149,7 @@ def test_an_offline_page_is_in_the_language_and_the_zone_of_its_reader(reader: C
     assert "Dieser Export ist vollständig." in html  # what is made after the first piece
 
 
-def test_a_page_tells_of_a_long_session_from_its_first_message_to_its_last(reader: Client) -> None:
+def test_page_contains_all_messages_of_a_long_session(reader: Client) -> None:
     pk = make_long_session(430)
     html = body(reader.get(f"/sessions/{pk}/export/html/"))
     shown = [int(position) for position in re.findall(r'id="m-(\d+)"', html)]
@@ -157,7 +157,7 @@ def test_a_page_tells_of_a_long_session_from_its_first_message_to_its_last(reade
     assert len(set(shown)) == len(shown)
 
 
-def test_nothing_is_left_out_beside_huge_messages(reader: Client) -> None:
+def test_messages_beside_huge_ones_are_exported(reader: Client) -> None:
     session = make_session()
     make_run(session=session)
     make_messages(session=session, texts=[letter * 5_000_000 for letter in "abc"] + ["d"])
@@ -168,7 +168,7 @@ def test_nothing_is_left_out_beside_huge_messages(reader: Client) -> None:
     assert "a" * 100_000 in reader.get(f"/sessions/{session.pk}/messages/0/").content.decode()
 
 
-def test_hostile_text_is_text_in_every_field(reader: Client) -> None:
+def test_hostile_text_is_escaped_in_every_field(reader: Client) -> None:
     session = make_session(session_id=SCRIPT, title=SCRIPT, agent=SCRIPT, labels=to_canonical_json([SCRIPT]))
     run = make_run(session=session, host=SCRIPT)
     make_message(session=session, role=SCRIPT, text=f"{SCRIPT} </style> [x](javascript:alert(1)) \x1b[31m\ud800")
@@ -186,7 +186,7 @@ def test_hostile_text_is_text_in_every_field(reader: Client) -> None:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "html"])
-def test_secrets_are_masked_by_the_rules_of_the_workspace(reader: Client, form: str) -> None:
+def test_secrets_are_masked_by_workspace_rules(reader: Client, form: str) -> None:
     MaskingSettings.objects.create(workspace=make_workspace(), words="violet-*")
     session = make_session(title="violet-1")
     make_run(session=session)
@@ -198,7 +198,7 @@ def test_secrets_are_masked_by_the_rules_of_the_workspace(reader: Client, form: 
     assert re.findall(r"hunter22|k-123|violet-\d", sent) == []
 
 
-def test_the_file_is_for_who_is_shown_secrets(client: Client, tmp_path: Path) -> None:
+def test_session_file_requires_permission_for_secrets(client: Client, tmp_path: Path) -> None:
     client.force_login(make_user(name="dora", role=Role.ADMIN))
     cp = SyncCheckpointer()
     cp.start_session("s", "Hello")
@@ -218,7 +218,7 @@ def test_the_file_is_for_who_is_shown_secrets(client: Client, tmp_path: Path) ->
     assert cp.load_latest("s")["transcript"][0]["content"] == "password: hunter22"  # type: ignore[index]
 
 
-def test_an_auditor_is_told_who_may_have_the_file(reader: Client) -> None:
+def test_auditor_is_told_who_may_export_the_file(reader: Client) -> None:
     make_user(name="dora", role=Role.ADMIN)
     refused = reader.get(f"/sessions/{conversation().pk}/export/file/")
     assert refused.status_code == 403
@@ -226,7 +226,7 @@ def test_an_auditor_is_told_who_may_have_the_file(reader: Client) -> None:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "html"])
-def test_who_exports_a_session_is_recorded(reader: Client, form: str) -> None:
+def test_export_is_recorded(reader: Client, form: str) -> None:
     session = conversation()
     reader.get(f"/sessions/{session.pk}/export/{form}/")
     event = AuditEvent.objects.get(kind="exported")
@@ -234,13 +234,13 @@ def test_who_exports_a_session_is_recorded(reader: Client, form: str) -> None:
     assert json.loads(event.details) == {"what": "session", "form": form, "address": "127.0.0.1"}
 
 
-def test_there_is_no_other_form(reader: Client) -> None:
+def test_unknown_export_format_is_not_found(reader: Client) -> None:
     assert reader.get(f"/sessions/{conversation().pk}/export/pdf/").status_code == 404
     assert not AuditEvent.objects.filter(kind="exported").exists()
 
 
 @pytest.mark.parametrize("messages", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_what_was_said(
+def test_query_count_is_independent_of_the_messages(
     reader: Client, messages: int, django_assert_num_queries: Queries
 ) -> None:
     session = make_session()
@@ -256,7 +256,7 @@ def test_the_number_of_queries_does_not_depend_on_what_was_said(
         body(reader.get(f"/sessions/{session.pk}/export/html/"))
 
 
-def test_a_filtered_list_is_csv(reader: Client) -> None:
+def test_filtered_list_is_exported_as_csv(reader: Client) -> None:
     make_session(session_id="b", title="=1+1", agent="other")
     make_session(session_id="a", title='A "lamp", broken')
     make_session(session_id="c", workspace=make_workspace(slug="elsewhere"))
@@ -270,7 +270,7 @@ def test_a_filtered_list_is_csv(reader: Client) -> None:
     assert [each["filters"] for each in told] == ["agent=refund-desk&q=*", ""]
 
 
-def test_the_list_offers_what_it_shows(reader: Client) -> None:
+def test_list_offers_its_filtered_export(reader: Client) -> None:
     make_session()
     html = reader.get("/sessions/?agent=refund-desk&rows=1").content.decode()
     assert 'href="/sessions/export/?agent=refund-desk" download' in html
@@ -283,7 +283,7 @@ def run(*words: str, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "html"])
-def test_the_command_writes_what_the_page_sends(tmp_path: Path, form: str) -> None:
+def test_command_writes_the_same_export(tmp_path: Path, form: str) -> None:
     session = conversation()
     make_message(session=session, text="password: hunter22")
     path = tmp_path / "out"
@@ -297,7 +297,7 @@ def test_the_command_writes_what_the_page_sends(tmp_path: Path, form: str) -> No
     assert [json.loads(event.details)["masked"] for event in events] == [True, False]
 
 
-def test_the_command_says_what_it_does_not_find(tmp_path: Path) -> None:
+def test_command_reports_unknown_sessions(tmp_path: Path) -> None:
     make_workspace()
     with pytest.raises(CommandError, match="There is no session 'x'"):
         run("x", str(tmp_path / "out"), format="html")
@@ -306,7 +306,7 @@ def test_the_command_says_what_it_does_not_find(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_export_says_how_much_is_to_come(reader: Client) -> None:
+def test_export_announces_its_size(reader: Client) -> None:
     session = make_session(title="one")
     for _ in range(3):
         make_message(session=session)

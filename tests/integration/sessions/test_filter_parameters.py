@@ -1,4 +1,4 @@
-"""What a list of sessions is narrowed to and sorted by stands in its address."""
+"""Filters and orders of the session list in its URL."""
 
 import re
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def made(*, created: float = 0, updated: float = 0, **fields: object) -> int:
     return session.pk
 
 
-def test_label_tool_decisions_and_interruptions_narrow(reader: Client) -> None:
+def test_filters_by_label_tool_decision_and_interruption(reader: Client) -> None:
     plain = make_session()
     labelled = make_session(labels='["vip","late"]')
     called = make_call(session=make_session(), tool="send_mail", status=CallStatus.COMPLETED)
@@ -70,7 +70,7 @@ def test_label_tool_decisions_and_interruptions_narrow(reader: Client) -> None:
 
 
 @pytest.mark.parametrize("sort", Sort.values)
-def test_several_filters_together_find_what_fits_all_of_them_in_order(sort: str) -> None:
+def test_combined_filters_keep_the_order(sort: str) -> None:
     for number in range(8):
         label = f'["label-{number % 2}"]'
         made(created=number, budget_spent_usd=number, agent=f"desk-{number // 4}", labels=label)
@@ -88,9 +88,7 @@ def test_several_filters_together_find_what_fits_all_of_them_in_order(sort: str)
     assert found == [1, 1]
 
 
-def test_while_the_index_is_made_the_newest_are_found_and_the_page_says_what_is_missing(
-    reader: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_incomplete_index_finds_the_newest_with_a_note(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     # A web process of another test may have indexed the store before it was emptied.
     Progress.objects.all().delete()
     monkeypatch.setattr(indexer, "STEP", 1)
@@ -108,7 +106,7 @@ def test_while_the_index_is_made_the_newest_are_found_and_the_page_says_what_is_
     assert "The search index is incomplete" not in visible_text(reader.get("/sessions/?label=vip"))
 
 
-def test_an_interruption_that_comes_later_is_known_later(reader: Client) -> None:
+def test_later_interruption_is_found_after_indexing(reader: Client) -> None:
     call = make_call(session=make_session(), status=CallStatus.ISSUED)
     complete()
     assert listed(reader, "/sessions/?interrupted=1") == []
@@ -117,7 +115,7 @@ def test_an_interruption_that_comes_later_is_known_later(reader: Client) -> None
     assert listed(reader, "/sessions/?interrupted=1") == [call.session_id]
 
 
-def test_a_session_is_found_on_every_day_on_which_something_happened_in_it(reader: Client) -> None:
+def test_session_is_found_on_every_day_with_activity(reader: Client) -> None:
     talked, called, decided, quiet = (made(created=-9, updated=30) for _ in range(4))
     other = made(created=-9, updated=0)
     at = DAY + timedelta(hours=23.99)
@@ -132,7 +130,7 @@ def test_a_session_is_found_on_every_day_on_which_something_happened_in_it(reade
     assert set(listed(reader, "/sessions/?last=2025-02-23")) == {talked, called, decided, quiet, other}
 
 
-def test_what_is_found_by_day_opens_there_and_leads_to_the_calls_of_the_day(reader: Client) -> None:
+def test_result_by_day_opens_at_that_day_and_links_to_its_calls(reader: Client) -> None:
     session = make_session(agent="refund desk")
     for number in range(3):
         make_message(session=session, created_at=DAY + timedelta(days=number))
@@ -150,13 +148,13 @@ def test_what_is_found_by_day_opens_there_and_leads_to_the_calls_of_the_day(read
     assert reader.get(f"/sessions/{session.pk}/jump/?to=day&day=x").status_code == 302
 
 
-def test_in_a_list_by_start_days_are_those_of_the_start(reader: Client) -> None:
+def test_list_by_start_filters_days_of_the_start(reader: Client) -> None:
     early, late = made(created=-3, updated=0.999), made(created=-1, updated=1)
     assert listed(reader, "/sessions/?sort=started&first=2025-03-02") == [late]
     assert listed(reader, "/sessions/?sort=started&last=2025-03-02") == [early]
 
 
-def test_cost_narrows_on_both_sides(reader: Client) -> None:
+def test_cost_filter_has_two_bounds(reader: Client) -> None:
     cheap, dear = made(budget_spent_usd="0.031"), made(budget_spent_usd="12.5")
     assert listed(reader, "/sessions/?least=0.031&most=1") == [cheap]
     assert listed(reader, "/sessions/?least=$12.50") == [dear]
@@ -165,7 +163,7 @@ def test_cost_narrows_on_both_sides(reader: Client) -> None:
 
 @pytest.mark.parametrize("agent", ["", "desk"])
 @pytest.mark.parametrize("sort", Sort.values)
-def test_pages_of_every_order_follow_each_other_without_gaps_or_repeats(sort: str, agent: str) -> None:
+def test_pages_of_every_order_have_no_gaps_or_repeats(sort: str, agent: str) -> None:
     workspace, untimed = make_workspace(), {1, 5, 6}  # sessions without times come last in an order of time
     pks = [
         made(
@@ -194,7 +192,7 @@ def test_pages_of_every_order_follow_each_other_without_gaps_or_repeats(sort: st
     assert seen == [pks[n] for n in sorted(range(7), key=lambda n: (n not in last, key[n], n), reverse=True)]
 
 
-def test_the_next_page_keeps_filters_and_order(reader: Client) -> None:
+def test_next_page_keeps_filters_and_order(reader: Client) -> None:
     made(budget_spent_usd=5, agent="other")
     pks = [made(budget_spent_usd=number, agent="desk") for number in range(session_rows.PAGE + 1)]
     address = "/sessions/?agent=desk&sort=cost"
@@ -203,7 +201,7 @@ def test_the_next_page_keeps_filters_and_order(reader: Client) -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_the_number_of_queries_depends_neither_on_rows_nor_on_filters(
+def test_query_count_is_independent_of_rows_and_filters(
     reader: Client, rows: int, django_assert_num_queries: Queries
 ) -> None:
     for _ in range(rows):
@@ -229,26 +227,26 @@ def test_the_number_of_queries_depends_neither_on_rows_nor_on_filters(
         "label=%00",
     ],
 )
-def test_what_cannot_be_understood_narrows_nothing(reader: Client, query: str) -> None:
+def test_invalid_filter_is_ignored(reader: Client, query: str) -> None:
     pk = made()
     assert listed(reader, f"/sessions/?{query}") == [pk]
 
 
-def test_every_filter_of_the_list_is_one_that_a_view_keeps() -> None:
+def test_every_list_filter_is_saved_in_views() -> None:
     page = {"rows", "after", "hits", "then", "before", "within"}
     asked = QueryDict("&".join(f"{name}=1" for name in FILTERS["sessions"]))
     assert parse_session_filter(1, asked)
     assert not page & set(FILTERS["sessions"])
 
 
-def test_labels_of_a_row_lead_to_all_with_them(reader: Client) -> None:
+def test_labels_link_to_sessions_with_them(reader: Client) -> None:
     make_session(labels='["v & p","<i>"]', agent="desk")
     page = reader.get("/sessions/?agent=desk").content.decode()
     assert 'href="?agent=desk&amp;label=v+%26+p">v &amp; p</a>' in page
     assert "&lt;i&gt;</a>" in page
 
 
-def test_what_has_gone_with_its_session_suggests_and_finds_nothing(reader: Client) -> None:
+def test_values_of_deleted_sessions_are_not_suggested(reader: Client) -> None:
     session = make_session(labels='["vip"]')
     complete()
     session.head_segment = None

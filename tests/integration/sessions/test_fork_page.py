@@ -1,4 +1,4 @@
-"""Forking from a page: what it means is said first, it is done by who may, and both sessions show it."""
+"""The fork page: preview, permissions and result."""
 
 import re
 from collections.abc import Callable
@@ -64,7 +64,7 @@ def call(session: Session, status: CallStatus, count: int = 1, **fields: object)
         make_call(session=session, call_id=f"{status}-{number}", status=status, **fields)  # type: ignore[arg-type]
 
 
-def test_what_comes_along_and_what_stays_is_said(session: Session, approver: Client) -> None:
+def test_page_lists_what_the_fork_copies(session: Session, approver: Client) -> None:
     call(session, CallStatus.COMPLETED, 2)
     call(session, CallStatus.FAILED)
     call(session, CallStatus.AWAITING_APPROVAL, 3)
@@ -81,7 +81,7 @@ def test_what_comes_along_and_what_stays_is_said(session: Session, approver: Cli
     assert "undecided" not in words.replace("Paused — 3 calls await approval", "")
 
 
-def test_what_is_undecided_is_said_to_stay_so_in_both(session: Session, approver: Client) -> None:
+def test_page_says_that_undecided_calls_stay_undecided(session: Session, approver: Client) -> None:
     call(session, CallStatus.INTERRUPTED)
     call(session, CallStatus.ISSUED)
     words = visible_text(approver.get(path(session)))
@@ -91,12 +91,12 @@ def test_what_is_undecided_is_said_to_stay_so_in_both(session: Session, approver
     assert "A process works on this session: the calls that it runs now are among them." in words
 
 
-def test_calls_after_the_version_come_along_and_are_counted(session: Session, approver: Client) -> None:
+def test_calls_after_the_version_are_counted(session: Session, approver: Client) -> None:
     call(session, CallStatus.COMPLETED, 2, issued_at="2999-01-01T00:00Z")
     assert "2 of them started after this version" in visible_text(approver.get(path(session)))
 
 
-def test_what_was_said_is_what_happens(session: Session, approver: Client) -> None:
+def test_fork_matches_the_preview(session: Session, approver: Client) -> None:
     call(session, CallStatus.COMPLETED, 2)
     call(session, CallStatus.INTERRUPTED)
     call(session, CallStatus.FAILED)
@@ -112,7 +112,7 @@ def test_what_was_said_is_what_happens(session: Session, approver: Client) -> No
     assert "Paused — 1 call needs a decision" in visible_text(approver.get(f"/sessions/{copy.pk}/"))
 
 
-def test_a_fork_is_made_and_recorded_with_the_name_of_who_made_it(session: Session, approver: Client) -> None:
+def test_fork_is_created_and_recorded_with_its_author(session: Session, approver: Client) -> None:
     answer = approver.post(path(session), {"version": 1, "session_id": "copy"})
     copy = Session.objects.get(session_id="copy")
     assert (answer.status_code, answer.headers["Location"]) == (302, f"/sessions/{copy.pk}/")
@@ -125,7 +125,7 @@ def test_a_fork_is_made_and_recorded_with_the_name_of_who_made_it(session: Sessi
     assert "Session forked by alice" in visible_text(approver.get(f"/sessions/{session.pk}/history/"))
 
 
-def test_both_sessions_show_where_they_come_from_and_go_to(session: Session, approver: Client) -> None:
+def test_both_sessions_show_the_fork(session: Session, approver: Client) -> None:
     approver.post(path(session), {"version": 1, "session_id": "copy"})
     copy = Session.objects.get(session_id="copy")
     here = approver.get(f"/sessions/{session.pk}/plan/")
@@ -136,7 +136,7 @@ def test_both_sessions_show_where_they_come_from_and_go_to(session: Session, app
     assert f'href="/sessions/{session.pk}/?v=1"' in there.content.decode()
 
 
-def test_of_many_forks_the_newest_are_named_and_all_counted(session: Session, approver: Client) -> None:
+def test_newest_of_many_forks_are_listed_and_all_counted(session: Session, approver: Client) -> None:
     for number in range(session_forks.NAMED + 2):
         approver.post(path(session), {"version": 1, "session_id": f"copy-{number}"})
     words = visible_text(approver.get(f"/sessions/{session.pk}/plan/"))
@@ -145,7 +145,7 @@ def test_of_many_forks_the_newest_are_named_and_all_counted(session: Session, ap
     assert "(6 in all, see the history)" in words
 
 
-def test_who_may_not_is_told_so_and_who_can(session: Session, approver: Client, auditor: Client) -> None:
+def test_missing_permission_is_explained(session: Session, approver: Client, auditor: Client) -> None:
     words = visible_text(auditor.get(path(session)))
     assert "Your role, auditor, does not allow you to create a fork. These members can: alice." in words
     assert "Create the fork" not in words
@@ -154,7 +154,7 @@ def test_who_may_not_is_told_so_and_who_can(session: Session, approver: Client, 
     assert entries("session_forked") == []
 
 
-def test_the_library_refuses_who_may_not(session: Session) -> None:
+def test_library_refuses_a_missing_permission(session: Session) -> None:
     with pytest.raises(NotPermitted):
         SyncCheckpointer().fork_session("origin", "copy", actor=Actor(ActorKind.PERSON, "carol", Role.AUDITOR))
     assert not Session.objects.filter(session_id="copy").exists()
@@ -169,7 +169,7 @@ def test_the_library_refuses_who_may_not(session: Session) -> None:
         ("x" * 256, "Ensure this value has at most 255 characters"),
     ],
 )
-def test_an_id_that_cannot_be_is_refused_with_words(session: Session, approver: Client, name: str, words: str) -> None:
+def test_invalid_id_is_refused_with_a_message(session: Session, approver: Client, name: str, words: str) -> None:
     answer = approver.post(path(session), {"version": 1, "session_id": name})
     assert answer.status_code == 422
     assert words in visible_text(answer)
@@ -177,20 +177,20 @@ def test_an_id_that_cannot_be_is_refused_with_words(session: Session, approver: 
 
 
 @pytest.mark.parametrize("version", ["99", "0", "abc", "9" * 30])
-def test_a_version_that_is_not_there_is_said(session: Session, approver: Client, version: str) -> None:
+def test_unknown_version_is_reported(session: Session, approver: Client, version: str) -> None:
     assert approver.get(path(session), {"v": version}).status_code == 404
     posted = approver.post(path(session), {"version": version, "session_id": "copy"})
     assert posted.status_code in {404, 422}
     assert Session.objects.count() == 1
 
 
-def test_a_session_without_versions_has_nothing_to_fork(approver: Client) -> None:
+def test_session_without_versions_cannot_be_forked(approver: Client) -> None:
     answer = approver.get(path(make_session()))
     assert answer.status_code == 404
     assert "This session has no version to continue from." in visible_text(answer)
 
 
-def test_the_id_that_is_offered_is_free(session: Session, approver: Client) -> None:
+def test_suggested_id_is_free(session: Session, approver: Client) -> None:
     for expected in ("origin-fork-v2", "origin-fork-v2-2", "origin-fork-v2-3"):
         found = re.search(r'name="session_id" value="([^"]*)"', approver.get(path(session)).content.decode())
         assert found
@@ -198,12 +198,12 @@ def test_the_id_that_is_offered_is_free(session: Session, approver: Client) -> N
         approver.post(path(session), {"version": 2, "session_id": expected})
 
 
-def test_every_version_offers_it(session: Session, approver: Client) -> None:
+def test_every_version_links_to_the_fork_page(session: Session, approver: Client) -> None:
     html = approver.get(f"/sessions/{session.pk}/versions/").content.decode()
     assert re.findall(r"/fork/\?v=(\d+)", html) == ["2", "1"]
 
 
-def test_versions_say_how_many_calls_were_begun(session: Session, approver: Client) -> None:
+def test_versions_show_the_number_of_calls(session: Session, approver: Client) -> None:
     # SQLite counts milliseconds, and both may have been saved in one.
     for version in (1, 2):
         session.checkpoints.filter(version=version).update(created_at=THEN + timedelta(minutes=version))
@@ -214,7 +214,7 @@ def test_versions_say_how_many_calls_were_begun(session: Session, approver: Clie
     assert "1 tool call " in words
 
 
-def test_what_agents_wrote_is_text(approver: Client) -> None:
+def test_text_of_agents_is_escaped(approver: Client) -> None:
     session = make_session(session_id=SCRIPT, title=SCRIPT)
     make_run(session=session)
     make_checkpoint(session=session)
@@ -227,7 +227,7 @@ def test_what_agents_wrote_is_text(approver: Client) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+def test_query_count_is_independent_of_the_calls(
     session: Session, approver: Client, count: int, django_assert_num_queries: Queries
 ) -> None:
     call(session, CallStatus.INTERRUPTED, count)

@@ -1,4 +1,4 @@
-"""Pages in German: numbers, amounts and days are written as Germans write them, drawings keep their coordinates."""
+"""German pages: formats of numbers, amounts and dates, and coordinates of drawings."""
 
 import re
 from datetime import timedelta
@@ -23,7 +23,7 @@ GERMAN = {"Accept-Language": "de"}
     ("en", ["1,839", "$0.06", "$1,234.50", "+1,200", "2 (0.4 %)", "3.4 s", "5.2 MB", "4 Mar"]),
     ("de", ["1.839", "0,06 $", "1.234,50 $", "+1.200", "2 (0,4 %)", "3,4 s", "5,2 MB", "4. März"]),
 ])  # fmt: skip
-def test_numbers_amounts_and_days_follow_the_language(language: str, words: list[str]) -> None:
+def test_numbers_amounts_and_dates_are_localized(language: str, words: list[str]) -> None:
     with translation.override(language):
         assert words == [
             session_formatting.format_count(1839),
@@ -38,7 +38,7 @@ def test_numbers_amounts_and_days_follow_the_language(language: str, words: list
 
 
 @pytest.mark.parametrize("page", ["", "timeline/"])
-def test_drawings_have_no_decimal_commas_in_german(client: Client, page: str) -> None:
+def test_coordinates_of_drawings_are_not_localized(client: Client, page: str) -> None:
     session = make_session()
     make_run(session=session, started_at=THEN, heartbeat_at=THEN + timedelta(seconds=9))
     make_message(session=session)
@@ -57,7 +57,7 @@ def test_drawings_have_no_decimal_commas_in_german(client: Client, page: str) ->
     assert re.findall(r' (?:x|y|width|height|cx|cy|d|transform)="[^"]*\d,\d[^"]*"', drawings) == []
 
 
-def test_texts_in_the_trace_of_a_call_have_german_quotation_marks(client: Client) -> None:
+def test_call_trace_has_german_quotation_marks(client: Client) -> None:
     session = make_session()
     call = make_call(session=session, args={}, interrupted_at=clock.now(), error_type="Timeout", side_effects="mutate")
     make_decision(

@@ -1,4 +1,4 @@
-"""Every field that an agent, a tool, a customer or a host name fills, filled with what would break a page."""
+"""Hostile text in every field that agents, tools, customers or hosts fill."""
 
 from html.parser import HTMLParser
 from typing import Any
@@ -142,7 +142,7 @@ def _log(run: Run) -> ToolCall:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_hostile_text_is_only_text(client: Client, evil: tuple[Session, int], page: str) -> None:
+def test_hostile_text_is_escaped(client: Client, evil: tuple[Session, int], page: str) -> None:
     session, call = evil
     client.force_login(make_user())
     response = client.get(page.format(pk=session.pk, call=call, evil="<script id=evil>"))
@@ -156,7 +156,7 @@ def test_hostile_text_is_only_text(client: Client, evil: tuple[Session, int], pa
 
 
 @pytest.mark.parametrize("value", ["<script id=evil>", "\u202e", "%ff", "'"])
-def test_a_hostile_address_is_only_text(client: Client, value: str) -> None:
+def test_hostile_url_is_escaped(client: Client, value: str) -> None:
     session = make_session()
     make_run(session=session)
     client.force_login(make_user())

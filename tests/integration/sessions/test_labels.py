@@ -1,4 +1,4 @@
-"""Labels that people give to sessions."""
+"""Labels of sessions."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +39,7 @@ def labels(session: Session) -> str:
     return session.labels
 
 
-def test_several_sessions_get_a_label_at_once_and_the_list_comes_back(reader: Client) -> None:
+def test_label_is_added_to_several_sessions(reader: Client) -> None:
     one, two, other = make_session(labels='["late"]'), make_session(), make_session()
     assert ask(reader, one.pk, two.pk, query="agent=desk&after=x&rows=1") == (302, "/sessions/?agent=desk")
     assert (labels(one), labels(two), labels(other)) == ('["late","vip"]', '["vip"]', "[]")
@@ -48,7 +48,7 @@ def test_several_sessions_get_a_label_at_once_and_the_list_comes_back(reader: Cl
     assert list(events) == [("alice", one.pk), ("alice", two.pk)]
 
 
-def test_a_label_is_taken_away_and_no_filter_finds_it_any_more(reader: Client) -> None:
+def test_removed_label_is_not_found_by_filters(reader: Client) -> None:
     session = make_session(labels='["late","vip"]')
     complete()
     assert ask(reader, session.pk, what="remove") == (302, f"/sessions/{session.pk}/")
@@ -58,7 +58,7 @@ def test_a_label_is_taken_away_and_no_filter_finds_it_any_more(reader: Client) -
     assert listed(reader, "/sessions/?label=vip") == []
 
 
-def test_labelling_is_no_activity_but_pages_can_tell(reader: Client) -> None:
+def test_labelling_updates_pages_but_not_the_last_activity(reader: Client) -> None:
     session = make_session()
     session.refresh_from_db()
     before = (session.updated_at, session.revision)
@@ -69,9 +69,7 @@ def test_labelling_is_no_activity_but_pages_can_tell(reader: Client) -> None:
     assert AuditEvent.objects.filter(kind="labelled").count() == 1
 
 
-def test_there_are_not_more_labels_than_can_be_read_and_then_nothing_changes(
-    reader: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_number_of_labels_is_limited(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views_labels, "MOST", 1)
     free, full = make_session(), make_session(session_id="full-1", labels='["late"]')
     response = reader.post("/sessions/labels/", {"session": [free.pk, full.pk], "label": "vip", "what": "add"})
@@ -81,27 +79,27 @@ def test_there_are_not_more_labels_than_can_be_read_and_then_nothing_changes(
 
 
 @pytest.mark.parametrize("label", ["", " ", "x" * 61, "a\0b"])
-def test_a_label_that_is_none_is_refused(reader: Client, label: str) -> None:
+def test_invalid_label_is_refused(reader: Client, label: str) -> None:
     session = make_session()
     assert ask(reader, session.pk, label=label)[0] == 422
     assert labels(session) == "[]"
 
 
 @pytest.mark.parametrize("keys", [(), ("x",), ("9" * 30,)])
-def test_without_a_session_nothing_happens(reader: Client, keys: tuple[str, ...]) -> None:
+def test_labelling_without_sessions_changes_nothing(reader: Client, keys: tuple[str, ...]) -> None:
     response = reader.post("/sessions/labels/", {"session": keys, "label": "vip", "what": "add"})
     assert response.status_code == 422
     assert "Choose at least one session" in visible_text(response)
 
 
-def test_sessions_of_another_workspace_stay_as_they_are(reader: Client) -> None:
+def test_sessions_of_another_workspace_are_not_labelled(reader: Client) -> None:
     foreign = make_session(workspace=make_workspace(slug="other"))
     ask(reader, foreign.pk)
     assert labels(foreign) == "[]"
     assert not AuditEvent.objects.filter(kind="labelled").exists()
 
 
-def test_a_hostile_label_is_text_everywhere(reader: Client) -> None:
+def test_hostile_label_is_escaped_everywhere(reader: Client) -> None:
     session = make_session()
     ask(reader, session.pk, label="<script>alert(1)</script>")
     for address in ("/sessions/", f"/sessions/{session.pk}/"):
@@ -111,7 +109,7 @@ def test_a_hostile_label_is_text_everywhere(reader: Client) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_labels_given_and_taken_at_once_none_is_lost() -> None:
+def test_concurrent_label_changes_are_all_applied() -> None:
     sessions = [make_session(labels='["old"]') for _ in range(2)]
     keys = [str(session.pk) for session in sessions]
     people = [make_user(name=f"user-{number}", role=Role.AUDITOR) for number in range(4)]

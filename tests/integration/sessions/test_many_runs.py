@@ -22,7 +22,7 @@ SILENT = 60
 
 @pytest.fixture
 def session(cp: SyncCheckpointer) -> Session:
-    """A hundred turns of a run each, sixty runs that saved nothing, a version without a run, and one more turn."""
+    """Session with 100 one-turn runs, 60 runs without a version, a version without a run, and one more turn."""
     for turn in range(TURNS):
         with cp.session("s", agent="desk") as handle:
             handle.append([text_message(f"question {turn}"), text_message(f"answer {turn}", "assistant")])
@@ -35,7 +35,7 @@ def session(cp: SyncCheckpointer) -> Session:
     return Session.objects.get()
 
 
-def test_pages_show_what_a_person_can_read(session: Session, client: Client) -> None:
+def test_pages_list_a_readable_number_of_runs(session: Session, client: Client) -> None:
     client.force_login(make_user())
     pages = {
         name: client.get(reverse(name, args=[session.pk]))
@@ -57,7 +57,7 @@ def test_pages_show_what_a_person_can_read(session: Session, client: Client) -> 
     assert '<span class="muted" title="Appended while no run owned the session">none</span>' in row[0]
 
 
-def test_timelines_draw_the_newest_runs(session: Session) -> None:
+def test_timeline_draws_the_newest_runs(session: Session) -> None:
     drawn = run_lanes.load_run_lanes(session.pk)
     assert (len(drawn.lanes), drawn.earlier) == (run_lanes.LANES, True)
 
@@ -70,7 +70,7 @@ def test_timelines_draw_the_newest_runs(session: Session) -> None:
     ]
 
 
-def test_lost_runs_are_named_among_many(session: Session) -> None:
+def test_lost_runs_among_many_are_named(session: Session) -> None:
     Run.objects.filter(number__in=[110, 120, 130]).update(status="lost")
     shown = conversation.load_conversation(session, conversation.get_newest_place(session))
     handovers = [item for item in shown.items if isinstance(item, Handover)]

@@ -1,4 +1,4 @@
-"""One message or call with everything in it: on its own page, as a picture, and to be copied."""
+"""Pages of single messages and calls, their media, and copy buttons."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ PIXEL = base64.b64decode(
 )
 
 
-def test_a_long_text_is_folded_and_complete_on_its_own_page(session: Session, reader: Client) -> None:
+def test_long_text_is_folded_and_complete_on_its_page(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["word " * 4000 + "THE END"])
     make_checkpoint(session=session)
     html = page(reader, session)
@@ -37,7 +37,7 @@ def test_a_long_text_is_folded_and_complete_on_its_own_page(session: Session, re
 
 
 def read_pages(reader: Client, html: str) -> tuple[str, int]:
-    """Follow the pages of the long text that a page begins; return all of it, and the number of pages."""
+    """Read all pages of a long text; return it and the number of pages."""
     text, count = "", 0
     address = re.search(r'<p class="fold"><a href="([^"]*text=[^"]*)"', html)
     link = address[1] if address else None
@@ -52,7 +52,7 @@ def read_pages(reader: Client, html: str) -> tuple[str, int]:
     return text, count
 
 
-def test_five_megabytes_are_folded_and_read_in_pages(session: Session, reader: Client) -> None:
+def test_text_of_five_megabytes_is_folded_and_paged(session: Session, reader: Client) -> None:
     ask = [{"kind": "tool_call", "id": "c1", "name": "dump", "args": {"n": 1}}]
     make_message(session=session, role="assistant", blocks=ask)
     secret = "password=hunter2hunter2 "
@@ -74,7 +74,7 @@ def test_five_megabytes_are_folded_and_read_in_pages(session: Session, reader: C
     assert reader.get(f"/sessions/{session.pk}/messages/0/?v=1&text=0123&page=7").status_code == 200
 
 
-def test_a_logged_call_is_complete_on_its_own_page(session: Session, reader: Client) -> None:
+def test_logged_call_is_complete_on_its_page(session: Session, reader: Client) -> None:
     args = {"text": "y" * 300_000, "api_key": "k-12345"}
     call = make_call(session=session, args=args, status=CallStatus.COMPLETED, result="x" * 100_000)
     make_checkpoint(session=session)
@@ -85,7 +85,7 @@ def test_a_logged_call_is_complete_on_its_own_page(session: Session, reader: Cli
     assert (count, "y" * 300_000 in text, "k-12345" in text) == (4, True, False)
 
 
-def test_an_image_is_sent_by_itself_and_only_when_it_is_seen(session: Session, reader: Client) -> None:
+def test_image_is_loaded_lazily_from_its_own_url(session: Session, reader: Client) -> None:
     url = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
     make_message(session=session, blocks=[{"type": "image_url", "image_url": {"url": url}}])
     make_checkpoint(session=session)
@@ -99,7 +99,7 @@ def test_an_image_is_sent_by_itself_and_only_when_it_is_seen(session: Session, r
     assert response.headers["Content-Security-Policy"] == "default-src 'none'; sandbox"
 
 
-def test_an_image_in_a_result_is_found_where_it_is_stored(session: Session, reader: Client) -> None:
+def test_image_in_a_result_is_served(session: Session, reader: Client) -> None:
     url = f"data:image/png;base64,{base64.b64encode(PIXEL).decode()}"
     ask = [{"kind": "tool_call", "id": "c1", "name": "draw", "args": {}}]
     make_message(session=session, role="assistant", blocks=ask)
@@ -120,14 +120,14 @@ def test_an_image_in_a_result_is_found_where_it_is_stored(session: Session, read
         "javascript:alert(1)",
     ],
 )
-def test_nothing_else_is_sent_as_an_image(session: Session, reader: Client, url: str) -> None:
+def test_other_content_is_not_served_as_an_image(session: Session, reader: Client, url: str) -> None:
     make_message(session=session, blocks=[{"kind": "image", "url": url}])
     make_checkpoint(session=session)
     for index in (0, 1, 2, 10**30):
         assert reader.get(f"/sessions/{session.pk}/messages/0/images/{index}/").status_code == 404
 
 
-def test_a_recording_is_played_from_its_own_address_whole_and_in_part(session: Session, reader: Client) -> None:
+def test_recording_is_served_completely_and_by_range(session: Session, reader: Client) -> None:
     recording = b"RIFF" + bytes(range(200))
     data = {"mimeType": "audio/x-wav", "data": base64.b64encode(recording).decode()}
     blocks: list[dict[str, object]] = [
@@ -172,14 +172,14 @@ def test_a_recording_is_played_from_its_own_address_whole_and_in_part(session: S
     ],
     ids=["remote", "midi", "html", "damaged", "plain", "too large"],
 )
-def test_nothing_else_is_sent_as_a_recording(session: Session, reader: Client, url: str) -> None:
+def test_other_content_is_not_served_as_a_recording(session: Session, reader: Client, url: str) -> None:
     make_message(session=session, blocks=[{"kind": "audio", "url": url}])
     make_checkpoint(session=session)
     for index in (0, 1, 10**30):
         assert reader.get(f"/sessions/{session.pk}/messages/0/audio/{index}/").status_code == 404
 
 
-def test_what_is_copied_is_complete_and_masked(session: Session, reader: Client) -> None:
+def test_copied_text_is_complete_and_masked(session: Session, reader: Client) -> None:
     args = {"order": 17, "password": "hunter22", "note": "y" * 20_000}
     ask = {"kind": "tool_call", "id": "c&1", "name": "pay", "args": args}
     prose = {"kind": "text", "text": "I *pay* " + "now " * 5_000}

@@ -1,4 +1,4 @@
-"""Reading stored transcripts back, on whichever database the tests run."""
+"""Reading windows of stored transcripts."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -42,33 +42,33 @@ def root(session: Session) -> Segment:
     return session.head_segment
 
 
-def test_a_window_is_what_was_asked_for(root: Segment) -> None:
+def test_window_contains_the_requested_range(root: Segment) -> None:
     assert texts(root, 1, 3) == [(1, "b"), (2, "c")]
 
 
-def test_a_version_ends_where_it_was_saved(root: Segment) -> None:
+def test_window_ends_at_the_end_of_the_version(root: Segment) -> None:
     assert texts(root, 0, 2) == [(0, "a"), (1, "b")]
 
 
-def test_nothing_is_read_beyond_the_end(root: Segment) -> None:
+def test_window_beyond_the_end_is_empty(root: Segment) -> None:
     assert texts(root, 4, 10) == []
 
 
-def test_an_edit_replaces_what_follows_it(session: Session, root: Segment) -> None:
+def test_edit_replaces_following_messages(session: Session, root: Segment) -> None:
     edited = branch(session, root, 2)
     say(session, edited, "C", "D", "E")
     assert texts(edited, 0, 5) == [(0, "a"), (1, "b"), (2, "C"), (3, "D"), (4, "E")]
     assert texts(root, 0, 4) == [(0, "a"), (1, "b"), (2, "c"), (3, "d")]
 
 
-def test_a_compaction_starts_anew(session: Session, root: Segment) -> None:
+def test_compaction_starts_a_new_transcript(session: Session, root: Segment) -> None:
     compacted = branch(session, root, 0)
     say(session, compacted, "summary")
     assert texts(compacted, 0, 1) == [(0, "summary")]
     assert message_windows.resolve_transcript_stretches(compacted.pk, 1) == [Stretch(compacted.pk, 0, 1)]
 
 
-def test_a_fork_reads_the_messages_of_its_origin(session: Session, root: Segment) -> None:
+def test_fork_reads_messages_of_its_origin(session: Session, root: Segment) -> None:
     other = make_session()
     forked = branch(other, root, 3)
     say(other, forked, "x")
@@ -79,7 +79,7 @@ def test_a_fork_reads_the_messages_of_its_origin(session: Session, root: Segment
     ]
 
 
-def test_a_branch_before_its_parents_own_messages_skips_the_parent(session: Session, root: Segment) -> None:
+def test_branch_before_the_parents_messages_skips_the_parent(session: Session, root: Segment) -> None:
     second = branch(session, root, 3)
     say(session, second, "D")
     third = branch(session, second, 1)
@@ -91,13 +91,13 @@ def test_a_branch_before_its_parents_own_messages_skips_the_parent(session: Sess
     ]
 
 
-def test_a_window_that_ends_before_the_branch_reads_the_parent(session: Session, root: Segment) -> None:
+def test_window_before_the_branch_reads_the_parent(session: Session, root: Segment) -> None:
     edited = branch(session, root, 3)
     say(session, edited, "D")
     assert texts(edited, 1, 2) == [(1, "b")]
 
 
-def test_a_window_across_many_segments(session: Session, root: Segment) -> None:
+def test_window_across_many_segments(session: Session, root: Segment) -> None:
     segment = root
     for position in range(4, 20):
         segment = branch(session, segment, position)
@@ -106,14 +106,14 @@ def test_a_window_across_many_segments(session: Session, root: Segment) -> None:
     assert len(message_windows.resolve_transcript_stretches(segment.pk, 20)) == 17
 
 
-def test_a_window_of_huge_messages_ends_early_but_holds_one(session: Session, root: Segment) -> None:
+def test_window_of_huge_messages_contains_at_least_one(session: Session, root: Segment) -> None:
     assert [position for position, _ in texts(root, 0, 4, size=1)] == [3]
     one = len(Message.objects.get(segment=root, position=0).body)
     assert [position for position, _ in texts(root, 0, 4, size=2 * one)] == [2, 3]
     assert [position for position, _ in texts(root, 0, 4, size=2 * one + 1)] == [1, 2, 3]
 
 
-def test_texts_come_back_exactly(session: Session) -> None:
+def test_texts_are_read_exactly(session: Session) -> None:
     text = "NUL \x00, half \ud83d, RTL \u202e, ünï, 漢字, \U0001f469\u200d\U0001f52c, ' \" \\ %s {}"
     segment = Segment.objects.create(session=session)
     make_message(session=session, segment=segment)
@@ -121,7 +121,7 @@ def test_texts_come_back_exactly(session: Session) -> None:
     assert texts(segment, 0, 1) == [(0, text)]
 
 
-def test_a_window_is_one_statement(session: Session, root: Segment, django_assert_num_queries: Queries) -> None:
+def test_window_takes_one_statement(session: Session, root: Segment, django_assert_num_queries: Queries) -> None:
     edited = branch(session, branch(session, root, 3), 3)
     with django_assert_num_queries(1):
         message_windows.load_message_window(edited.pk, 0, 3)

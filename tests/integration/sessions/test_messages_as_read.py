@@ -1,4 +1,4 @@
-"""Messages of a session as each reader sees them, and as they are now."""
+"""Rendered messages depend on the reader and on the current state of calls."""
 
 import pytest
 from django.test import Client
@@ -31,7 +31,7 @@ def session() -> Session:
     return session
 
 
-def test_links_of_a_message_lead_to_the_version_that_is_read(session: Session, client: Client) -> None:
+def test_links_of_a_message_keep_the_displayed_version(session: Session, client: Client) -> None:
     make_checkpoint(session=session)
     client.force_login(make_user(name="alice", role=Role.AUDITOR))
     for version in (1, 2):
@@ -39,7 +39,7 @@ def test_links_of_a_message_lead_to_the_version_that_is_read(session: Session, c
         assert f"?v={version}&amp;at=1#m-1" in html
 
 
-def test_nobody_sees_what_was_made_for_who_is_shown_secrets(session: Session, client: Client) -> None:
+def test_unmasked_rendering_is_not_reused_for_others(session: Session, client: Client) -> None:
     client.force_login(make_user(name="dora", role=Role.ADMIN))
     prove(client).post("/accounts/secrets/")
     assert "hunter22" in visible_text(client.get(f"/sessions/{session.pk}/"))
@@ -47,7 +47,7 @@ def test_nobody_sees_what_was_made_for_who_is_shown_secrets(session: Session, cl
     assert "hunter22" not in visible_text(client.get(f"/sessions/{session.pk}/"))
 
 
-def test_what_becomes_of_a_call_is_seen_at_once(session: Session, client: Client) -> None:
+def test_changed_status_of_a_call_is_shown_at_once(session: Session, client: Client) -> None:
     client.force_login(make_user())
     address = f"/sessions/{session.pk}/"
     assert "pay No result not logged" in visible_text(client.get(address))

@@ -1,4 +1,4 @@
-"""Pauses of a session: who was asked what, until when, and what came of it."""
+"""The page of calls to other agents."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def page_of(reader: Client, session_id: str = "s", tab: str = "peers/") -> Any:
     return reader.get(f"/sessions/{Session.objects.get(session_id=session_id).pk}/{tab}")
 
 
-def test_every_call_says_who_was_asked_and_what_came_of_it(cp: SyncCheckpointer, reader: Client) -> None:
+def test_every_call_shows_peer_and_outcome(cp: SyncCheckpointer, reader: Client) -> None:
     pause(cp, join("quote", "answered", "late"), join("more", "open"))
     cp.accept_response("answered", {"grams": 3150})
     expire_deadlines("late")
@@ -43,13 +43,13 @@ def test_every_call_says_who_was_asked_and_what_came_of_it(cp: SyncCheckpointer,
     assert 'ask "open" Waiting due in' in words
 
 
-def test_a_deadline_that_has_passed_is_said_to_be_overdue(cp: SyncCheckpointer, reader: Client) -> None:
+def test_passed_deadline_is_shown_as_overdue(cp: SyncCheckpointer, reader: Client) -> None:
     pause(cp, join("j", "a"))
     PeerCall.objects.update(deadline="2025-01-01T00:00Z")
     assert "overdue for" in visible_text(page_of(reader))
 
 
-def test_who_has_to_be_told_is_named(cp: SyncCheckpointer, reader: Client) -> None:
+def test_pending_notices_are_named(cp: SyncCheckpointer, reader: Client) -> None:
     pause(cp, Join("j", [Asked("a", "stock", sent=False), Asked("b", "courier")]))
     assert "Waiting due in" in visible_text(page_of(reader))
     assert "the request" in visible_text(page_of(reader))
@@ -63,7 +63,7 @@ def test_who_has_to_be_told_is_named(cp: SyncCheckpointer, reader: Client) -> No
     assert "Pause 1 Cancelled" in words
 
 
-def test_a_task_that_was_taken_and_lost_says_so(cp: SyncCheckpointer, reader: Client) -> None:
+def test_task_of_a_lost_run_is_labelled(cp: SyncCheckpointer, reader: Client) -> None:
     pause(cp, join("j", "a"))
     cp.accept_response("a", "yes")
     cp.take_paused("s")
@@ -80,7 +80,7 @@ def test_a_task_that_was_taken_and_lost_says_so(cp: SyncCheckpointer, reader: Cl
 
 
 @pytest.mark.parametrize("tab", ["", "versions/", "calls/", "plan/", "history/", "peers/"])
-def test_every_page_says_what_a_paused_session_waits_for(cp: SyncCheckpointer, reader: Client, tab: str) -> None:
+def test_every_page_shows_what_a_paused_session_waits_for(cp: SyncCheckpointer, reader: Client, tab: str) -> None:
     pause(cp, join("quote", "a", "b"))
     cp.accept_response("a", "yes")
     words = visible_text(page_of(reader, tab=tab))
@@ -92,7 +92,7 @@ def test_every_page_says_what_a_paused_session_waits_for(cp: SyncCheckpointer, r
     assert "Any process can continue the session." in words
 
 
-def test_what_is_sealed_is_shown_to_nobody(cp: SyncCheckpointer, reader: Client) -> None:
+def test_encrypted_values_are_not_shown(cp: SyncCheckpointer, reader: Client) -> None:
     state = {"security_context": {"auth_token": "open sesame", "badge": "x"}, "step": 3}
     pause(cp, Join("j", [Asked("a", "stock", {"password": "open sesame", "order": 17})]), state=state)
     stored = PausedTask.objects.get().state
@@ -105,7 +105,7 @@ def test_what_is_sealed_is_shown_to_nobody(cp: SyncCheckpointer, reader: Client)
     assert row.joins[0].calls[0].request == {"password": "‹sealed›", "order": 17}
 
 
-def test_secrets_in_answers_are_masked(cp: SyncCheckpointer, reader: Client) -> None:
+def test_secrets_in_responses_are_masked(cp: SyncCheckpointer, reader: Client) -> None:
     pause(cp, join("j", "a"))
     cp.accept_response("a", {"api_key": "hunter22hunter22"})
     words = visible_text(page_of(reader))
@@ -113,7 +113,7 @@ def test_secrets_in_answers_are_masked(cp: SyncCheckpointer, reader: Client) -> 
     assert "‹masked›" in words
 
 
-def test_what_agents_wrote_is_text(cp: SyncCheckpointer, reader: Client) -> None:
+def test_text_of_agents_is_escaped(cp: SyncCheckpointer, reader: Client) -> None:
     pause(cp, Join(SCRIPT, [Asked(SCRIPT, SCRIPT, {SCRIPT: SCRIPT})]), state={SCRIPT: SCRIPT})
     cp.accept_response(SCRIPT, SCRIPT)
     html = page_of(reader).content.decode()
@@ -121,7 +121,7 @@ def test_what_agents_wrote_is_text(cp: SyncCheckpointer, reader: Client) -> None
     assert html.count("&lt;script&gt;alert(1)") >= 7
 
 
-def test_a_long_join_goes_on_on_pages_of_its_own(cp: SyncCheckpointer, reader: Client) -> None:
+def test_long_join_has_several_pages(cp: SyncCheckpointer, reader: Client) -> None:
     ids = [f"c-{number:03}" for number in range(session_pauses.CALLS + 2)]
     pause(cp, join("long", *ids), join("short", "x"))
     session = Session.objects.get()
@@ -138,7 +138,7 @@ def test_a_long_join_goes_on_on_pages_of_its_own(cp: SyncCheckpointer, reader: C
     assert reader.get(f"/sessions/{other.pk}/peers/", {"join": long.pk}).status_code == 404
 
 
-def test_pages_of_pauses_follow_each_other(cp: SyncCheckpointer) -> None:
+def test_pages_of_pauses_are_consecutive(cp: SyncCheckpointer) -> None:
     for number in range(3):
         pause(cp, join("j", str(number)))
         cp.accept_response(str(number), "yes")
@@ -150,16 +150,14 @@ def test_pages_of_pauses_follow_each_other(cp: SyncCheckpointer) -> None:
     assert ([row.number for row in second.rows], second.before) == ([1], None)
 
 
-def test_the_tab_is_there_only_where_somebody_was_asked(reader: Client) -> None:
+def test_tab_is_shown_only_with_peer_calls(reader: Client) -> None:
     make_session(session_id="s")
     assert "/peers/" not in page_of(reader, tab="plan/").content.decode()
     assert "This session has not called another agent." in visible_text(page_of(reader))
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
-    cp: SyncCheckpointer, reader: Client, count: int
-) -> None:
+def test_query_count_is_independent_of_the_calls(cp: SyncCheckpointer, reader: Client, count: int) -> None:
     joins = [join(f"j{number}", *[f"{number}-{call}" for call in range(count)]) for number in range(count)]
     pause(cp, *joins)
     with CaptureQueriesContext(connection) as captured:

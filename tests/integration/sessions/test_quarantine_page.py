@@ -1,4 +1,4 @@
-"""A session with altered data is marked everywhere, and an admin releases it on its page."""
+"""Quarantined sessions are marked on all pages, and released by an admin."""
 
 import json
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def call(settings: object) -> ToolCall:
-    """A call in a session one of whose calls was altered, and was found on a page by a colleague."""
+    """Call of a session that was quarantined after a colleague opened a page with altered data."""
     settings.HARNESS_SEAL_KEY = "5e" * 32  # type: ignore[attr-defined]
     session = make_session(session_id="origin")
     make_messages(session=session, texts=["The lamp is broken.", "I am sorry."])
@@ -32,7 +32,7 @@ def sign_in(client: Client, role: Role) -> Client:
     return client
 
 
-def test_altered_data_found_on_a_page_quarantine_the_session(client: Client, call: ToolCall) -> None:
+def test_altered_data_found_by_a_page_quarantines_the_session(client: Client, call: ToolCall) -> None:
     reader = sign_in(client, Role.APPROVER)
     session = call.session
     forged = ToolCall.objects.get(call_id="forged")
@@ -57,7 +57,7 @@ def test_altered_data_found_on_a_page_quarantine_the_session(client: Client, cal
     assert reader.post(page, {"reason": "I want to."}).status_code == 403
 
 
-def test_an_admin_releases_a_session_with_a_reason(client: Client, call: ToolCall) -> None:
+def test_admin_releases_a_session_with_a_reason(client: Client, call: ToolCall) -> None:
     admin = sign_in(client, Role.ADMIN)
     session = call.session
     page = f"/sessions/{session.pk}/quarantine/"

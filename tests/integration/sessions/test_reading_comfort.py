@@ -1,4 +1,4 @@
-"""Opening of a session that has ended, outline, jumps to a time of day, and hidden kinds of content."""
+"""Start of a finished session, outline, jumps to times, and hidden kinds of content."""
 
 import re
 from datetime import datetime, timedelta
@@ -42,9 +42,7 @@ def finished() -> Session:
     return session
 
 
-def test_a_session_that_has_ended_opens_with_its_first_prompt_and_last_answer(
-    finished: Session, reader: Client
-) -> None:
+def test_finished_session_opens_with_first_prompt_and_last_answer(finished: Session, reader: Client) -> None:
     here = f"/sessions/{finished.pk}/"
     response = reader.get(here)
     html = response.content.decode()
@@ -68,7 +66,7 @@ def test_a_session_that_has_ended_opens_with_its_first_prompt_and_last_answer(
     assert "between: show" not in visible_text(reader.get(here))
 
 
-def test_of_many_prompts_the_outline_has_the_nearest(
+def test_outline_shows_the_nearest_of_many_prompts(
     finished: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prompt_outline, "MAX_PROMPTS", 2)
@@ -84,9 +82,7 @@ def test_of_many_prompts_the_outline_has_the_nearest(
     assert "2 messages before the first prompt" in visible_text(reader.get(f"/sessions/{finished.pk}/"))
 
 
-def test_a_typed_time_leads_to_the_first_message_at_or_after_it_in_the_readers_zone(
-    session: Session, reader: Client
-) -> None:
+def test_typed_time_opens_the_first_message_at_or_after_it(session: Session, reader: Client) -> None:
     start = datetime.fromisoformat("2026-02-14T21:50:30+00:00")  # 22:50 in Berlin
     for minutes in (0, 20, 100, 3 * 1440):
         write(session, "user", str(minutes), start + timedelta(minutes=minutes))
@@ -123,7 +119,7 @@ def test_a_typed_time_leads_to_the_first_message_at_or_after_it_in_the_readers_z
 @pytest.mark.parametrize(
     ("cookie", "hidden"), [(None, "tokens"), ("", ""), ("tools.reasoning", "tools reasoning"), ('"><b>.prose', "prose")]
 )
-def test_a_reader_finds_the_kinds_of_content_as_chosen_before(
+def test_choice_of_content_kinds_is_remembered(
     session: Session, reader: Client, cookie: str | None, hidden: str
 ) -> None:
     usage: dict[str, Any] = {"input_tokens": 1200, "output_tokens": 34}
@@ -138,7 +134,7 @@ def test_a_reader_finds_the_kinds_of_content_as_chosen_before(
     assert "in 1,200 out 34" in visible_text(response)
 
 
-def test_calls_of_a_transcript_say_what_the_file_knows(session: Session, reader: Client) -> None:
+def test_calls_of_an_imported_transcript_show_what_the_file_states(session: Session, reader: Client) -> None:
     for number, (mode, status) in enumerate((("plan", CallStatus.ISSUED), ("bypass", CallStatus.DISCARDED))):
         args = {"zebra": 1, "apple": number}
         call = {"kind": "tool_call", "id": f"c{number}", "name": "pay", "args": args}

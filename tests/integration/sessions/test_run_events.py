@@ -1,4 +1,4 @@
-"""What only the audit trail remembers: who was taken over, and who asked for an approval."""
+"""Takeovers and approval requests from the audit trail."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ def event(session: Session, kind: AuditKind, actor: str, details: str, seconds: 
     )
 
 
-def test_takeovers_and_questions_are_found_by_run_and_call() -> None:
+def test_takeovers_and_approval_requests_are_found_by_run_and_call() -> None:
     session = make_session()
     event(session, AuditKind.TAKEOVER, "run 1", '{"last_seen":"2025-03-04T10:42:00+00:00"}')
     event(session, AuditKind.APPROVAL_REQUESTED, "run 2", '{"call_id":"c","tool":"pay"}', 1)
@@ -41,14 +41,14 @@ def test_takeovers_and_questions_are_found_by_run_and_call() -> None:
 
 
 @pytest.mark.parametrize("details", ["damaged", "[]", "{}", '{"last_seen":7}', '{"last_seen":"soon"}'])
-def test_a_takeover_whose_details_cannot_be_read_is_still_one(details: str) -> None:
+def test_takeover_with_unreadable_details_is_found(details: str) -> None:
     session = make_session()
     event(session, AuditKind.TAKEOVER, "run 1", details)
     assert run_events.load_run_events(session.pk).takeovers == {1: Takeover(1, THEN, None)}
 
 
 @pytest.mark.parametrize("actor", ["somebody", "run x", "run 1 and more", "run " + "9" * 30])
-def test_what_names_no_run_is_left_out(actor: str) -> None:
+def test_events_without_a_run_are_omitted(actor: str) -> None:
     session = make_session()
     event(session, AuditKind.TAKEOVER, actor, "{}")
     assert run_events.load_run_events(session.pk) == RunEvents()

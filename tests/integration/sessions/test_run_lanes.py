@@ -34,7 +34,7 @@ def session() -> Session:
     return session
 
 
-def test_a_run_shows_its_calls_and_versions(session: Session) -> None:
+def test_run_shows_its_calls_and_versions(session: Session) -> None:
     make_checkpoint(session=session)
     Checkpoint.objects.update(created_at=later(1))
     ran = make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(3))
@@ -49,7 +49,7 @@ def test_a_run_shows_its_calls_and_versions(session: Session) -> None:
     ]
 
 
-def test_a_lost_call_is_lost_on_its_run_and_waits_on_the_next(session: Session) -> None:
+def test_interrupted_call_is_drawn_on_both_runs(session: Session) -> None:
     call = make_call(
         session=session, status=CallStatus.COMPLETED, issued_at=later(2), interrupted_at=later(11), settled_at=later(60)
     )
@@ -60,14 +60,14 @@ def test_a_lost_call_is_lost_on_its_run_and_waits_on_the_next(session: Session) 
     assert second.stretches == [Stretch("wait", at(11), at(60), "refund_card", call.pk)]
 
 
-def test_an_undecided_call_waits_until_now(session: Session) -> None:
+def test_undecided_call_waits_until_now(session: Session) -> None:
     make_call(session=session, issued_at=later(2), interrupted_at=later(3))
     (lane,) = run_lanes.load_run_lanes(session.pk).lanes
     assert [stretch.kind for stretch in lane.stretches] == ["lost", "wait"]
     assert lane.stretches[1].end > at(60)
 
 
-def test_a_call_that_was_not_allowed_only_waited(session: Session) -> None:
+def test_rejected_call_only_has_a_wait(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
     make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(7))
     (lane,) = run_lanes.load_run_lanes(session.pk).lanes
@@ -86,7 +86,7 @@ def ask(session: Session, seconds: float, run_number: int = 1) -> None:
     )
 
 
-def test_an_approved_call_waited_before_it_ran(session: Session) -> None:
+def test_approved_call_has_a_wait_before_its_execution(session: Session) -> None:
     ask(session, 2)
     run(session, 8, 20)
     second = session.runs.get(number=2)
@@ -101,7 +101,7 @@ def test_an_approved_call_waited_before_it_ran(session: Session) -> None:
     assert following.stretches == [Stretch("ran", at(9), at(10), "refund_card", call.pk)]
 
 
-def test_a_call_waits_past_decisions_that_were_withdrawn(session: Session) -> None:
+def test_wait_continues_after_withdrawn_decisions(session: Session) -> None:
     ask(session, 2)
     run(session, 21, 60)
     second = session.runs.get(number=2)
@@ -124,14 +124,14 @@ def test_a_call_waits_past_decisions_that_were_withdrawn(session: Session) -> No
     ]
 
 
-def test_a_call_that_was_answered_instead_only_waited(session: Session) -> None:
+def test_call_with_a_response_only_has_a_wait(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(7))
     make_decision(call=call, kind=DecisionKind.RESPOND, created_at=later(7))
     (lane,) = run_lanes.load_run_lanes(session.pk).lanes
     assert lane.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
 
 
-def test_what_a_probe_settled_waited_for_nobody(session: Session) -> None:
+def test_call_settled_by_a_hook_has_no_wait(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(2), interrupted_at=later(11))
     make_decision(
         call=call, kind=DecisionKind.PROBE_LANDED, actor_kind=ActorKind.HOOK, actor="hook", created_at=later(12)
@@ -142,7 +142,7 @@ def test_what_a_probe_settled_waited_for_nobody(session: Session) -> None:
     assert second.stretches == []
 
 
-def test_words_stand_beside_a_bar_that_is_too_short_for_them(session: Session) -> None:
+def test_label_of_a_short_bar_is_beside_it(session: Session) -> None:
     make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.001))
     make_call(session=session, call_id="b", tool="t" * 200, status=CallStatus.ISSUED, issued_at=later(9))
     drawing = overview_lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
@@ -153,7 +153,7 @@ def test_words_stand_beside_a_bar_that_is_too_short_for_them(session: Session) -
     assert (long.label, long.beside) == ("", False)
 
 
-def test_a_wait_says_what_fits(session: Session) -> None:
+def test_label_of_a_wait_fits_its_width(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
     make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(2.3))
     make_call(session=session, call_id="b", status=CallStatus.ISSUED, issued_at=later(2.31))
@@ -162,7 +162,7 @@ def test_a_wait_says_what_fits(session: Session) -> None:
     assert drawing.rows[0].bars[0].label == "waiting, 300 ms"
 
 
-def test_what_came_before_is_said_to_be_missing(session: Session) -> None:
+def test_omitted_earlier_items_are_reported(session: Session) -> None:
     assert not run_lanes.load_run_lanes(session.pk).earlier
     for number in range(run_lanes.LANES):
         run(session, 20 + number, 21 + number)
@@ -171,7 +171,7 @@ def test_what_came_before_is_said_to_be_missing(session: Session) -> None:
     assert found.earlier
 
 
-def test_everything_is_drawn_inside_the_picture_and_in_order(session: Session) -> None:
+def test_every_element_is_inside_the_drawing_and_in_order(session: Session) -> None:
     make_checkpoint(session=session)
     Checkpoint.objects.update(created_at=later(1))
     make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.1))
@@ -192,7 +192,7 @@ def test_everything_is_drawn_inside_the_picture_and_in_order(session: Session) -
     )
 
 
-def test_one_moment_can_be_drawn() -> None:
+def test_session_of_one_moment_can_be_drawn() -> None:
     session = make_session()
     run(session, 0, 0)
     drawing = overview_lane_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
@@ -200,11 +200,11 @@ def test_one_moment_can_be_drawn() -> None:
     assert drawing.rows[0].x == overview_lane_layout.LEFT
 
 
-def test_nothing_is_not_drawn() -> None:
+def test_session_without_items_is_not_drawn() -> None:
     assert overview_lane_layout.draw_run_lanes(run_lanes.load_run_lanes(make_session().pk)) is None
 
 
-def test_the_page_draws_it(client: Client, session: Session) -> None:
+def test_page_contains_the_drawing(client: Client, session: Session) -> None:
     call = make_call(session=session, tool='"><script>', issued_at=later(2), interrupted_at=later(3))
     client.force_login(make_user())
     html = client.get(f"/sessions/{session.pk}/").content.decode()

@@ -1,4 +1,4 @@
-"""Who may open the session pages, and what they say when there is nothing to show."""
+"""Access to session pages, and their messages for missing objects."""
 
 import pytest
 from django.test import Client
@@ -47,14 +47,14 @@ def full_session(workspace: str = "default") -> tuple[Session, int]:
 
 
 @pytest.mark.parametrize("page", ["/sessions/", "/sessions/find/?id=x", *[f"/sessions/1/{page}" for page in PAGES]])
-def test_nobody_reads_without_signing_in(client: Client, page: str) -> None:
+def test_session_pages_require_sign_in(client: Client, page: str) -> None:
     response = client.get(page.format(call=1))
     assert response.status_code == 302
     assert response.headers["Location"].startswith("/accounts/login/")
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_non_member_reads_nothing(client: Client, page: str) -> None:
+def test_non_member_is_refused(client: Client, page: str) -> None:
     session, call = full_session()
     client.force_login(make_user(name="mallory", role=None))
     assert client.get(f"/sessions/{session.pk}/{page.format(call=call)}").status_code == 403
@@ -62,14 +62,14 @@ def test_non_member_reads_nothing(client: Client, page: str) -> None:
 
 @pytest.mark.parametrize("role", list(Role))
 @pytest.mark.parametrize("page", PAGES)
-def test_every_member_reads_everything(client: Client, page: str, role: Role) -> None:
+def test_every_member_may_read(client: Client, page: str, role: Role) -> None:
     session, call = full_session()
     client.force_login(make_user(role=role))
     assert client.get(f"/sessions/{session.pk}/{page.format(call=call)}").status_code == 200
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_session_of_another_workspace_is_not_there(client: Client, page: str) -> None:
+def test_session_of_another_workspace_is_not_found(client: Client, page: str) -> None:
     session, call = full_session("other")
     client.force_login(make_user())
     response = client.get(f"/sessions/{session.pk}/{page.format(call=call)}")
@@ -79,7 +79,7 @@ def test_a_session_of_another_workspace_is_not_there(client: Client, page: str) 
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("pk", ["999999", "9" * 18, "9223372036854775808", "9" * 60])
-def test_an_unknown_session_is_a_clear_page(client: Client, page: str, pk: str) -> None:
+def test_unknown_session_is_explained(client: Client, page: str, pk: str) -> None:
     client.force_login(make_user())
     response = client.get(f"/sessions/{pk}/{page.format(call=1)}")
     assert response.status_code == 404
@@ -87,14 +87,14 @@ def test_an_unknown_session_is_a_clear_page(client: Client, page: str, pk: str) 
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_pages_are_only_read(client: Client, page: str) -> None:
+def test_session_pages_accept_only_get(client: Client, page: str) -> None:
     session, call = full_session()
     client.force_login(make_user())
     assert client.post(f"/sessions/{session.pk}/{page.format(call=call)}").status_code == 405
 
 
 @pytest.mark.parametrize("version", ["99", "0", "-1", "1.5", "abc", "9" * 30, "1'", "\u0661", "<script>"])
-def test_an_unknown_version_is_a_clear_page(client: Client, version: str) -> None:
+def test_unknown_version_is_explained(client: Client, version: str) -> None:
     session, _ = full_session()
     client.force_login(make_user())
     for page in ("", "messages/0/", "compare/"):
@@ -105,14 +105,14 @@ def test_an_unknown_version_is_a_clear_page(client: Client, version: str) -> Non
 
 
 @pytest.mark.parametrize("query", ["before=x", "after=-1", "at=99999999999", "since=1e9", "before=0", "after=", "at=1"])
-def test_a_place_that_is_none_shows_what_there_is(client: Client, query: str) -> None:
+def test_invalid_position_shows_the_default(client: Client, query: str) -> None:
     session, _ = full_session()
     client.force_login(make_user())
     assert client.get(f"/sessions/{session.pk}/?{query}").status_code == 200
 
 
 @pytest.mark.parametrize("page", ["messages/1/", "messages/99999999999999999999/", "calls/999999/", "calls/{huge}/"])
-def test_what_a_session_does_not_have_is_a_clear_page(client: Client, page: str) -> None:
+def test_missing_part_of_a_session_is_explained(client: Client, page: str) -> None:
     session, _ = full_session()
     client.force_login(make_user())
     response = client.get(f"/sessions/{session.pk}/{page.format(huge='9' * 40)}")
@@ -120,7 +120,7 @@ def test_what_a_session_does_not_have_is_a_clear_page(client: Client, page: str)
     assert "has no " in visible_text(response)
 
 
-def test_a_call_of_another_session_is_not_there(client: Client) -> None:
+def test_call_of_another_session_is_not_found(client: Client) -> None:
     session, _ = full_session()
     _, foreign = full_session()
     client.force_login(make_user())

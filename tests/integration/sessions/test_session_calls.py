@@ -1,4 +1,4 @@
-"""Tool calls, plan and history of a session."""
+"""Pages with tool calls, plan and history of a session."""
 
 import re
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def event(session: Session, kind: AuditKind, **fields: object) -> AuditEvent:
     )
 
 
-def test_the_log_says_everything_about_a_call(session: Session, reader: Client) -> None:
+def test_call_list_shows_all_fields(session: Session, reader: Client) -> None:
     call = make_call(
         session=session, status=CallStatus.COMPLETED, settled_at=THEN + timedelta(milliseconds=210), replay_count=2
     )
@@ -57,7 +57,7 @@ def test_the_log_says_everything_about_a_call(session: Session, reader: Client) 
     assert "Times are in UTC." in page
 
 
-def test_the_log_is_narrowed_by_tool_and_status(session: Session, reader: Client) -> None:
+def test_call_list_is_filtered_by_tool_and_status(session: Session, reader: Client) -> None:
     make_call(session=session, call_id="a", tool="pay")
     make_call(session=session, call_id="b", tool="pay", status=CallStatus.COMPLETED)
     make_call(session=session, call_id="c", tool="mail", status=CallStatus.COMPLETED)
@@ -68,7 +68,7 @@ def test_the_log_is_narrowed_by_tool_and_status(session: Session, reader: Client
     assert count == [3, 2, 2, 1, 0, 3]
 
 
-def test_pages_of_calls_follow_each_other(session: Session) -> None:
+def test_pages_of_calls_are_consecutive(session: Session) -> None:
     made = [make_call(session=session, call_id=str(number)).pk for number in range(3)]
     first = call_details.load_call_page(session.pk, call_details.CallFilter(), size=2)
     assert ([row.pk for row in first.rows], first.before) == ([made[2], made[1]], made[1])
@@ -77,7 +77,7 @@ def test_pages_of_calls_follow_each_other(session: Session) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
+def test_query_count_is_independent_of_the_calls(
     session: Session, reader: Client, count: int, django_assert_num_queries: Queries
 ) -> None:
     for number in range(count):
@@ -86,7 +86,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_calls(
         reader.get(f"/sessions/{session.pk}/calls/")
 
 
-def test_a_call_whose_run_is_gone_is_not_said_to_run(session: Session, reader: Client) -> None:
+def test_call_of_a_lost_run_is_not_shown_as_running(session: Session, reader: Client) -> None:
     make_call(session=session, call_id="alive", status=CallStatus.ISSUED)
     gone = make_run(session=session, lease=timedelta(seconds=-1))
     make_call(session=session, call_id="gone", run=gone, status=CallStatus.ISSUED)
@@ -95,7 +95,7 @@ def test_a_call_whose_run_is_gone_is_not_said_to_run(session: Session, reader: C
     assert page.count("No sign of life") == 1
 
 
-def test_one_call_is_shown_with_all_its_attempts(session: Session, reader: Client) -> None:
+def test_call_page_shows_all_attempts(session: Session, reader: Client) -> None:
     first = make_call(session=session, status=CallStatus.SUPERSEDED)
     make_decision(call=first, kind=DecisionKind.APPROVE_RERUN, reason="The bank says no.")
     make_late_result(call=first)
@@ -110,7 +110,7 @@ def test_one_call_is_shown_with_all_its_attempts(session: Session, reader: Clien
     assert "refund re_9" in visible_text(reader.get(f"/sessions/{session.pk}/calls/{second.pk}/"))
 
 
-def test_evidence_is_a_link_only_where_it_may_be_one(session: Session, reader: Client) -> None:
+def test_evidence_is_linked_only_for_web_addresses(session: Session, reader: Client) -> None:
     call = make_call(session=session, status=CallStatus.COMPLETED)
     make_decision(call=call, evidence='{"link":"https://bank.example/#1"}', revision=1)
     make_decision(call=call, evidence='{"link":"javascript:alert(1)","text":"export"}', revision=2)
@@ -120,7 +120,7 @@ def test_evidence_is_a_link_only_where_it_may_be_one(session: Session, reader: C
     assert "javascript:alert(1)" in html
 
 
-def test_the_plan_is_readable_and_complete(session: Session, reader: Client) -> None:
+def test_plan_is_readable_and_complete(session: Session, reader: Client) -> None:
     make_checkpoint(
         session=session,
         plan={"goal": "Refund", "steps": [{"text": "Find", "status": "done"}, {"text": "Pay", "status": "on fire"}]},
@@ -134,14 +134,14 @@ def test_the_plan_is_readable_and_complete(session: Session, reader: Client) -> 
 
 
 @pytest.mark.parametrize(("plan", "words"), [(None, "This session has no plan."), ({}, "The plan is empty.")])
-def test_no_plan_and_an_empty_plan_are_told_apart(
+def test_missing_and_empty_plan_are_distinguished(
     session: Session, reader: Client, plan: dict[str, object] | None, words: str
 ) -> None:
     make_checkpoint(session=session, plan=plan)
     assert words in visible_text(reader.get(f"/sessions/{session.pk}/plan/"))
 
 
-def test_history_tells_events_and_decisions_in_order(session: Session, reader: Client) -> None:
+def test_history_lists_events_and_decisions_in_order(session: Session, reader: Client) -> None:
     event(session, AuditKind.RUN_STARTED, details='{"host":"vm","pid":7}', created_at=THEN)
     call = make_call(session=session, status=CallStatus.COMPLETED)
     make_decision(call=call, created_at=THEN + timedelta(seconds=1), result="refund re_1")
@@ -157,7 +157,7 @@ def test_history_tells_events_and_decisions_in_order(session: Session, reader: C
     assert "Run started · run 1 · host vm · process id 7" in page
 
 
-def test_history_is_in_the_language_and_the_time_zone_of_the_reader(session: Session, reader: Client) -> None:
+def test_history_uses_language_and_time_zone_of_the_reader(session: Session, reader: Client) -> None:
     event(session, AuditKind.RUN_LOST, details='{"last_seen":"2025-03-04T10:42:07+00:00"}', created_at=THEN)
     event(session, AuditKind.SESSION_FINISHED, details='{"status":"completed"}', created_at=THEN)
     reader.cookies["harness_zone"] = "Asia%2FTokyo"
@@ -166,7 +166,7 @@ def test_history_is_in_the_language_and_the_time_zone_of_the_reader(session: Ses
     assert "Lauf 1 · Status Abgeschlossen" in page
 
 
-def test_reading_again_and_again_is_one_line(session: Session, reader: Client) -> None:
+def test_repeated_reading_is_one_line(session: Session, reader: Client) -> None:
     for second in range(3):
         event(
             session, AuditKind.EXCERPTED, details='{"page":"review queue"}', created_at=THEN + timedelta(seconds=second)
@@ -177,7 +177,7 @@ def test_reading_again_and_again_is_one_line(session: Session, reader: Client) -
     assert re.search(r"by bob, 3 times since [\d: -]+ · page Review", page)
 
 
-def test_pages_of_history_follow_each_other(session: Session) -> None:
+def test_pages_of_history_are_consecutive(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.COMPLETED)
     for second in range(5):
         event(session, AuditKind.RUN_STARTED, created_at=THEN + timedelta(seconds=2 * second))
@@ -195,7 +195,7 @@ def test_pages_of_history_follow_each_other(session: Session) -> None:
     assert tuple(seen) == whole.rows
 
 
-def test_an_event_of_a_newer_version_is_shown_as_it_is(session: Session, reader: Client) -> None:
+def test_unknown_event_is_shown_as_stored(session: Session, reader: Client) -> None:
     event(session, AuditKind.RUN_STARTED, details="damaged")
     AuditEvent.objects.update(kind="teleported")
     page = visible_text(reader.get(f"/sessions/{session.pk}/history/"))
@@ -206,7 +206,7 @@ class TestIntegrity:
     def page(self, reader: Client, session: Session) -> str:
         return visible_text(reader.get(f"/sessions/{session.pk}/history/"))
 
-    def test_history_says_what_the_last_verification_found(self, session: Session, reader: Client) -> None:
+    def test_history_shows_the_last_verification(self, session: Session, reader: Client) -> None:
         event(session, AuditKind.RUN_STARTED)
         assert "Not verified yet Open this session in the audit trail" in self.page(reader, session)
         audit.verify_chain(session.workspace_id)
@@ -215,9 +215,7 @@ class TestIntegrity:
         audit.verify_chain(session.workspace_id)
         assert "Not intact" in self.page(reader, session)
 
-    def test_an_entry_that_was_changed_is_marked_before_anybody_verifies(
-        self, session: Session, reader: Client
-    ) -> None:
+    def test_changed_entry_is_marked_without_a_verification(self, session: Session, reader: Client) -> None:
         event(session, AuditKind.RUN_STARTED)
         event(session, AuditKind.SESSION_FINISHED)
         audit.seal_events(session.workspace_id)
@@ -228,7 +226,7 @@ class TestIntegrity:
         assert "Run started · run 7 This entry was changed or moved" in page
 
     @pytest.mark.parametrize("events", [1, 3])
-    def test_the_number_of_queries_does_not_depend_on_the_number_of_events(
+    def test_query_count_is_independent_of_the_events(
         self, session: Session, reader: Client, django_assert_num_queries: Queries, events: int
     ) -> None:
         for _ in range(events):

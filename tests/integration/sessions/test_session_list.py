@@ -47,7 +47,7 @@ def following(client: Client, address: str = "/sessions/") -> str:
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_sessions(
+def test_query_count_is_independent_of_the_sessions(
     reader: Client, rows: int, django_assert_num_queries: Queries
 ) -> None:
     for _ in range(rows):
@@ -69,8 +69,8 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_sessions(
     ],
 )
 @pytest.mark.parametrize("size", [2, 3])
-def test_every_page_says_how_many_there_are_in_all(wanted: SessionFilter, size: int) -> None:
-    """Also where one page is all there is, and nothing is counted."""
+def test_every_page_shows_the_total(wanted: SessionFilter, size: int) -> None:
+    """Also a single page, for which nothing is counted."""
     workspace = make_workspace().pk
     for minute in range(3):
         at(minute, agent="desk", budget_spent_usd=minute)
@@ -80,12 +80,12 @@ def test_every_page_says_how_many_there_are_in_all(wanted: SessionFilter, size: 
         assert session_rows.load_session_page(workspace, wanted, after=first.after, size=size).total == 3
 
 
-def test_the_newest_activity_is_first(reader: Client) -> None:
+def test_newest_activity_is_first(reader: Client) -> None:
     first, third, second = at(3), at(1), at(2)
     assert listed(reader) == [first.pk, second.pk, third.pk]
 
 
-def test_a_row_says_how_the_session_stands(reader: Client) -> None:
+def test_row_shows_the_session_status(reader: Client) -> None:
     session = make_session(
         session_id="order-17",
         status=SessionStatus.NEEDS_REVIEW,
@@ -101,7 +101,7 @@ def test_a_row_says_how_the_session_stands(reader: Client) -> None:
     ) in visible_text(reader.get("/sessions/"))
 
 
-def test_what_only_awaits_an_approval_is_not_shown_as_unknown(reader: Client) -> None:
+def test_awaiting_approval_is_not_shown_as_unknown_outcome(reader: Client) -> None:
     session = make_session(status=SessionStatus.NEEDS_REVIEW)
     make_run(session=session)
     make_call(session=session, status=CallStatus.AWAITING_APPROVAL)
@@ -122,14 +122,14 @@ def test_what_only_awaits_an_approval_is_not_shown_as_unknown(reader: Client) ->
         (None, "Idle no process"),
     ],
 )
-def test_an_active_session_says_whether_anything_drives_it(reader: Client, lease: timedelta | None, words: str) -> None:
+def test_active_session_shows_whether_a_process_drives_it(reader: Client, lease: timedelta | None, words: str) -> None:
     session = make_session()
     if lease is not None:
         make_run(session=session, lease=lease)
     assert words in visible_text(reader.get("/sessions/"))
 
 
-def test_status_narrows_to_how_sessions_stand(reader: Client) -> None:
+def test_filter_by_status(reader: Client) -> None:
     running, stalled, done = make_session(), make_session(), make_session(status=SessionStatus.COMPLETED)
     make_run(session=running)
     make_run(session=stalled, lease=timedelta(hours=-1))
@@ -146,7 +146,7 @@ def test_status_narrows_to_how_sessions_stand(reader: Client) -> None:
     assert listed(reader, "/sessions/?status=completed") == [done.pk]
 
 
-def test_agent_narrows_to_the_whole_name(reader: Client) -> None:
+def test_filter_by_agent_matches_the_complete_name(reader: Client) -> None:
     mine = make_session(agent="desk")
     make_session(agent="desk-2")
     assert listed(reader, "/sessions/?agent=desk") == [mine.pk]
@@ -168,7 +168,7 @@ def test_sessions_of_another_workspace_are_not_listed(reader: Client) -> None:
     assert listed(reader) == []
 
 
-def test_pages_follow_each_other_without_gaps_or_repeats(reader: Client) -> None:
+def test_pages_have_no_gaps_or_repeats(reader: Client) -> None:
     made = [at(minute).pk for minute in range(session_rows.PAGE + 5)]
     first = listed(reader)
     second = listed(reader, following(reader))
@@ -177,8 +177,8 @@ def test_pages_follow_each_other_without_gaps_or_repeats(reader: Client) -> None
 
 
 @pytest.mark.parametrize("micro", [0, 118_000, 118_001])
-def test_pages_follow_each_other_within_one_moment(micro: int) -> None:
-    """Times as Python writes them and as the database writes them look different in SQLite."""
+def test_pages_of_equal_times_have_no_gaps_or_repeats(micro: int) -> None:
+    """SQLite stores times written by Python and by the database in different formats."""
     workspace = make_workspace()
     moment = THEN.replace(microsecond=micro)
     pks = [make_session().pk for _ in range(4)]
@@ -194,14 +194,14 @@ def test_pages_follow_each_other_within_one_moment(micro: int) -> None:
     assert seen == pks[::-1]
 
 
-def test_filters_stay_on_the_next_page(reader: Client) -> None:
+def test_filters_are_kept_on_the_next_page(reader: Client) -> None:
     for minute in range(session_rows.PAGE + 1):
         at(minute, agent="desk")
     make_session(agent="other")
     assert len(listed(reader, following(reader, "/sessions/?agent=desk"))) == 1
 
 
-def test_an_open_page_keeps_its_order_and_says_what_is_newer(reader: Client) -> None:
+def test_open_page_keeps_its_order_and_counts_newer_sessions(reader: Client) -> None:
     older, newer = at(1), at(2)
     Session.objects.filter(pk=older.pk).update(updated_at=THEN + timedelta(minutes=9), title="Changed")
     fresh = at(5)
@@ -213,19 +213,19 @@ def test_an_open_page_keeps_its_order_and_says_what_is_newer(reader: Client) -> 
     assert listed(reader) == [older.pk, fresh.pk, newer.pk]
 
 
-def test_an_open_page_shows_no_session_of_another_workspace(reader: Client) -> None:
+def test_open_page_shows_no_session_of_another_workspace(reader: Client) -> None:
     foreign = make_session(workspace=make_workspace(slug="other"))
     make_session()
     assert listed(reader, f"/sessions/?rows={foreign.pk}") == []
 
 
-def test_the_first_visit_teaches(reader: Client) -> None:
+def test_empty_installation_is_explained(reader: Client) -> None:
     page = visible_text(reader.get("/sessions/"))
     assert "No sessions yet" in page
     assert 'cp.start_session("first", "Hello", agent="my-agent")' in page
 
 
-def test_nothing_found_says_so(reader: Client) -> None:
+def test_empty_result_is_reported(reader: Client) -> None:
     make_session()
     page = visible_text(reader.get("/sessions/?agent=nowhere"))
     assert "No session matches the filters." in page
@@ -243,14 +243,14 @@ def test_totals_are_counted_up_to_a_limit(wanted: SessionFilter, monkeypatch: py
 
 
 @pytest.mark.parametrize("session_id", ["a/b:c.d e", "ünï/漢字", "x" * 255, "../..", "%2e%2e"])
-def test_a_session_is_found_by_its_own_id(reader: Client, session_id: str) -> None:
+def test_session_is_found_by_its_id(reader: Client, session_id: str) -> None:
     session = make_session(session_id=session_id)
     response = reader.get("/sessions/find/", {"id": session_id})
     assert response.headers["Location"] == f"/sessions/{session.pk}/"
 
 
 @pytest.mark.parametrize("session_id", ["", "order", "\0", "x" * 5000, "<script>"])
-def test_an_id_nobody_has_is_a_clear_page(reader: Client, session_id: str) -> None:
+def test_unknown_id_is_explained(reader: Client, session_id: str) -> None:
     make_session(session_id="order-17")
     response = reader.get("/sessions/find/", {"id": session_id})
     assert response.status_code == 404
@@ -258,7 +258,7 @@ def test_an_id_nobody_has_is_a_clear_page(reader: Client, session_id: str) -> No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_four_lines_make_the_first_session_appear(client: Client) -> None:
+def test_displayed_program_creates_the_first_session(client: Client) -> None:
     scope: dict[str, Any] = {}
     exec(FOUR_LINES, scope)  # noqa: S102 - what the page teaches has to work as it stands
     scope["cp"].close()

@@ -1,4 +1,4 @@
-"""What happened in some time of a session."""
+"""Items of a timeline in a period."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -69,7 +69,7 @@ def read(session: Session, since: float | None = None, until: float | None = Non
     return frame
 
 
-def test_a_turn_reaches_from_the_version_before_to_its_own(session: Session) -> None:
+def test_turn_spans_from_the_previous_version_to_its_own(session: Session) -> None:
     save(session, 1, Phase.RUN_STARTED)
     save(session, 2, Phase.PRE_LLM)
     save(session, 5, Phase.POST_LLM, length=3)
@@ -86,7 +86,7 @@ def test_a_turn_reaches_from_the_version_before_to_its_own(session: Session) -> 
     assert [mark.version for mark in course.lane.marks] == [1, 2, 3, 4, 5, 6]
 
 
-def test_calls_waits_and_events_stand_on_their_runs(session: Session) -> None:
+def test_calls_waits_and_events_are_on_their_runs(session: Session) -> None:
     lost = call(session, 2, 60, "a", interrupted_at=later(11))
     make_decision(call=lost, created_at=later(60))
     Run.objects.update(status=RunStatus.LOST, ended_at=later(11))
@@ -100,7 +100,7 @@ def test_calls_waits_and_events_stand_on_their_runs(session: Session) -> None:
     ]
 
 
-def test_a_run_whose_session_was_taken_says_so(session: Session) -> None:
+def test_run_that_was_taken_over_is_labelled(session: Session) -> None:
     AuditEvent.objects.create(
         workspace=session.workspace,
         session=session,
@@ -141,7 +141,7 @@ def pause(session: Session, status: PeerCallStatus, end: float | None) -> None:
     )
 
 
-def test_waits_for_other_agents_stand_on_the_run_that_paused(session: Session) -> None:
+def test_peer_waits_are_on_the_paused_run(session: Session) -> None:
     pause(session, PeerCallStatus.ANSWERED, 20)
     run(session, 30, 40)
     first, _ = read(session).courses
@@ -149,14 +149,14 @@ def test_waits_for_other_agents_stand_on_the_run_that_paused(session: Session) -
     assert first.events == [Event("pause", at(10), at(10)), Event("taken", at(30), at(30))]
 
 
-def test_who_is_still_waited_for_is_waited_for_until_now(session: Session) -> None:
+def test_open_peer_wait_lasts_until_now(session: Session) -> None:
     pause(session, PeerCallStatus.WAITING, None)
     frame = read(session)
     assert frame.courses[0].asked[0].end > at(86_400)
     assert convert_to_microseconds(frame.until) == frame.courses[0].asked[0].end
 
 
-def test_only_what_reaches_into_the_time_is_told(session: Session) -> None:
+def test_only_items_in_the_period_are_included(session: Session) -> None:
     for seconds in (1, 2, 3, 4):
         save(session, seconds)
     before = call(session, 0, 1, "before")
@@ -172,21 +172,19 @@ def test_only_what_reaches_into_the_time_is_told(session: Session) -> None:
     assert (frame.since, frame.until) == (later(2.2), later(3.2))
 
 
-def test_a_wait_that_goes_on_after_its_run_is_told_of_later(session: Session) -> None:
+def test_wait_after_its_run_is_included_later(session: Session) -> None:
     Run.objects.update(status=RunStatus.LOST, ended_at=later(10))
     waits = call(session, 2, None, "a", status=CallStatus.INTERRUPTED, interrupted_at=later(10))
     (course,) = read(session, 5_000, 6_000).courses
     assert [(stretch.kind, stretch.call_pk) for stretch in course.lane.stretches] == [("wait", waits.pk)]
 
 
-def test_the_time_reaches_as_far_as_what_happened(session: Session) -> None:
+def test_period_ends_with_the_last_item(session: Session) -> None:
     call(session, 2, 25, "a")
     assert (read(session).since, read(session).until) == (later(0), later(25))
 
 
-def test_where_there_is_more_than_can_be_told_it_says_from_when_on(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_start_of_truncated_items_is_reported(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeframe_contents, "LIMIT", 3)
     made = [call(session, number, number + 0.5, str(number)) for number in range(5)]
     frame = read(session)
@@ -197,7 +195,7 @@ def test_where_there_is_more_than_can_be_told_it_says_from_when_on(
     assert [stretch.call_pk for stretch in rest.courses[0].lane.stretches] == [each.pk for each in made[:2]]
 
 
-def test_runs_before_the_last_ones_are_told_of_on_their_own(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_earlier_runs_are_counted_separately(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeframe_contents, "LANES", 2)
     Run.objects.update(ended_at=later(10), status=RunStatus.RELEASED)
     run(session, 20, 30, status=RunStatus.RELEASED, ended_at=later(30))
@@ -207,11 +205,11 @@ def test_runs_before_the_last_ones_are_told_of_on_their_own(session: Session, mo
     assert [course.lane.run.number for course in read(session, None, 19).courses] == [1]
 
 
-def test_a_session_in_which_nothing_happened_has_no_timeline() -> None:
+def test_session_without_items_has_no_timeline() -> None:
     assert timeframe_contents.load_timeframe(make_session().pk) is None
 
 
-def test_growth_has_a_bounded_number_of_points_and_always_the_newest(
+def test_chart_has_a_bounded_number_of_points_with_the_newest(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(version_growth, "POINTS", 4)

@@ -1,4 +1,4 @@
-"""The timeline as a page: the drawing, the same as a list, zoom by address, and what versions cost."""
+"""The timeline page: drawing, list, zoom by URL, and costs of versions."""
 
 import re
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def page(reader: Client, session: Session, query: str = "") -> str:
     return reader.get(f"/sessions/{session.pk}/timeline/{query}").content.decode()
 
 
-def test_what_is_drawn_leads_to_its_message_or_call_and_has_a_title(session: Session, reader: Client) -> None:
+def test_drawn_items_have_links_and_titles(session: Session, reader: Client) -> None:
     make_checkpoint(session=session, phase=Phase.POST_LLM, length=3)
     Checkpoint.objects.update(created_at=THEN + timedelta(seconds=5))
     pk = call(session, 10)
@@ -49,7 +49,7 @@ def test_what_is_drawn_leads_to_its_message_or_call_and_has_a_title(session: Ses
     assert turn in html
 
 
-def test_the_list_tells_the_same(session: Session, reader: Client) -> None:
+def test_list_has_the_same_items(session: Session, reader: Client) -> None:
     make_decision(call=make_call(session=session, status=CallStatus.COMPLETED), created_at=THEN + timedelta(seconds=9))
     call(session, 20, status=CallStatus.FAILED)
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
@@ -57,7 +57,7 @@ def test_the_list_tells_the_same(session: Session, reader: Client) -> None:
     assert "refund_card Failed failed 500 ms 1" in words
 
 
-def test_zoom_and_pan_are_addresses(session: Session, reader: Client) -> None:
+def test_zoom_and_pan_are_urls(session: Session, reader: Client) -> None:
     for second in range(0, 100, 5):
         call(session, second)
     html = page(reader, session)
@@ -69,7 +69,7 @@ def test_zoom_and_pan_are_addresses(session: Session, reader: Client) -> None:
         assert "Whole session" in html
 
 
-def test_a_time_shows_only_what_is_in_it(session: Session, reader: Client) -> None:
+def test_period_shows_only_its_items(session: Session, reader: Client) -> None:
     first, second = call(session, 1), call(session, 50)
     html = page(reader, session, "?from=2025-03-04T10:42:50Z&to=2025-03-04T10:43:10Z")
     assert f"/calls/{second}/" in html
@@ -92,12 +92,12 @@ def test_a_time_shows_only_what_is_in_it(session: Session, reader: Client) -> No
         "?from=%00",
     ],
 )
-def test_a_time_that_is_none_shows_what_there_is(session: Session, reader: Client, query: str) -> None:
+def test_invalid_period_shows_the_complete_session(session: Session, reader: Client, query: str) -> None:
     call(session, 1)
     assert reader.get(f"/sessions/{session.pk}/timeline/{query}").status_code == 200
 
 
-def test_the_list_goes_on_on_further_pages(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_has_several_pages(session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(views, "ROWS", 2)
     made = [call(session, second) for second in range(5)]
     seen: list[int] = []
@@ -111,7 +111,7 @@ def test_the_list_goes_on_on_further_pages(session: Session, reader: Client, mon
     assert "5–5 of 5" in visible_text(reader.get(f"/sessions/{session.pk}/timeline/?row=4"))
 
 
-def test_what_cannot_be_drawn_one_by_one_is_counted_and_leads_closer(session: Session, reader: Client) -> None:
+def test_merged_items_are_counted_and_link_to_a_zoom(session: Session, reader: Client) -> None:
     for number in range(12):
         moment = THEN + timedelta(seconds=50 + number / 1000)
         call(session, number, issued_at=moment, settled_at=moment)
@@ -123,7 +123,7 @@ def test_what_cannot_be_drawn_one_by_one_is_counted_and_leads_closer(session: Se
     assert sum(map(int, re.findall(r"<title>(\d+) entries", html))) == 12
 
 
-def test_the_chart_has_its_numbers_as_a_table(session: Session, reader: Client) -> None:
+def test_chart_has_a_table_of_its_numbers(session: Session, reader: Client) -> None:
     for number in range(3):
         make_checkpoint(session=session, budget_spent_usd=f"0.{number}", usage='{"total_tokens":1200}')
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
@@ -131,26 +131,26 @@ def test_the_chart_has_its_numbers_as_a_table(session: Session, reader: Client) 
     assert "$0.20 1,200 0" in words
 
 
-def test_what_agents_wrote_is_text(session: Session, reader: Client) -> None:
+def test_text_of_agents_is_escaped(session: Session, reader: Client) -> None:
     call(session, 1, tool=SCRIPT)
     html = page(reader, session)
     assert SCRIPT not in html
     assert "&lt;script&gt;alert(1)" in html
 
 
-def test_nothing_is_styled_inline(session: Session, reader: Client) -> None:
+def test_page_has_no_inline_styles(session: Session, reader: Client) -> None:
     call(session, 1)
     html = page(reader, session)
     assert " style=" not in html
     assert "<style" not in html
 
 
-def test_a_session_without_a_run_says_so(reader: Client) -> None:
+def test_session_without_a_run_is_explained(reader: Client) -> None:
     assert "There are no events yet." in page(reader, make_session())
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_how_much_happened(
+def test_query_count_is_independent_of_the_items(
     session: Session, reader: Client, count: int, django_assert_num_queries: Queries
 ) -> None:
     for number in range(count):

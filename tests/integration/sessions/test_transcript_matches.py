@@ -1,4 +1,4 @@
-"""Finding places in a whole transcript: words, errors, decisions, a message by its number."""
+"""Search in a transcript for words, errors, decisions and message numbers."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -48,7 +48,7 @@ def reader(client: Client) -> Client:
 
 
 def asked(session: Session, call_id: str, *, is_error: bool = False) -> None:
-    """A call and its result, as two messages."""
+    """Create a call and its result as two messages."""
     ask = [{"kind": "tool_call", "id": call_id, "name": "pay", "args": {}}]
     make_message(session=session, role="assistant", blocks=ask)
     answer = [{"kind": "tool_result", "call_id": call_id, "content": "x", "is_error": is_error}]
@@ -64,7 +64,7 @@ def first(place: Place, *words: str) -> list[int | None]:
     return [transcript_search.find_first_hit(place, SearchQuery.parse(each)) for each in words]
 
 
-def test_words_are_found_in_all_of_it_in_any_case_and_language(session: Session) -> None:
+def test_words_are_found_in_any_case_and_language(session: Session) -> None:
     make_messages(session=session, texts=["A LAMP", "none", "the „lamp“", "Straße 注文", 'a "quoted"\nline', "lamp"])
     assert found(session, "lamp", 2) == (1, 0, 5, 1)
     assert found(session, "lamp", 1) == (1, 0, 2, 2)
@@ -72,13 +72,13 @@ def test_words_are_found_in_all_of_it_in_any_case_and_language(session: Session)
     assert first(place, "注文", "STRASSE", 'A "q', "“", "nowhere", "%", "_") == [3, None, 4, 2, None, None, None]
 
 
-def test_several_words_stand_in_one_message_in_any_order_and_quoted_ones_together(session: Session) -> None:
+def test_several_words_match_in_any_order_and_phrases_exactly(session: Session) -> None:
     make_messages(session=session, texts=["the shade", "a lamp", "its shade, cracked, and the lamp", "a cracked shade"])
     place = conversation.get_newest_place(session)
     assert first(place, "lamp shade", "cracked shade", '"cracked shade"', "lamp nowhere") == [2, 2, 3, None]
 
 
-def test_an_older_version_says_what_it_said(session: Session) -> None:
+def test_older_version_is_searched_as_it_was(session: Session) -> None:
     make_messages(session=session, texts=["a", "lamp"])
     make_checkpoint(session=session)
     session.head_segment = Segment.objects.create(session=session, parent=session.head_segment, parent_length=1)
@@ -91,14 +91,14 @@ def test_an_older_version_says_what_it_said(session: Session) -> None:
     assert first(old, "lamp", "shade") == [1, None]
 
 
-def test_calls_results_and_what_nobody_understands_are_found(session: Session) -> None:
+def test_calls_results_and_unknown_blocks_are_found(session: Session) -> None:
     asked(session, "c1")
     make_message(session=session, blocks=[{"kind": "hologram", "depth": 17}])
     make_message(session=session, body={"role": "user", "content": [{"type": "thinking", "thinking": "hmm"}]})
     assert first(conversation.get_newest_place(session), "pay", "hologram", "hmm") == [0, 2, 3]
 
 
-def test_what_is_masked_is_not_found(session: Session, reader: Client) -> None:
+def test_masked_text_is_not_found(session: Session, reader: Client) -> None:
     MaskingSettings.objects.create(workspace=make_workspace(), words="violet-*")
     make_message(session=session, text="the password: hunter22 and violet-1")
     ask = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {"secret": {"inner": "nested-99"}}}]
@@ -109,7 +109,7 @@ def test_what_is_masked_is_not_found(session: Session, reader: Client) -> None:
     assert reader.get(f"/sessions/{session.pk}/", {"find": "the password"}).status_code == 302
 
 
-def test_a_search_opens_at_the_first_hit_and_goes_on_from_there(reader: Client) -> None:
+def test_search_opens_the_first_match_and_continues_from_there(reader: Client) -> None:
     pk = make_long_session(300, logged=False)
     response = reader.get(f"/sessions/{pk}/", {"find": "order-"})
     assert response.headers["Location"] == f"/sessions/{pk}/?v=3&find=order-&at=16#m-16"
@@ -122,7 +122,7 @@ def test_a_search_opens_at_the_first_hit_and_goes_on_from_there(reader: Client) 
     assert "order- in message 296 28 before · 0 after Previous Clear" in visible_text(last)
 
 
-def test_a_hit_in_what_is_folded_says_where_it_is(session: Session, reader: Client) -> None:
+def test_match_in_folded_text_is_located(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["word " * 4000 + "THE END"])
     make_checkpoint(session=session)
     html = reader.get(f"/sessions/{session.pk}/?find=the+end&at=0").content.decode()
@@ -132,7 +132,7 @@ def test_a_hit_in_what_is_folded_says_where_it_is(session: Session, reader: Clie
     assert '<mark id="found">THE</mark> <mark>END</mark>' in whole
 
 
-def test_a_hit_in_a_folded_result_says_so_at_its_call(session: Session, reader: Client) -> None:
+def test_match_in_a_folded_result_is_shown_at_its_call(session: Session, reader: Client) -> None:
     ask = [{"kind": "tool_call", "id": "c1", "name": "dump", "args": {"why": "look " * 200 + "needle"}}]
     make_message(session=session, role="assistant", blocks=ask)
     told = [{"kind": "tool_result", "call_id": "c1", "content": "word " * 4000 + "THE END"}]
@@ -145,14 +145,14 @@ def test_a_hit_in_a_folded_result_says_so_at_its_call(session: Session, reader: 
     assert "Found in what is folded" not in html
 
 
-def test_what_was_found_in_a_call_is_marked_on_its_page(session: Session, reader: Client) -> None:
+def test_match_in_a_call_is_marked_on_its_page(session: Session, reader: Client) -> None:
     call = make_call(session=session, args={"order": "17", "why": "cracked shade"})
     html = reader.get(f"/sessions/{session.pk}/calls/{call.pk}/?find=shade+cracked").content.decode()
     assert '<mark id="found">cracked</mark> <mark>shade</mark>' in html
     assert "<mark" not in reader.get(f"/sessions/{session.pk}/calls/{call.pk}/").content.decode()
 
 
-def test_hostile_words_are_text(session: Session, reader: Client) -> None:
+def test_hostile_search_words_are_escaped(session: Session, reader: Client) -> None:
     make_message(session=session, text="x")
     make_checkpoint(session=session)
     html = reader.get(f"/sessions/{session.pk}/", {"find": "\"><script>alert(1)</script>\0'"}).content.decode()
@@ -163,7 +163,7 @@ def landmark(session: Session, wanted: Landmark, beyond: int, *, back: bool = Fa
     return find_next_landmark(session, conversation.get_newest_place(session), wanted, beyond=beyond, back=back)
 
 
-def test_errors_are_those_of_results_and_of_the_log(session: Session) -> None:
+def test_errors_are_found_in_results_and_in_the_call_log(session: Session) -> None:
     make_message(session=session)
     make_checkpoint(session=session)
     asked(session, "c1", is_error=True)
@@ -181,7 +181,7 @@ def test_errors_are_those_of_results_and_of_the_log(session: Session) -> None:
     assert landmark(session, Landmark.ERROR, 1, back=True) is None
 
 
-def test_decisions_are_found_where_their_calls_were_asked_for(session: Session) -> None:
+def test_decisions_are_found_at_their_calls(session: Session) -> None:
     for number in range(3):
         asked(session, f"c{number}")
         make_checkpoint(session=session)
@@ -197,7 +197,7 @@ def test_decisions_are_found_where_their_calls_were_asked_for(session: Session) 
     assert landmark(session, Landmark.DECISION, 4, back=True) == LandmarkSpot(0, calls[0].pk)
 
 
-def test_a_jump_leads_to_the_place(session: Session, reader: Client) -> None:
+def test_jump_opens_the_position(session: Session, reader: Client) -> None:
     asked(session, "c1", is_error=True)
     make_checkpoint(session=session)
     jump = f"/sessions/{session.pk}/jump/"
@@ -218,10 +218,10 @@ def test_a_jump_leads_to_the_place(session: Session, reader: Client) -> None:
 
 
 @pytest.mark.parametrize(("count", "more"), [(300, 0), (900, 2), (1_500, 2)])
-def test_a_page_deep_in_a_long_transcript_takes_a_fixed_number_of_queries(
+def test_query_count_is_constant_deep_in_a_long_transcript(
     reader: Client, count: int, more: int, django_assert_num_queries: Queries
 ) -> None:
-    """Two more where the prompts do not fit the outline: those before the place and those after it are read."""
+    """Two more queries read the prompts before and after the position if they exceed the outline."""
     pk = make_long_session(count)
     reader.get(f"/sessions/{pk}/")
     with django_assert_num_queries(19 + more):

@@ -32,7 +32,7 @@ def positions(html: str) -> list[int]:
     return [int(position) for position in re.findall(r'<article class="msg[^"]*" id="m-(\d+)"', html)]
 
 
-def test_the_head_says_how_the_session_stands(reader: Client) -> None:
+def test_head_shows_the_session_status(reader: Client) -> None:
     session = make_session(
         session_id="order-17",
         status=SessionStatus.NEEDS_REVIEW,
@@ -55,7 +55,7 @@ def test_the_head_says_how_the_session_stands(reader: Client) -> None:
     assert "Paused — 1 call needs a decision View call" in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
-def test_a_conversation_reads_in_order(session: Session, reader: Client) -> None:
+def test_conversation_is_shown_in_order(session: Session, reader: Client) -> None:
     make_message(session=session, role="user", text="The lamp arrived **broken**.")
     ask: list[dict[str, Any]] = [
         {"kind": "reasoning", "text": "Look first."},
@@ -76,7 +76,7 @@ def test_a_conversation_reads_in_order(session: Session, reader: Client) -> None
     ) in words
 
 
-def test_a_decision_stands_on_its_call(session: Session, reader: Client) -> None:
+def test_decision_is_shown_at_its_call(session: Session, reader: Client) -> None:
     make_message(
         session=session,
         role="assistant",
@@ -97,7 +97,7 @@ def test_a_decision_stands_on_its_call(session: Session, reader: Client) -> None
     assert "It happened alice — Seen in the bank's export. Evidence: https://bank.example/1 just now re_1" in words
 
 
-def test_changed_arguments_are_shown_beside_those_that_were_asked_for(session: Session, reader: Client) -> None:
+def test_edited_arguments_are_shown_beside_the_original(session: Session, reader: Client) -> None:
     ask = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {"amount": "40.00"}}]
     make_message(session=session, role="assistant", blocks=ask)
     make_checkpoint(session=session)
@@ -113,7 +113,7 @@ def test_changed_arguments_are_shown_beside_those_that_were_asked_for(session: S
     ) in words
 
 
-def test_one_vote_of_several_is_shown_as_one(session: Session, reader: Client) -> None:
+def test_single_vote_of_several_is_shown(session: Session, reader: Client) -> None:
     ask = [{"kind": "tool_call", "id": "c1", "name": "pay", "args": {"amount": "40.00"}}]
     make_message(session=session, role="assistant", blocks=ask)
     make_checkpoint(session=session)
@@ -133,7 +133,7 @@ def test_one_vote_of_several_is_shown_as_one(session: Session, reader: Client) -
     assert "Approved: pay (2 people have to agree) by alice" in visible_text(reader.get(f"{page}/history/"))
 
 
-def test_a_call_without_arguments_says_so(session: Session, reader: Client) -> None:
+def test_call_without_arguments_is_labelled(session: Session, reader: Client) -> None:
     make_message(
         session=session, role="assistant", blocks=[{"kind": "tool_call", "id": "c1", "name": "look", "args": {}}]
     )
@@ -141,7 +141,7 @@ def test_a_call_without_arguments_says_so(session: Session, reader: Client) -> N
     assert "look No result not logged No arguments." in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
-def test_an_unknown_outcome_is_hatched_and_leads_to_its_card(session: Session, reader: Client) -> None:
+def test_unknown_outcome_is_hatched_and_links_to_its_card(session: Session, reader: Client) -> None:
     make_checkpoint(session=session)
     call = make_call(session=session, step=1)
     html = page(reader, session)
@@ -150,7 +150,7 @@ def test_an_unknown_outcome_is_hatched_and_leads_to_its_card(session: Session, r
     assert "Not in the transcript yet" in html
 
 
-def test_a_lost_run_is_a_hatched_boundary(session: Session, reader: Client) -> None:
+def test_lost_run_is_a_hatched_boundary(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
     first = session.owner
@@ -163,7 +163,7 @@ def test_a_lost_run_is_a_hatched_boundary(session: Session, reader: Client) -> N
     assert "10:42:07) · run 2 took over after 3.0 s on worker-1" in visible_text(response)
 
 
-def test_the_newest_messages_are_sent_and_earlier_ones_are_a_link_away(session: Session, reader: Client) -> None:
+def test_newest_messages_are_shown_with_a_link_to_earlier_ones(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=map(str, range(250)))
     make_checkpoint(session=session)
     newest = page(reader, session)
@@ -177,7 +177,7 @@ def test_the_newest_messages_are_sent_and_earlier_ones_are_a_link_away(session: 
     assert positions(page(reader, session, "?v=1&after=226")) == list(range(226, 250))
 
 
-def test_a_link_to_a_message_brings_it_and_what_stands_around_it(session: Session, reader: Client) -> None:
+def test_link_to_a_message_opens_its_window(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=map(str, range(250)))
     make_checkpoint(session=session)
     html = page(reader, session, "?v=1&at=20")
@@ -186,7 +186,7 @@ def test_a_link_to_a_message_brings_it_and_what_stands_around_it(session: Sessio
     assert positions(page(reader, session, "?v=1&at=200")) == list(range(188, 212))
 
 
-def test_an_open_page_follows_what_is_said(session: Session, reader: Client) -> None:
+def test_open_page_loads_new_messages(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=map(str, range(150)))
     make_checkpoint(session=session)
     html = page(reader, session)
@@ -198,7 +198,7 @@ def test_an_open_page_follows_what_is_said(session: Session, reader: Client) -> 
     assert 'id="newest"' in again
 
 
-def test_an_older_version_is_shown_as_it_was(session: Session, reader: Client) -> None:
+def test_older_version_is_shown_as_it_was(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
     make_messages(session=session, texts=["b"])
@@ -210,7 +210,7 @@ def test_an_older_version_is_shown_as_it_was(session: Session, reader: Client) -
     assert 'href="?v=2" rel="next"' in response.content.decode()
 
 
-def test_a_page_that_goes_on_does_not_name_the_version_it_began_with(session: Session, reader: Client) -> None:
+def test_live_page_has_no_fixed_version_in_its_links(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
     page = reader.get(f"/sessions/{session.pk}/?v=").content.decode()
@@ -221,7 +221,7 @@ def test_a_page_that_goes_on_does_not_name_the_version_it_began_with(session: Se
     assert 'name="v" value="1"' in reader.get(f"/sessions/{session.pk}/?v=1").content.decode()
 
 
-def test_a_finished_session_shows_its_result(reader: Client) -> None:
+def test_finished_session_shows_its_result(reader: Client) -> None:
     session = make_session(status=SessionStatus.COMPLETED, result='{"refunded":"40.00"}')
     make_run(session=session, owner=False)
     make_messages(session=session, texts=["a"])
@@ -229,7 +229,7 @@ def test_a_finished_session_shows_its_result(reader: Client) -> None:
     assert 'Result refunded "40.00"' in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
-def test_a_session_nobody_drives_says_what_to_do(reader: Client) -> None:
+def test_session_without_a_process_explains_what_to_do(reader: Client) -> None:
     session = make_session()
     make_run(session=session, lease=timedelta(seconds=-1))
     make_messages(session=session, texts=["a"])
@@ -239,12 +239,12 @@ def test_a_session_nobody_drives_says_what_to_do(reader: Client) -> None:
     )
 
 
-def test_an_empty_session_says_so(reader: Client) -> None:
+def test_empty_session_is_explained(reader: Client) -> None:
     assert "There are no messages yet." in visible_text(reader.get(f"/sessions/{make_session().pk}/"))
 
 
 @pytest.mark.parametrize("messages", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_what_was_said(
+def test_query_count_is_independent_of_the_messages(
     session: Session, reader: Client, messages: int, django_assert_num_queries: Queries
 ) -> None:
     for number in range(messages):

@@ -33,7 +33,7 @@ def rows(session: Session) -> list[tuple[int, int, int]]:
     return [(row.version.version, row.added, row.removed) for row in version_list.load_version_page(session.pk).rows]
 
 
-def test_each_version_says_what_it_added(session: Session) -> None:
+def test_each_version_shows_its_added_messages(session: Session) -> None:
     make_messages(session=session, texts=["a", "b"])
     make_checkpoint(session=session)
     make_messages(session=session, texts=["c"])
@@ -42,7 +42,7 @@ def test_each_version_says_what_it_added(session: Session) -> None:
     assert rows(session) == [(3, 0, 0), (2, 1, 0), (1, 2, 0)]
 
 
-def test_a_rewritten_version_says_what_it_took_away(session: Session) -> None:
+def test_rewritten_version_shows_its_removed_messages(session: Session) -> None:
     make_messages(session=session, texts=["a", "b", "c"])
     make_checkpoint(session=session)
     rewrite(session, 1, "B")
@@ -52,7 +52,7 @@ def test_a_rewritten_version_says_what_it_took_away(session: Session) -> None:
     assert rows(session) == [(3, 1, 2), (2, 1, 2), (1, 3, 0)]
 
 
-def test_a_fork_shares_the_messages_of_its_origin(session: Session) -> None:
+def test_fork_shares_the_messages_of_its_origin(session: Session) -> None:
     make_messages(session=session, texts=["a", "b"])
     forked = make_session()
     make_run(session=forked)
@@ -67,7 +67,7 @@ def test_a_fork_shares_the_messages_of_its_origin(session: Session) -> None:
     assert rows(forked) == [(3, 2, 1), (2, 1, 0), (1, 2, 0)]
 
 
-def test_a_version_is_compared_with_the_one_that_is_left(session: Session) -> None:
+def test_version_is_compared_with_the_remaining_previous_one(session: Session) -> None:
     for text in "abc":
         make_messages(session=session, texts=[text])
         make_checkpoint(session=session)
@@ -85,7 +85,7 @@ def test_costs_and_tokens_are_differences(session: Session) -> None:
     assert (third.version.cost, third.cost_delta, third.version.tokens, third.tokens_delta) == (None, None, None, None)
 
 
-def test_the_page_says_it_in_words(session: Session, reader: Client) -> None:
+def test_page_describes_each_version(session: Session, reader: Client) -> None:
     make_messages(session=session, texts=["a", "b"])
     make_checkpoint(session=session, plan={"steps": [{"text": "Pay", "status": "todo"}]}, phase="post_llm")
     rewrite(session, 1, "B", "c")
@@ -100,11 +100,11 @@ def test_the_page_says_it_in_words(session: Session, reader: Client) -> None:
     assert "After the model 1 +2 messages with a plan of 1 step" in page
 
 
-def test_a_session_without_versions_says_so(reader: Client) -> None:
+def test_session_without_versions_is_explained(reader: Client) -> None:
     assert "No version has been saved yet." in visible_text(reader.get(f"/sessions/{make_session().pk}/versions/"))
 
 
-def test_pages_follow_each_other(session: Session, reader: Client) -> None:
+def test_pages_are_consecutive(session: Session, reader: Client) -> None:
     for _ in range(version_list.PAGE + 2):
         make_checkpoint(session=session)
     first = reader.get(f"/sessions/{session.pk}/versions/").content.decode()
@@ -116,7 +116,7 @@ def test_pages_follow_each_other(session: Session, reader: Client) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_versions(
+def test_query_count_is_independent_of_the_versions(
     session: Session, reader: Client, count: int, django_assert_num_queries: Queries
 ) -> None:
     for number in range(count):

@@ -1,6 +1,7 @@
 """Files, cost and tokens, subagents, todo lists and facts of a session."""
 
 import json
+import re
 from datetime import timedelta
 from decimal import Decimal
 
@@ -37,7 +38,7 @@ def edit(session: Session, call_id: str, path: str, old: str, new: str, **fields
     )
 
 
-def test_the_files_page_has_the_net_change_of_each_file(reader: Client, session: Session) -> None:
+def test_files_page_shows_the_net_change_of_each_file(reader: Client, session: Session) -> None:
     Session.objects.update(metadata=to_canonical_json({"working_directories": ["/work"]}))
     edit(session, "c1", "/work/a.py", "one", "two")
     edit(session, "c2", "/work/a.py", "two", f"three {TOKEN}")
@@ -50,13 +51,13 @@ def test_the_files_page_has_the_net_change_of_each_file(reader: Client, session:
     assert "/work/a.py" not in text
     assert "two" not in text  # replaced again
     assert "lost" not in text  # that call failed
-    assert "Edit (not completed)" in text
+    assert re.search(r"Edit \d\d:\d\d \(not completed\)", text)
     assert "no.py" not in text
     assert (TOKEN in html, "‹masked›" in html) == (False, True)
     assert "All files" in show(reader, session, "files/?file=0")[1]
 
 
-def test_the_costs_page_counts_by_turn_and_by_model_and_never_invents_a_cost(reader: Client, session: Session) -> None:
+def test_costs_page_sums_by_turn_and_model_without_unknown_costs(reader: Client, session: Session) -> None:
     usages = (
         {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 30, "total_tokens": 45},
         {
@@ -118,7 +119,7 @@ def test_subagents_are_linked_both_ways_and_summed(reader: Client, session: Sess
     assert len(many) == len(few)
 
 
-def test_the_newest_todo_list_is_the_plan_of_a_session_without_one(reader: Client, session: Session) -> None:
+def test_newest_todo_list_replaces_a_missing_plan(reader: Client, session: Session) -> None:
     make_message(session=session, role="user", text="go on")
     make_checkpoint(session=session)
     for call_id, status in (("c1", "pending"), ("c2", "completed")):
@@ -127,7 +128,7 @@ def test_the_newest_todo_list_is_the_plan_of_a_session_without_one(reader: Clien
     assert [word in text for word in ("Todo list of the agent", "1 of 1 done", "Find it")] == [True] * 3
 
 
-def test_reminders_and_slash_commands_are_chips_and_their_text_stays(reader: Client, session: Session) -> None:
+def test_reminders_and_slash_commands_are_chips_with_their_text(reader: Client, session: Session) -> None:
     content = f"<command-name>/review</command-name>Hello <system-reminder>Mind {TOKEN}</system-reminder>"
     make_message(session=session, role="user", text=content)
     make_checkpoint(session=session)
@@ -137,7 +138,7 @@ def test_reminders_and_slash_commands_are_chips_and_their_text_stays(reader: Cli
     assert ("command-name" in html, TOKEN in html) == (False, False)
 
 
-def test_projects_branches_models_and_versions_are_filters_of_the_list(reader: Client, session: Session) -> None:
+def test_list_is_filtered_by_project_branch_model_and_version(reader: Client, session: Session) -> None:
     context = {"cwd": "/work/shop", "git_branch": "fix/flaky", "model": "large-1", "program_version": "2.1"}
     body = {"role": "user", "content": "go on", "source": {"context": context}}
     make_message(session=session, body=body)

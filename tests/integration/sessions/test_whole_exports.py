@@ -1,4 +1,4 @@
-"""Every export of every kind of session is whole, says so at its end, and holds what its page holds."""
+"""Every export of every kind of session is complete, marked as complete, and has the content of its page."""
 
 import json
 from collections.abc import Callable
@@ -70,7 +70,7 @@ def interrupted(open_checkpointer: Open) -> str:
 
 
 @pytest.mark.parametrize("make", [taken_over, forked, paused, compacted, imported, interrupted])
-def test_each_export_ends_whole_and_holds_what_the_page_holds(
+def test_each_export_is_complete_and_has_the_content_of_the_page(
     make: Callable[[Open], str], open_checkpointer: Open, reader: Client
 ) -> None:
     session = Session.objects.get(session_id=make(open_checkpointer))
@@ -85,7 +85,7 @@ def test_each_export_ends_whole_and_holds_what_the_page_holds(
     assert records[-1] == {"record": "end", "records": len(records) - 1, "complete": True}
 
 
-def test_the_page_of_a_session_that_was_taken_over_says_by_whom(open_checkpointer: Open, reader: Client) -> None:
+def test_page_of_a_taken_over_session_names_the_actor(open_checkpointer: Open, reader: Client) -> None:
     session = Session.objects.get(session_id=taken_over(open_checkpointer))
     html = _sent(reader, f"/sessions/{session.pk}/export/html/", HTML)
     assert "Run 2 on" in html
@@ -94,13 +94,13 @@ def test_the_page_of_a_session_that_was_taken_over_says_by_whom(open_checkpointe
 
 
 @pytest.mark.parametrize("path", ["/sessions/export/", "/audit/export/"])
-def test_a_table_ends_with_a_line_that_says_so(path: str, open_checkpointer: Open, reader: Client) -> None:
+def test_table_ends_with_a_completion_marker(path: str, open_checkpointer: Open, reader: Client) -> None:
     taken_over(open_checkpointer)
     _sent(reader, path, CSV)
 
 
 def _sent(reader: Client, path: str, form: ExportFormat) -> str:
-    """Return what an export sends, which has to be whole."""
+    """Return the content of an export, which must be complete."""
     response: Any = reader.get(path)
     assert response.status_code == 200
     assert response.headers["Harness-Ending"] == form.ending

@@ -1,4 +1,4 @@
-"""Workflows of a session: every step in order, with what became of it."""
+"""The workflows page: steps in order with their outcomes."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -33,7 +33,7 @@ def make_step(workflow: Workflow, step_id: str, **fields: Any) -> WorkflowStep:
         "call_id": f"{workflow.workflow_id}/{step_id}",
         "idempotency_key": f"k-{workflow.pk}-{position}",
     }
-    given |= {"function": "Desk.charge", "version": "1", "args_digest": "d", "schema_version": 1} | fields
+    given |= {"function": "OrderSteps.charge", "version": "1", "args_digest": "d", "schema_version": 1} | fields
     return WorkflowStep.objects.create(
         session=workflow.session, workflow=workflow, step_id=step_id, position=position, **given
     )
@@ -43,9 +43,9 @@ def make_workflow(session: Session, workflow_id: str = "order-17") -> Workflow:
     return Workflow.objects.create(session=session, workflow_id=workflow_id)
 
 
-def test_steps_stand_in_order_with_what_became_of_them(session: Session, reader: Client) -> None:
+def test_steps_are_listed_in_order_with_their_outcomes(session: Session, reader: Client) -> None:
     workflow = make_workflow(session)
-    done = make_step(workflow, "reserve", function="Desk.reserve")
+    done = make_step(workflow, "reserve", function="OrderSteps.reserve")
     unknown = make_step(workflow, "charge", version="2", generation=2)
     make_step(workflow, "ship")
     make_call(session=session, call_id=done.call_id, status=CallStatus.FAILED)
@@ -53,17 +53,18 @@ def test_steps_stand_in_order_with_what_became_of_them(session: Session, reader:
     lost = make_call(session=session, call_id=unknown.call_id, args={"order": 17})
     page = reader.get(f"/sessions/{session.pk}/workflows/")
     words = visible_text(page)
-    assert "1 reserve Desk.reserve version 1" in words
+    assert "1 reserve OrderSteps.reserve version 1" in words
     assert "Completed" in words
     assert "done at last" in words
-    assert "2 charge Desk.charge version 2 its identity changed once before it ran order 17 Outcome unknown" in words
+    charge = "2 charge OrderSteps.charge version 2 its identity changed once before it ran order 17 Outcome unknown"
+    assert charge in words
     assert "Its run died during the call" in words
-    assert "3 ship Desk.charge version 1 – Not started 0 –" in words
+    assert "3 ship OrderSteps.charge version 1 – Not started 0 –" in words
     assert f'href="/review/calls/{lost.pk}/"' in page.content.decode()
     assert [len(step.attempts) for step in workflow_steps.load_workflow_page(session.pk).parts[0].steps] == [2, 1, 0]
 
 
-def test_who_decided_about_a_step_is_named(session: Session, reader: Client) -> None:
+def test_decision_about_a_step_is_shown(session: Session, reader: Client) -> None:
     step = make_step(make_workflow(session), "charge")
     make_decision(
         call=make_call(session=session, call_id=step.call_id, status=CallStatus.COMPLETED),
@@ -72,7 +73,7 @@ def test_who_decided_about_a_step_is_named(session: Session, reader: Client) -> 
     assert "alice: It happened" in visible_text(reader.get(f"/sessions/{session.pk}/workflows/"))
 
 
-def test_a_step_may_be_answered_by_another_session_of_the_workspace(session: Session, reader: Client) -> None:
+def test_step_may_be_answered_by_another_session(session: Session, reader: Client) -> None:
     step = make_step(make_workflow(session), "charge", idempotency_key="everywhere")
     there = make_call(
         session=make_session(),
@@ -91,7 +92,7 @@ def test_a_step_may_be_answered_by_another_session_of_the_workspace(session: Ses
     assert f'href="/sessions/{there.session_id}/calls/{there.pk}/"' in page.content.decode()
 
 
-def test_pages_of_steps_follow_each_other_over_workflows(session: Session) -> None:
+def test_pages_of_steps_are_consecutive_across_workflows(session: Session) -> None:
     for name in ("a", "b"):
         workflow = make_workflow(session, name)
         for number in range(3):
@@ -108,7 +109,7 @@ def test_pages_of_steps_follow_each_other_over_workflows(session: Session) -> No
     assert [begun for *_, begun in seen] == [True, True, False, True, False, False]
 
 
-def test_the_tab_is_there_only_where_there_is_a_workflow(session: Session, reader: Client) -> None:
+def test_tab_is_shown_only_with_a_workflow(session: Session, reader: Client) -> None:
     path = f"/sessions/{session.pk}/workflows/"
     assert path not in reader.get(f"/sessions/{session.pk}/plan/").content.decode()
     assert "This session has no workflow." in visible_text(reader.get(path))
@@ -117,7 +118,7 @@ def test_the_tab_is_there_only_where_there_is_a_workflow(session: Session, reade
     assert "No step has been requested yet." in visible_text(reader.get(path))
 
 
-def test_what_agents_wrote_is_text(session: Session, reader: Client) -> None:
+def test_text_of_agents_is_escaped(session: Session, reader: Client) -> None:
     step = make_step(make_workflow(session, SCRIPT), SCRIPT, function=SCRIPT, version=SCRIPT, call_id="c")
     make_call(session=session, call_id=step.call_id, args={SCRIPT: SCRIPT}, error_type=SCRIPT, result=SCRIPT)
     html = reader.get(f"/sessions/{session.pk}/workflows/").content.decode()
@@ -141,7 +142,7 @@ def test_secrets_in_steps_are_masked(session: Session, reader: Client) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_number_of_steps(
+def test_query_count_is_independent_of_the_steps(
     session: Session, reader: Client, count: int, django_assert_num_queries: Queries
 ) -> None:
     for name in range(count):

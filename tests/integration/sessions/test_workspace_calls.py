@@ -1,4 +1,4 @@
-"""The tool calls of all sessions, and the rates of their tools."""
+"""The page with tool calls of all sessions, and the rates of their tools."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -35,7 +35,7 @@ def reader(client: Client) -> Client:
 
 
 def make_calls(session: Session, count: int) -> None:
-    """One call an hour; every third one failed."""
+    """Create one call per hour; every third one failed."""
     for number in range(count):
         status = CallStatus.COMPLETED if number % 3 else CallStatus.FAILED
         then = THEN + timedelta(hours=number)
@@ -62,8 +62,8 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     make_calls(session, 2)
     other = make_session(session_id="other", title="A lamp", agent="mailer")
     make_call(session=other, call_id="late", tool="send", issued_at=THEN + timedelta(days=3))
-    elsewhere = make_session(workspace=make_workspace(slug="elsewhere"))
-    make_call(session=elsewhere, call_id="not ours", idempotency_key="k")
+    identity_provider = make_session(workspace=make_workspace(slug="elsewhere"))
+    make_call(session=identity_provider, call_id="not ours", idempotency_key="k")
     assert found(session) == ["late", "c1", "c0"]
     words = visible_text(reader.get("/calls/"))
     assert "send late A lamp mailer" in words
@@ -71,7 +71,7 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     assert "Success and duration by tool all 3 calls" in words
 
 
-def test_filters_narrow_the_list(session: Session) -> None:
+def test_filters_are_applied(session: Session) -> None:
     make_calls(session, 30)
     other = make_session(agent="mailer")
     make_call(session=other, call_id="x", tool="mail", issued_at=THEN + timedelta(days=9), idempotency_key="key-of-x")
@@ -83,7 +83,7 @@ def test_filters_narrow_the_list(session: Session) -> None:
     assert found(session, last=date(2025, 3, 3)) == []
 
 
-def test_pages_follow_each_other_without_gaps(session: Session) -> None:
+def test_pages_have_no_gaps(session: Session) -> None:
     make_calls(session, 7)
     seen, after = [], None
     while True:
@@ -95,7 +95,7 @@ def test_pages_follow_each_other_without_gaps(session: Session) -> None:
     assert seen == [f"c{number}" for number in range(6, -1, -1)]
 
 
-def test_what_was_not_looked_at_is_said_and_a_link_away(
+def test_unread_range_is_reported_with_a_link(
     session: Session, reader: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 4)
@@ -115,9 +115,7 @@ def test_what_was_not_looked_at_is_said_and_a_link_away(
     assert "Success and duration by tool the newest 4 calls, since" in visible_text(response)
 
 
-def test_calls_of_one_moment_come_once_however_few_are_looked_at(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_simultaneous_calls_are_listed_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workspace_call_log, "LOOKED_AT", 4)
     for number in range(10):
         make_call(session=session, call_id=f"c{number}", tool="pay", issued_at=THEN)
@@ -128,7 +126,7 @@ def test_calls_of_one_moment_come_once_however_few_are_looked_at(
     assert [call_id for page in pages for call_id in listed(page)] == [f"c{number}" for number in range(9, -1, -1)]
 
 
-def test_rates_tell_how_each_tool_does(session: Session, reader: Client) -> None:
+def test_rates_are_shown_for_each_tool(session: Session, reader: Client) -> None:
     make_calls(session, 6)
     lost = make_call(session=session, call_id="lost", tool="pay", step=99, replay_count=2)
     make_decision(call=lost)
@@ -145,14 +143,14 @@ def test_rates_tell_how_each_tool_does(session: Session, reader: Client) -> None
     assert "alice: It happened" in words
 
 
-def test_a_call_of_a_session_is_found_by_its_key(session: Session, reader: Client) -> None:
+def test_call_is_found_by_its_key(session: Session, reader: Client) -> None:
     make_calls(session, 3)
     html = reader.get(f"/sessions/{session.pk}/calls/?key=c1").content.decode()
     assert (">c1<" in html, ">c0<" in html) == (True, False)
     assert 'value="c1"' in html
 
 
-def test_hostile_names_are_text(reader: Client) -> None:
+def test_hostile_names_are_escaped(reader: Client) -> None:
     session = make_session(session_id=SCRIPT, title=SCRIPT, agent=SCRIPT)
     make_call(session=session, tool=SCRIPT, call_id=SCRIPT, args={SCRIPT: SCRIPT})
     html = reader.get("/calls/", {"tool": SCRIPT, "agent": SCRIPT, "key": SCRIPT}).content.decode()
@@ -161,7 +159,7 @@ def test_hostile_names_are_text(reader: Client) -> None:
 
 
 @pytest.mark.parametrize("calls", [1, 3])
-def test_the_number_of_queries_does_not_depend_on_the_rows(
+def test_query_count_is_independent_of_the_rows(
     session: Session, reader: Client, calls: int, django_assert_num_queries: Queries
 ) -> None:
     make_calls(session, calls)
@@ -169,7 +167,7 @@ def test_the_number_of_queries_does_not_depend_on_the_rows(
         reader.get("/calls/")
 
 
-def test_long_arguments_are_begun_and_the_rest_is_one_link_away(session: Session, reader: Client) -> None:
+def test_long_arguments_are_truncated_with_a_link(session: Session, reader: Client) -> None:
     make_call(session=session, call_id="short", args={"order": 17})
     long = make_call(session=session, call_id="long", args={"note": "why " * 500, "password": "hunter22"})
     address = f"/sessions/{session.pk}/calls/{long.pk}/"

@@ -6,6 +6,6 @@ from tests.support.factories import make_user
 
 @pytest.fixture
 def reader(client: Client) -> Client:
-    """The browser of alice, who may decide."""
+    """Client of alice, an approver."""
     client.force_login(make_user(name="alice"))
     return client

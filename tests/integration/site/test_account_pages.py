@@ -22,7 +22,7 @@ def alice() -> User:
     return user
 
 
-def test_sign_in_goes_on_to_the_page_that_was_asked_for(client: Client, alice: User) -> None:
+def test_sign_in_redirects_to_the_requested_page(client: Client, alice: User) -> None:
     response = client.post("/accounts/login/?next=/review/", {"username": "alice", "password": PASSWORD})
     assert (response.status_code, response.headers["Location"]) == (302, "/review/")
 
@@ -32,7 +32,7 @@ def test_sign_in_never_leaves_the_site(client: Client, alice: User) -> None:
     assert client.post("/accounts/login/", form).headers["Location"] == "/"
 
 
-def test_sign_in_with_a_wrong_password_says_so_and_keeps_the_name(client: Client, alice: User) -> None:
+def test_wrong_password_is_reported_and_the_name_kept(client: Client, alice: User) -> None:
     response = client.post("/accounts/login/", {"username": "alice", "password": "guess"})
     assert response.status_code == 200
     assert "Wrong name or password. Both are case-sensitive." in visible_text(response)
@@ -49,7 +49,7 @@ def test_sign_out_ends_the_session(client: Client, alice: User) -> None:
     assert client.get("/review/").status_code == 302
 
 
-def test_a_form_from_elsewhere_is_refused(alice: User) -> None:
+def test_cross_site_form_is_refused(alice: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(alice)
     response = client.post("/accounts/logout/")
@@ -57,7 +57,7 @@ def test_a_form_from_elsewhere_is_refused(alice: User) -> None:
     assert "Nothing was recorded. Your text is still on the previous page." in visible_text(response)
 
 
-def test_what_a_page_sends_by_itself_puts_no_note_on_it(alice: User) -> None:
+def test_automatic_request_adds_no_message(alice: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(alice)
     response = client.post("/review/calls/1/present/", headers={"HX-Request": "true"})
@@ -65,7 +65,7 @@ def test_what_a_page_sends_by_itself_puts_no_note_on_it(alice: User) -> None:
     assert (response["HX-Reswap"], response["HX-Trigger"]) == ("none", "live:any")
 
 
-def test_a_part_of_a_page_keeps_its_form_when_the_token_is_old(alice: User) -> None:
+def test_fragment_keeps_its_form_when_the_csrf_token_is_old(alice: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(alice)
     response = client.post("/review/calls/1/", headers={"HX-Request": "true"})
@@ -78,7 +78,7 @@ def test_a_part_of_a_page_keeps_its_form_when_the_token_is_old(alice: User) -> N
     assert response.headers["HX-Trigger"] == "live:any"
 
 
-def test_the_token_that_pages_fetch_is_taken(alice: User) -> None:
+def test_fetched_csrf_token_is_accepted(alice: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(alice)
     found = re.search(r'data-token="(\w{64})"', client.get("/review/count/").content.decode())
@@ -94,7 +94,7 @@ def test_the_token_that_pages_fetch_is_taken(alice: User) -> None:
         (Role.ADMIN, [True, True, True]),
     ],
 )
-def test_each_role_may_what_the_one_before_it_may(role: Role, covered: list[bool]) -> None:
+def test_each_role_includes_the_lower_ones(role: Role, covered: list[bool]) -> None:
     assert [Membership(role=role).has_role(other) for other in Role] == covered
 
 
@@ -104,7 +104,7 @@ def test_one_membership_per_workspace() -> None:
         Membership.objects.create(user=user, workspace=make_workspace(), role=Role.ADMIN)
 
 
-def test_the_oldest_membership_counts() -> None:
+def test_oldest_membership_is_the_default() -> None:
     user = make_user(role=Role.AUDITOR)
     Membership.objects.create(user=user, workspace=make_workspace(slug="second"), role=Role.ADMIN)
     found = find_membership(user)

@@ -1,4 +1,4 @@
-"""A reader who follows a write from its caller to the SQL passes few files."""
+"""Number of files on the call stack between a public write and its SQL."""
 
 import traceback
 from collections.abc import Callable
@@ -20,7 +20,7 @@ QUERY_SET = "checkpoints/seals/sealed_model.py"
 
 
 def files_above(statement: str, work: Callable[[], object]) -> list[str]:
-    """The product's files on the stack, outermost first, when a statement that begins with this text is executed."""
+    """Return the product files on the stack, outermost first, when a statement with this prefix is executed."""
     files: list[str] = []
 
     def note(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:

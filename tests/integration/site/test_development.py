@@ -1,4 +1,4 @@
-"""The pages for who works on the site."""
+"""Pages for developers of the site."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ REPORT = {
 
 
 @pytest.fixture(autouse=True)
-def no_breaches(monkeypatch: pytest.MonkeyPatch) -> None:
+def clear_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csp_reports, "_breaches", type(csp_reports._breaches)(maxlen=3))
 
 
@@ -37,7 +37,7 @@ def send(client: Client, body: Any) -> int:
 
 
 @pytest.mark.urls(__name__)
-def test_a_breach_is_shown(client: Client) -> None:
+def test_csp_violation_is_shown(client: Client) -> None:
     assert send(Client(enforce_csrf_checks=True), REPORT) == 204
     page = visible_text(client.get("/development/policy/"))
     assert "script-src-elem blocked inline" in page
@@ -46,13 +46,13 @@ def test_a_breach_is_shown(client: Client) -> None:
 
 @pytest.mark.urls(__name__)
 @pytest.mark.parametrize("body", ["", "junk", "[]", "1", "{}", '{"csp-report": 1}', '{"csp-report": []}'])
-def test_a_report_that_cannot_be_read_is_dropped(client: Client, body: str) -> None:
+def test_unreadable_report_is_dropped(client: Client, body: str) -> None:
     assert send(client, body) == 400
     assert "No violation has been reported." in visible_text(client.get("/development/policy/"))
 
 
 @pytest.mark.urls(__name__)
-def test_only_the_newest_are_kept(client: Client) -> None:
+def test_only_the_newest_reports_are_kept(client: Client) -> None:
     for number in range(5):
         send(client, {"csp-report": {"blocked-uri": f"breach-{number}"}})
     page = visible_text(client.get("/development/policy/"))
@@ -60,17 +60,17 @@ def test_only_the_newest_are_kept(client: Client) -> None:
 
 
 @pytest.mark.urls(__name__)
-def test_a_report_is_no_markup(client: Client) -> None:
+def test_report_is_escaped(client: Client) -> None:
     send(client, {"csp-report": {"blocked-uri": "<script>alert(1)</script>"}})
     assert "<script>alert" not in client.get("/development/policy/").content.decode()
 
 
-def test_they_are_not_there_otherwise(client: Client) -> None:
+def test_development_pages_are_absent_in_production(client: Client) -> None:
     with pytest.raises(Http404):
         resolve("/development/policy/")
 
 
-def test_browsers_report_only_there() -> None:
+def test_csp_reports_are_sent_only_in_development() -> None:
     targets = "s.CONTENT_SECURITY_POLICY['DIRECTIVES'].get('report-uri')"
     assert shown(targets) == "None"
     assert shown(targets, HARNESS_DEBUG="1") == "['/development/policy/report/']"

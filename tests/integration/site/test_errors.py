@@ -19,7 +19,7 @@ handler500 = site_urls.handler500
 
 
 @pytest.mark.urls(__name__)
-def test_a_failing_page_says_what_is_safe_and_tells_no_secret() -> None:
+def test_server_error_page_shows_no_secret() -> None:
     client = Client(raise_request_exception=False)
     client.force_login(make_user())
     response = client.get("/fail/")
@@ -28,7 +28,7 @@ def test_a_failing_page_says_what_is_safe_and_tells_no_secret() -> None:
     assert b"secret" not in response.content
 
 
-def test_not_found_offers_ways_on(client: Client) -> None:
+def test_not_found_page_has_links(client: Client) -> None:
     client.force_login(make_user())
     response = client.get("/nowhere/")
     assert response.status_code == 404
@@ -36,14 +36,14 @@ def test_not_found_offers_ways_on(client: Client) -> None:
     assert "Find a session" in visible_text(response)
 
 
-def test_not_found_is_a_page_for_nobody_as_well(client: Client) -> None:
+def test_not_found_page_for_anonymous_users(client: Client) -> None:
     response = client.get("/nowhere/")
     assert response.status_code == 404
     assert "Sign in" in visible_text(response)
     assert "Find a session" not in visible_text(response)
 
 
-def test_a_foreign_host_is_refused(client: Client) -> None:
+def test_unknown_host_is_refused(client: Client) -> None:
     response = client.get("/review/", headers={"Host": "elsewhere.example"})
     assert response.status_code == 400
     assert "This request is not valid" in visible_text(response)

@@ -19,7 +19,7 @@ def told(cursor: ChangeCursor) -> list[tuple[int, int]]:
     return [(change.session, change.revision) for change in cursor.read()]
 
 
-def test_a_change_is_told_once(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_change_is_reported_once(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     session = make_session()
     cursor = ChangeCursor(database_now("default"))
     assert told(cursor) == [(session.pk, 0)]
@@ -27,7 +27,7 @@ def test_a_change_is_told_once(django_assert_num_queries: DjangoAssertNumQueries
         assert told(cursor) == []
 
 
-def test_each_revision_is_told() -> None:
+def test_each_revision_is_reported() -> None:
     session = make_session()
     cursor = ChangeCursor(database_now("default"))
     cursor.read()
@@ -37,7 +37,7 @@ def test_each_revision_is_told() -> None:
     assert told(cursor) == [(session.pk, 2)]
 
 
-def test_a_change_that_became_visible_late_is_told() -> None:
+def test_late_committed_change_is_reported() -> None:
     early, late = make_session(), make_session()
     cursor = ChangeCursor(database_now("default"))
     cursor.read()
@@ -47,13 +47,13 @@ def test_a_change_that_became_visible_late_is_told() -> None:
     assert told(cursor) == [(late.pk, 1)]
 
 
-def test_what_is_older_than_the_overlap_is_not_told() -> None:
+def test_change_older_than_the_overlap_is_not_reported() -> None:
     session = make_session()
     touch(session, 1, ago=OVERLAP * 2)
     assert told(ChangeCursor(database_now("default"))) == []
 
 
-def test_what_was_told_is_not_remembered_for_ever() -> None:
+def test_reported_changes_are_forgotten_after_the_overlap() -> None:
     session, other = make_session(), make_session()
     cursor = ChangeCursor(database_now("default"))
     cursor.read()

@@ -1,4 +1,4 @@
-"""Who may open what: every address of the site's own pages, for everybody who could ask."""
+"""Access to the site's own pages for every role."""
 
 import pytest
 from django.test import Client
@@ -65,34 +65,34 @@ def test_access(
     assert response.status_code == statuses[position]
 
 
-def test_anonymous_is_sent_to_sign_in_and_back(client: Client) -> None:
+def test_anonymous_is_redirected_to_sign_in_and_back(client: Client) -> None:
     response = client.get("/review/calls/7/?x=1")
     assert response.headers["Location"] == "/accounts/login/?next=/review/calls/7/%3Fx%3D1"
 
 
-def test_anonymous_part_of_a_page_is_answered_without_a_form(client: Client) -> None:
+def test_anonymous_fragment_request_gets_no_form(client: Client) -> None:
     response = client.get("/review/count/", headers={"HX-Request": "true"})
     assert (response.status_code, response.content) == (401, b"You are signed out.")
 
 
-def test_home_is_the_queue_for_who_decides(client: Client) -> None:
+def test_home_of_an_approver_is_the_queue(client: Client) -> None:
     client.force_login(make_user(role=Role.APPROVER))
     assert client.get("/").headers["Location"] == "/review/"
 
 
-def test_home_is_the_sessions_for_who_reads(client: Client) -> None:
+def test_home_of_an_auditor_is_the_session_list(client: Client) -> None:
     client.force_login(make_user(role=Role.AUDITOR))
     assert client.get("/").headers["Location"] == "/sessions/"
 
 
-def test_user_without_membership_sees_who_can_invite(client: Client) -> None:
+def test_user_without_membership_is_shown_the_admins(client: Client) -> None:
     client.force_login(make_user(name="charlie", role=None))
     page = visible_text(client.get("/review/"))
     assert "You are signed in, but not a member of any workspace" in page
     assert "Ask an admin for an invitation, and open its link as charlie." in page
 
 
-def test_auditor_is_told_who_can(client: Client, calls: dict[str, int]) -> None:
+def test_auditor_is_told_who_has_permission(client: Client, calls: dict[str, int]) -> None:
     make_user(name="alice", role=Role.APPROVER)
     make_user(name="bob", role=Role.ADMIN)
     make_user(name="mallory", role=Role.ADMIN, workspace=make_workspace(slug="elsewhere"))
@@ -102,7 +102,7 @@ def test_auditor_is_told_who_can(client: Client, calls: dict[str, int]) -> None:
     assert "This needs the role approver. These members can: alice, bob." in page
 
 
-def test_inactive_member_is_out(client: Client) -> None:
+def test_inactive_member_is_signed_out(client: Client) -> None:
     user = make_user()
     client.force_login(user)
     user.is_active = False

@@ -1,4 +1,4 @@
-"""What browsers are told with every page."""
+"""Security headers, cookies and request limits."""
 
 import re
 
@@ -47,18 +47,18 @@ def test_headers_of_a_page(client: Client) -> None:
     assert "no-store" in response.headers["Cache-Control"]
 
 
-def test_pages_are_kept_by_no_cache(client: Client) -> None:
+def test_pages_are_not_cached(client: Client) -> None:
     client.force_login(make_user())
     assert client.get("/review/").headers["Cache-Control"] == "private, no-store"
 
 
-def test_nothing_is_inline(pages: list[str]) -> None:
+def test_pages_have_no_inline_code(pages: list[str]) -> None:
     for page in pages:
         assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
         assert re.findall(r"<style|\sstyle=|\son\w+=|javascript:", page) == []
 
 
-def test_every_script_is_one_that_the_page_names(pages: list[str]) -> None:
+def test_every_script_has_the_nonce(pages: list[str]) -> None:
     for page in pages:
         scripts = re.findall(r"<script[^>]*>", page)
         nonces = {found for script in scripts for found in re.findall(r'nonce="([^"]+)"', script)}
@@ -67,17 +67,17 @@ def test_every_script_is_one_that_the_page_names(pages: list[str]) -> None:
         assert len(nonces) == 1
 
 
-def test_a_nonce_is_used_once(client: Client) -> None:
+def test_nonce_is_used_once(client: Client) -> None:
     first, second = (re.findall(r'nonce="([^"]+)"', client.get("/accounts/login/").content.decode()) for _ in "ab")
     assert set(first) & set(second) == set()
 
 
-def test_nothing_comes_from_another_host(pages: list[str]) -> None:
+def test_no_resource_of_another_host(pages: list[str]) -> None:
     for page in pages:
         assert re.findall(r"""(?:src|href|action|hx-\w+)=["'](?:https?:)?//""", page) == []
 
 
-def test_cookies_are_for_this_site_and_not_for_scripts(client: Client) -> None:
+def test_cookies_are_same_site_and_http_only(client: Client) -> None:
     user = make_user(name="alice")
     user.set_password(PASSWORD)
     user.save()
@@ -86,7 +86,7 @@ def test_cookies_are_for_this_site_and_not_for_scripts(client: Client) -> None:
     assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
 
 
-def test_a_form_that_is_too_large_is_refused(client: Client) -> None:
+def test_too_large_form_is_refused(client: Client) -> None:
     client.force_login(make_user())
     body = "x" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
     response = client.post("/audit/verify/", body, content_type="application/x-www-form-urlencoded")
@@ -95,7 +95,7 @@ def test_a_form_that_is_too_large_is_refused(client: Client) -> None:
     assert response.status_code == 400
 
 
-def test_a_form_with_too_many_fields_is_refused(client: Client) -> None:
+def test_form_with_too_many_fields_is_refused(client: Client) -> None:
     client.force_login(make_user())
     fields = {f"f{number}": "x" for number in range(settings.DATA_UPLOAD_MAX_NUMBER_FIELDS + 1)}
     assert client.post("/accounts/workspace/", fields).status_code == 400

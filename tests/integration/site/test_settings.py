@@ -1,4 +1,4 @@
-"""Settings come from the environment, in a process of their own each time."""
+"""Settings from environment variables, each tested in its own process."""
 
 import os
 import secrets
@@ -19,7 +19,7 @@ SHOW = "from harness_site import settings as s; print({})"
 
 
 def shown(expression: str, **environment: str) -> str:
-    """What a fresh process with this environment prints for an expression over the settings `s`."""
+    """Evaluate an expression over the settings `s` in a new process with this environment."""
     done = _run(expression, environment)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -39,90 +39,90 @@ def _run(expression: str, environment: dict[str, str]) -> subprocess.CompletedPr
     )
 
 
-def test_defaults_are_for_one_machine() -> None:
+def test_defaults_are_for_a_single_machine() -> None:
     expression = "(s.DEBUG, s.ALLOWED_HOSTS, s.SESSION_COOKIE_SECURE, s.SECURE_SSL_REDIRECT, s.SECURE_HSTS_SECONDS)"
     assert shown(expression) == "(False, ['127.0.0.1', 'localhost'], False, False, 0)"
 
 
-def test_without_a_url_the_database_is_a_file_of_the_project() -> None:
+def test_default_database_is_a_file() -> None:
     assert shown("s.DATABASES['default']['NAME']") == str(ROOT / "var" / "harness.sqlite3")
 
 
-def test_the_database_comes_from_its_url() -> None:
+def test_database_is_read_from_its_url() -> None:
     url = "postgresql://harness:secret@db.example:5433/agents"
     expression = "[s.DATABASES['default'][name] for name in ('ENGINE', 'HOST', 'PORT', 'NAME', 'USER')]"
     expected = ["django.db.backends.postgresql", "db.example", "5433", "agents", "harness"]
     assert shown(expression, HARNESS_DATABASE_URL=url) == str(expected)
 
 
-def test_postgresql_plans_for_the_values_that_are_asked_for() -> None:
-    """Else the count of waiting calls, which stands on every page, reads the whole log from its tenth time on."""
+def test_postgresql_uses_custom_plans() -> None:
+    """With generic plans, the count of pending calls on every page would scan the whole log from the tenth time on."""
     options = shown("s.DATABASES['default']['OPTIONS']['options']", HARNESS_DATABASE_URL="postgresql://db/agents")
     assert "-c plan_cache_mode=force_custom_plan" in options
 
 
-def test_postgresql_starts_nothing_beside_a_page() -> None:
+def test_postgresql_uses_no_parallel_workers_or_jit() -> None:
     options = shown("s.DATABASES['default']['OPTIONS']['options']", HARNESS_DATABASE_URL="postgresql://db/agents")
     assert "-c max_parallel_workers_per_gather=0 -c jit=off" in options
 
 
-def test_postgresql_follows_indexes_as_memory_and_flash_allow() -> None:
+def test_postgresql_random_page_cost_is_low() -> None:
     options = shown("s.DATABASES['default']['OPTIONS']['options']", HARNESS_DATABASE_URL="postgresql://db/agents")
     assert "-c random_page_cost=1.1" in options
 
 
-def test_the_test_database_of_sqlite_is_a_file(tmp_path: Path) -> None:
+def test_sqlite_test_database_is_a_file(tmp_path: Path) -> None:
     name = shown("s.DATABASES['default']['TEST']['NAME']", HARNESS_DATABASE_URL=f"sqlite:///{tmp_path}/h.db")
     assert name.endswith(".sqlite3")
 
 
-def test_https_is_one_switch() -> None:
+def test_https_is_enabled_by_one_setting() -> None:
     expression = "(s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.SECURE_SSL_REDIRECT, s.SECURE_HSTS_SECONDS)"
     assert shown(expression, HARNESS_HTTPS="1") == "(True, True, True, 31536000)"
 
 
-def test_a_proxy_is_believed_only_on_request() -> None:
+def test_proxy_headers_are_trusted_only_if_configured() -> None:
     expression = "getattr(s, 'SECURE_PROXY_SSL_HEADER', None)"
     assert shown(expression) == "None"
     assert shown(expression, HARNESS_BEHIND_PROXY="yes") == "('HTTP_X_FORWARDED_PROTO', 'https')"
 
 
-def test_a_site_that_others_reach_needs_its_own_key() -> None:
+def test_reachable_site_requires_a_secret_key() -> None:
     assert refused(HARNESS_ALLOWED_HOSTS="harness.example") == (
         "django.core.exceptions.ImproperlyConfigured: Set HARNESS_SECRET_KEY (or HARNESS_SECRET_KEY_FILE) for a site "
         "that others reach."
     )
 
 
-def test_the_key_can_come_from_a_file(tmp_path: Path) -> None:
+def test_key_is_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
     assert shown("s.SECRET_KEY", HARNESS_SECRET_KEY_FILE=str(tmp_path / "key")) == KEY
 
 
 @pytest.mark.parametrize("key", ["changeme", KEY[:31], "x" * 50, "abc" * 20, f"django-insecure-{KEY}"])
-def test_a_key_that_can_be_guessed_is_refused(key: str) -> None:
+def test_weak_key_is_refused(key: str) -> None:
     said = refused(HARNESS_SECRET_KEY=key)
     assert "HARNESS_SECRET_KEY is too easy to guess" in said
     assert "secrets.token_urlsafe(48)" in said
     assert key not in said
 
 
-def test_in_development_any_key_will_do() -> None:
+def test_weak_key_is_accepted_in_development() -> None:
     assert shown("s.SECRET_KEY", HARNESS_SECRET_KEY="changeme", HARNESS_DEBUG="1") == "changeme"
 
 
-def test_random_keys_are_taken() -> None:
+def test_random_keys_are_accepted() -> None:
     for key in (secrets.token_hex(16), secrets.token_urlsafe(48), secrets.token_urlsafe(24)):
         check_secret_key(key)
 
 
-def test_the_key_made_here_is_for_its_owner_alone() -> None:
+def test_generated_key_file_is_private() -> None:
     key = ROOT / "var" / "secret_key"
     assert shown("s.SECRET_KEY") == key.read_text().strip()
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
 
 
-def test_a_deployment_passes_every_check(tmp_path: Path) -> None:
+def test_deployment_passes_every_check(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("0123456789abcdefghijklmnopqrstuvwxyz" * 2)
     environment = {
         "HARNESS_HTTPS": "1",
@@ -145,17 +145,17 @@ def test_cookies_are_bound_to_the_host_over_https() -> None:
     assert shown(names, HARNESS_HTTPS="1") == "('__Host-harness', '__Host-harness-form')"
 
 
-def test_names_below_this_one_are_the_operators_choice() -> None:
+def test_hsts_for_subdomains_is_optional() -> None:
     expression = "(s.SECURE_HSTS_INCLUDE_SUBDOMAINS, s.SECURE_HSTS_PRELOAD)"
     assert shown(expression, HARNESS_HTTPS="1") == "(False, False)"
     assert shown(expression, HARNESS_HTTPS="1", HARNESS_HSTS_SUBDOMAINS="1") == "(True, True)"
 
 
-def test_old_keys_are_still_read() -> None:
+def test_fallback_keys_are_read() -> None:
     assert shown("s.SECRET_KEY_FALLBACKS", HARNESS_OLD_SECRET_KEYS="one, two") == "['one', 'two']"
 
 
-def test_an_address_is_taken_from_a_proxy_only_on_request() -> None:
+def test_client_address_is_taken_from_a_proxy_only_if_configured() -> None:
     expression = "getattr(s, 'ALLAUTH_TRUSTED_PROXY_COUNT', 0)"
     assert (shown(expression), shown(expression, HARNESS_BEHIND_PROXY="1")) == ("0", "1")
 
@@ -167,13 +167,13 @@ def test_every_check_passes() -> None:
 
 
 class TestMessages:
-    def test_without_a_server_nobody_gets_e_mail(self) -> None:
+    def test_no_mail_backend_by_default(self) -> None:
         assert shown("(s.MAIL_SERVER, s.SITE_ADDRESS)") == "(None, 'http://127.0.0.1:8000')"
 
-    def test_in_development_the_console_does(self) -> None:
+    def test_console_mail_backend_in_development(self) -> None:
         assert shown("s.MAIL_SERVER.security.name", HARNESS_DEBUG="1") == "CONSOLE"
 
-    def test_the_server_comes_from_its_url(self, tmp_path: Path) -> None:
+    def test_mail_server_is_read_from_its_url(self, tmp_path: Path) -> None:
         (tmp_path / "url").write_text("smtp+starttls://har%40ness:pass%2Fword@mail.example\n")
         expression = "[str(getattr(s.MAIL_SERVER, name)) for name in ('security', 'host', 'port', 'user', 'password')]"
         said = shown(expression, HARNESS_EMAIL_URL_FILE=str(tmp_path / "url"))
@@ -183,12 +183,12 @@ class TestMessages:
         ]
         assert ports == ["25", "465"]
 
-    def test_a_url_that_is_not_understood_is_not_repeated(self) -> None:
+    def test_invalid_mail_url_is_not_shown(self) -> None:
         said = refused(HARNESS_EMAIL_URL="imap://user:password@mail.example")
         assert "HARNESS_EMAIL_URL is not understood" in said
         assert "password@mail" not in said
 
-    def test_links_begin_with_the_address_of_the_site(self) -> None:
+    def test_links_start_with_the_site_address(self) -> None:
         key = {
             "HARNESS_SECRET_KEY": KEY,
             "HARNESS_ALLOWED_HOSTS": "127.0.0.1,harness.example",

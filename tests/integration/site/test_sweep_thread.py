@@ -1,4 +1,4 @@
-"""The sweeper inside the web process: without any agent, what is gone is noticed."""
+"""The sweep thread of the web process."""
 
 import logging
 from collections.abc import Callable
@@ -47,7 +47,7 @@ async def served_until(condition: Callable[[], bool]) -> None:
 
 
 def situation(workspace: str) -> None:
-    """One agent that does not answer, and one run that is gone."""
+    """Create a peer that does not answer and a lost run."""
     Workspace.objects.get_or_create(slug=workspace)
     cp = SyncCheckpointer(workspace=workspace)
     pause(cp, join("j", f"{workspace} c1"))
@@ -60,7 +60,7 @@ def expired() -> list[str]:
     return list(PeerCall.objects.filter(status="expired").order_by("pk").values_list("call_id", flat=True))
 
 
-async def test_silent_agents_and_lost_runs_are_noticed_in_all_workspaces() -> None:
+async def test_silent_peers_and_lost_runs_are_swept_in_all_workspaces() -> None:
     for workspace in ("default", "other"):
         await database_sync_to_async(situation)(workspace)
 
@@ -69,7 +69,7 @@ async def test_silent_agents_and_lost_runs_are_noticed_in_all_workspaces() -> No
     assert await database_sync_to_async(expired)() == ["default c1", "other c1"]
 
 
-async def test_database_that_is_away_for_a_while_ends_no_rounds(
+async def test_thread_continues_after_a_database_outage(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await database_sync_to_async(situation)("default")
@@ -86,7 +86,7 @@ async def test_database_that_is_away_for_a_while_ends_no_rounds(
     assert "tries again" in caplog.text
 
 
-async def test_a_live_call_is_left_alone() -> None:
+async def test_running_call_is_not_swept() -> None:
     await database_sync_to_async(situation)("default")
     cp = SyncCheckpointer()
     await database_sync_to_async(pause)(cp, join("k", "c2"), session_id="t")

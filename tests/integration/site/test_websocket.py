@@ -1,4 +1,4 @@
-"""The websocket: who may listen, what they hear, and when they stop hearing it."""
+"""The websocket: access, messages and closing."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -55,8 +55,8 @@ async def change(session: Session, revision: int = 2) -> None:
 
 
 @pytest.fixture
-def distrust(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask at every message whether the reader may still look."""
+def check_access_at_every_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the permission of the reader at every message."""
     monkeypatch.setattr(consumers, "TRUSTED_SECONDS", 0.0)
 
 
@@ -69,8 +69,8 @@ async def test_member_is_notified_of_a_change() -> None:
 
 
 async def test_member_is_not_notified_of_another_workspace() -> None:
-    elsewhere = await sync_to_async(make_workspace)(slug="elsewhere")
-    foreign = await sync_to_async(make_session)(workspace=elsewhere)
+    identity_provider = await sync_to_async(make_workspace)(slug="elsewhere")
+    foreign = await sync_to_async(make_session)(workspace=identity_provider)
     _, cookie = await signed_in(await sync_to_async(make_user)())
     async with listening(
         cookie, query=f"since={formatting.format_iso_time(clock.now() - timedelta(hours=1))}"
@@ -90,18 +90,18 @@ async def test_member_is_not_notified_of_another_workspace() -> None:
         "",
     ],
 )
-async def test_another_site_is_refused(origin: str) -> None:
+async def test_foreign_origin_is_refused(origin: str) -> None:
     _, cookie = await signed_in(await sync_to_async(make_user)())
     assert not await socket(cookie, origin=origin).connect()
 
 
-async def test_a_host_that_is_not_ours_is_refused() -> None:
+async def test_unknown_host_is_refused() -> None:
     _, cookie = await signed_in(await sync_to_async(make_user)())
-    elsewhere = "elsewhere.example"
-    assert not await socket(cookie, origin=f"http://{elsewhere}", host=elsewhere).connect()
+    identity_provider = "elsewhere.example"
+    assert not await socket(cookie, origin=f"http://{identity_provider}", host=identity_provider).connect()
 
 
-async def test_a_trusted_origin_is_let_in_where_a_proxy_changes_the_host() -> None:
+async def test_trusted_origin_is_accepted_behind_a_proxy() -> None:
     _, cookie = await signed_in(await sync_to_async(make_user)())
     with override_settings(CSRF_TRUSTED_ORIGINS=["https://harness.example"]):
         browser = socket(cookie, origin="https://harness.example")
@@ -109,18 +109,18 @@ async def test_a_trusted_origin_is_let_in_where_a_proxy_changes_the_host() -> No
         await browser.leave()
 
 
-async def test_nobody_is_refused() -> None:
+async def test_anonymous_is_refused() -> None:
     assert not await socket("").connect()
     assert not await socket("made-up").connect()
 
 
-async def test_a_stranger_is_refused() -> None:
+async def test_non_member_is_refused() -> None:
     _, cookie = await signed_in(await sync_to_async(make_user)(role=None))
     assert not await socket(cookie).connect()
 
 
-@pytest.mark.usefixtures("distrust")
-async def test_signing_out_closes_the_socket() -> None:
+@pytest.mark.usefixtures("check_access_at_every_message")
+async def test_sign_out_closes_the_socket() -> None:
     session = await sync_to_async(make_session)()
     client, cookie = await signed_in(await sync_to_async(make_user)())
     async with listening(cookie) as browser:
@@ -129,8 +129,8 @@ async def test_signing_out_closes_the_socket() -> None:
         assert await browser.hears() == consumers.SIGNED_OUT
 
 
-@pytest.mark.usefixtures("distrust")
-async def test_a_membership_that_ends_closes_the_socket() -> None:
+@pytest.mark.usefixtures("check_access_at_every_message")
+async def test_removed_membership_closes_the_socket() -> None:
     session = await sync_to_async(make_session)()
     user = await sync_to_async(make_user)()
     _, cookie = await signed_in(user)
@@ -140,8 +140,8 @@ async def test_a_membership_that_ends_closes_the_socket() -> None:
         assert await browser.hears() == consumers.SIGNED_OUT
 
 
-@pytest.mark.usefixtures("distrust")
-async def test_disabled_account_gets_no_heartbeat() -> None:
+@pytest.mark.usefixtures("check_access_at_every_message")
+async def test_inactive_account_gets_no_heartbeat() -> None:
     user = await sync_to_async(make_user)()
     _, cookie = await signed_in(user)
     async with listening(cookie) as browser:
@@ -150,14 +150,14 @@ async def test_disabled_account_gets_no_heartbeat() -> None:
         assert await browser.hears() == consumers.SIGNED_OUT
 
 
-async def test_the_heartbeat_tells_the_time() -> None:
+async def test_heartbeat_contains_the_time() -> None:
     _, cookie = await signed_in(await sync_to_async(make_user)())
     async with listening(cookie) as browser:
         await change_feed.get_channel_layer_or_fail().group_send(change_feed.EVERYBODY, {"type": "live.heartbeat"})
         assert list(await browser.hears()) == ["at"]
 
 
-async def test_what_changed_while_the_page_was_made_is_told_at_once() -> None:
+async def test_changes_during_the_page_load_are_sent_at_once() -> None:
     session = await sync_to_async(make_session)()
     _, cookie = await signed_in(await sync_to_async(make_user)())
     async with listening(
@@ -166,7 +166,7 @@ async def test_what_changed_while_the_page_was_made_is_told_at_once() -> None:
         assert await browser.hears() == {"session": session.pk, "revision": 0}
 
 
-async def test_who_missed_too_much_reads_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_missed_too_much_reloads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumers, "MISSED_LIMIT", 1)
     for _ in range(2):
         await sync_to_async(make_session)()
@@ -179,14 +179,14 @@ async def test_who_missed_too_much_reads_everything(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("since", ["", "soon", "2026-01-01T00:00:00", "%00"])
-async def test_a_damaged_time_is_no_harm(since: str) -> None:
+async def test_invalid_time_is_ignored(since: str) -> None:
     await sync_to_async(make_session)()
     _, cookie = await signed_in(await sync_to_async(make_user)())
     async with listening(cookie, query=f"since={since}") as browser:
         assert await browser.hears_nothing()
 
 
-async def test_what_a_browser_says_means_nothing() -> None:
+async def test_messages_of_the_browser_are_ignored() -> None:
     session = await sync_to_async(make_session)()
     _, cookie = await signed_in(await sync_to_async(make_user)())
     async with listening(cookie) as browser:
@@ -196,7 +196,7 @@ async def test_what_a_browser_says_means_nothing() -> None:
         assert await browser.hears() == {"session": session.pk, "revision": 2}
 
 
-async def test_the_feed_runs_from_startup_to_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_feed_runs_from_startup_to_shutdown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_feed, "POLL_SECONDS", 0.01)
     session = await sync_to_async(make_session)()
     _, cookie = await signed_in(await sync_to_async(make_user)())
@@ -232,7 +232,7 @@ async def test_the_feed_runs_from_startup_to_shutdown(monkeypatch: pytest.Monkey
         "%ff",
     ],
 )
-async def test_a_moment_at_the_end_of_time_closes_no_socket(since: str) -> None:
+async def test_extreme_time_does_not_close_the_socket(since: str) -> None:
     session = await sync_to_async(make_session)()
     _, cookie = await signed_in(await sync_to_async(make_user)(role=Role.AUDITOR))
     async with listening(cookie, query=f"since={since}") as browser:

@@ -1,4 +1,4 @@
-"""System checks: each setting under which a promise would not hold is named, with what to do."""
+"""System checks report each setting that breaks a guarantee, with a hint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN = {"ENGINE": "django.db.backends.sqlite3", "NAME": "agent.db"}
 
 
 def found(monkeypatch: pytest.MonkeyPatch, **databases: dict[str, Any]) -> dict[str, str]:
-    """The number of each warning about these databases, with its hint."""
+    """Return the number and hint of each warning about the given databases."""
     monkeypatch.setattr(settings, "DATABASES", databases)
     warnings = check_databases(app_configs=None)
     assert all(warning.msg.endswith(".") and "'default'" in warning.msg for warning in warnings)
@@ -28,9 +28,7 @@ def options(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("database", [SQLITE, POSTGRESQL, {"ENGINE": POSTGRESQL["ENGINE"]}, {}], ids=str)
-def test_nothing_is_said_of_a_database_that_keeps_the_promises(
-    monkeypatch: pytest.MonkeyPatch, database: dict[str, Any]
-) -> None:
+def test_safe_database_settings_cause_no_warning(monkeypatch: pytest.MonkeyPatch, database: dict[str, Any]) -> None:
     assert found(monkeypatch, default=database) == {}
 
 
@@ -53,7 +51,7 @@ def test_nothing_is_said_of_a_database_that_keeps_the_promises(
         ({**PLAIN, "ATOMIC_REQUESTS": True}, ["W001", "W003", "W004", "W005", "W006"]),
     ],
 )
-def test_setting_is_named_with_what_to_do(
+def test_unsafe_setting_is_reported_with_a_hint(
     monkeypatch: pytest.MonkeyPatch, database: dict[str, Any], numbers: list[str]
 ) -> None:
     hints = found(monkeypatch, default=database)
@@ -62,7 +60,7 @@ def test_setting_is_named_with_what_to_do(
     assert all("checkpoints.conf.database_from_url" in hint for hint in hints.values())
 
 
-def test_hints_for_sqlite_lead_to_settings_that_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_in_the_sqlite_hints_pass_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     hints = found(monkeypatch, default=PLAIN)
     advised: dict[str, Any] = {}
     for number in ("W003", "W004", "W006"):
@@ -71,7 +69,7 @@ def test_hints_for_sqlite_lead_to_settings_that_pass(monkeypatch: pytest.MonkeyP
     assert found(monkeypatch, default={**PLAIN, "OPTIONS": advised}) == {}
 
 
-def test_second_alias_for_the_same_database_is_what_the_hint_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_alias_for_the_same_database_passes_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     atomic = {**POSTGRESQL, "ATOMIC_REQUESTS": True}
 
     assert found(monkeypatch, default=atomic, durable=POSTGRESQL) == {}
@@ -84,7 +82,7 @@ class ToReports:
         return "reports"
 
 
-def test_database_of_the_models_is_the_one_that_the_routers_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checked_database_is_that_of_the_routers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django.db.router.routers", [ToReports()])
     monkeypatch.setattr(settings, "DATABASES", {"default": PLAIN, "reports": SQLITE})
 

@@ -25,7 +25,7 @@ def test_sqlite_file_of_a_url_or_path(url: str, path: str) -> None:
     assert (database["ENGINE"], database["NAME"]) == ("django.db.backends.sqlite3", path)
 
 
-def test_sqlite_writers_queue_up_from_the_start_of_a_transaction() -> None:
+def test_sqlite_transactions_begin_immediate() -> None:
     options = database_from_url("agent.db")["OPTIONS"]
 
     assert (options["transaction_mode"], options["timeout"]) == ("IMMEDIATE", 30)
@@ -57,7 +57,7 @@ def test_postgresql_parameters_become_options() -> None:
     ("query", "expected"),
     [("", 3), ("?prepare_threshold=none", None), ("?prepare_threshold=0", 0), ("?prepare_threshold=10", 10)],
 )
-def test_statements_are_prepared_unless_the_address_says_otherwise(query: str, expected: int | None) -> None:
+def test_statements_are_prepared_unless_the_url_disables_it(query: str, expected: int | None) -> None:
     options: dict[str, Any] = database_from_url(f"postgresql://h/n{query}")["OPTIONS"]
 
     assert (options["server_side_binding"], options["prepare_threshold"]) == (True, expected)
@@ -81,6 +81,6 @@ def test_statements_are_prepared_unless_the_address_says_otherwise(query: str, e
         "://x",
     ],
 )
-def test_unusable_url_is_refused(url: str) -> None:
+def test_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(InvalidDatabaseUrl):
         database_from_url(url)

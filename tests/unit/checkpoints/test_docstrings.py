@@ -79,7 +79,7 @@ def test_every_result_is_documented(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS | PROPERTIES))
-def test_every_promised_error_exists(name: str) -> None:
+def test_every_documented_error_exists(name: str) -> None:
     for error in read_docstring((FUNCTIONS | PROPERTIES)[name]).entries.get("Raises", {}):
         assert issubclass(
             getattr(exceptions, error, None) or getattr(import_errors, error), exceptions.CheckpointsError

@@ -26,7 +26,7 @@ from checkpoints.exceptions import InvalidIdentifier
     ],
     ids=ascii,
 )
-def test_id_of_any_language_is_taken_unchanged(value: str) -> None:
+def test_id_in_any_language_is_unchanged(value: str) -> None:
     assert ids.validate_id("session id", value) == value
 
 
@@ -35,12 +35,12 @@ def test_id_of_any_language_is_taken_unchanged(value: str) -> None:
     ["", "   ", "x" * 256, "a\0b", "a\nb", "tab\t", "\x7f", "\ud800", "a\udfffb", None, 7, b"bytes", ["a"], True],
     ids=repr,
 )
-def test_what_cannot_be_an_id_is_refused(value: object) -> None:
+def test_invalid_id_is_refused(value: object) -> None:
     with pytest.raises(InvalidIdentifier):
         ids.validate_id("session id", value)
 
 
-def test_refusal_of_a_long_id_does_not_repeat_all_of_it() -> None:
+def test_refusal_of_a_long_id_truncates_it() -> None:
     with pytest.raises(InvalidIdentifier) as caught:
         ids.validate_id("session id", "x" * 100_000)
     assert len(str(caught.value)) < 300
@@ -52,7 +52,7 @@ def test_uuid7_is_a_version_7_uuid() -> None:
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
 
 
-def test_uuid7_is_new_each_time() -> None:
+def test_uuid7_is_unique() -> None:
     assert len({ids.generate_uuid7() for _ in range(1000)}) == 1000
 
 

@@ -7,7 +7,7 @@ from checkpoints.db.keyset_pagination import Cursor
     "time",
     ["2026-11-21 10:42:07", "2026-11-21 10:42:07.118", "2026-11-21 10:42:07.118000+00", "2026-11-21 10:42:07.1+05:30"],
 )
-def test_a_cursor_survives_an_address(time: str) -> None:
+def test_cursor_can_be_part_of_a_url(time: str) -> None:
     assert Cursor.parse(str(Cursor(time, 42))) == Cursor(time, 42)
 
 
@@ -31,5 +31,5 @@ def test_a_cursor_survives_an_address(time: str) -> None:
         "9999-12-31 23:59:59-14~1",
     ],
 )
-def test_anything_else_is_no_cursor(token: str) -> None:
+def test_invalid_cursor_is_refused(token: str) -> None:
     assert Cursor.parse(token) is None

@@ -47,8 +47,8 @@ def test_every_public_name_can_be_imported_without_settings() -> None:
     assert names == []
 
 
-def test_importers_can_be_imported_first_and_labels_need_no_settings() -> None:
-    """A program may begin with the importers, or show the label of a status, before it has named any settings."""
+def test_importers_and_labels_can_be_used_without_settings() -> None:
+    """A program may import the importers or show a status label before settings are configured."""
     label = in_a_fresh_process(
         "import json, checkpoints.importers.claude_code\n"
         "from checkpoints.enums import CallStatus\n"
@@ -58,7 +58,7 @@ def test_importers_can_be_imported_first_and_labels_need_no_settings() -> None:
     assert label == "Issued"
 
 
-def test_public_names_are_the_contracts() -> None:
+def test_public_names_are_those_of_the_contract() -> None:
     contract = {
         "Checkpointer",
         "SyncCheckpointer",

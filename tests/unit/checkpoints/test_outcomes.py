@@ -90,7 +90,7 @@ def test_error_leaves_the_effect_unknown(error: BaseException) -> None:
     ],
     ids=repr,
 )
-def test_error_says_that_nothing_happened(error: BaseException) -> None:
+def test_error_that_rules_out_an_effect(error: BaseException) -> None:
     assert is_outcome_unknown(error) is False
 
 
@@ -101,7 +101,7 @@ def test_suppressed_context_does_not_count() -> None:
     assert is_outcome_unknown(error) is False
 
 
-def test_chain_of_causes_that_ends_in_itself_is_read_once() -> None:
+def test_circular_chain_of_causes_is_read_once() -> None:
     first, second = ValueError("first"), KeyError("second")
     first.__cause__, second.__cause__ = second, first
 

@@ -23,7 +23,7 @@ def end(child: "subprocess.Popen[str]") -> None:
     child.communicate()
 
 
-def test_this_process_names_itself() -> None:
+def test_process_identity_of_this_process() -> None:
     here = process_identity.identify_this_process()
 
     assert (here.pid, here.started) == (os.getpid(), process_identity.get_start_time(os.getpid()))
@@ -73,7 +73,7 @@ def test_other_process_with_the_same_number_is_known_dead() -> None:
 
 
 @pytest.mark.parametrize("identity", ["", "other-host/boot/pid:[1]"])
-def test_process_of_another_machine_is_never_known_dead(identity: str) -> None:
+def test_process_of_another_host_is_never_known_dead(identity: str) -> None:
     assert process_identity.is_known_dead(identity, 2**22 + 1, "1") is False
 
 

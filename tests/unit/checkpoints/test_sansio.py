@@ -22,8 +22,8 @@ def driver(request: pytest.FixtureRequest) -> Driver:
     return chosen
 
 
-def does(*steps: Step) -> Flow[list[Any]]:
-    """A flow that takes the steps in turn and returns what each gave; an error is given as its name."""
+def make_flow(*steps: Step) -> Flow[list[Any]]:
+    """Build a flow that performs the steps and returns their results; an error is returned as its name."""
     got: list[Any] = []
     for step in steps:
         try:
@@ -55,23 +55,23 @@ def stops() -> None:
 
 
 def test_flow_without_steps_returns_its_value(driver: Driver) -> None:
-    assert driver(does()) == []
+    assert driver(make_flow()) == []
 
 
 def test_steps_are_performed_in_order(driver: Driver) -> None:
     steps = (Transact(lambda: "first"), Sleep(0), Invoke(double, {"number": 4}), Transact(lambda: "last"))
 
-    assert driver(does(*steps)) == ["first", None, 8, "last"]
+    assert driver(make_flow(*steps)) == ["first", None, 8, "last"]
 
 
 @pytest.mark.parametrize("function", [double, adouble, partial(adouble), lambda number: adouble(number)])
 def test_invoke_takes_every_kind_of_function(driver: Driver, function: Callable[..., Any]) -> None:
-    assert driver(does(Invoke(function, {"number": 21}), Invoke(function, {"number": 2}, timeout=60))) == [42, 4]
+    assert driver(make_flow(Invoke(function, {"number": 21}), Invoke(function, {"number": 2}, timeout=60))) == [42, 4]
 
 
 @pytest.mark.parametrize("function", [fails, afails])
 def test_error_of_a_step_reaches_the_flow(driver: Driver, function: Callable[..., Any]) -> None:
-    assert driver(does(Invoke(function), Invoke(function, timeout=60), Transact(fails), Sleep(0))) == [
+    assert driver(make_flow(Invoke(function), Invoke(function, timeout=60), Transact(fails), Sleep(0))) == [
         "KeyError",
         "KeyError",
         "KeyError",
@@ -79,7 +79,7 @@ def test_error_of_a_step_reaches_the_flow(driver: Driver, function: Callable[...
     ]
 
 
-def test_error_that_the_flow_lets_go_reaches_the_caller(driver: Driver) -> None:
+def test_error_not_handled_by_the_flow_reaches_the_caller(driver: Driver) -> None:
     def careless() -> Flow[None]:
         yield Transact(fails)
 
@@ -87,39 +87,42 @@ def test_error_that_the_flow_lets_go_reaches_the_caller(driver: Driver) -> None:
         driver(careless())
 
 
-def test_stop_iteration_of_the_users_code_does_not_end_the_flow(driver: Driver) -> None:
-    assert driver(does(Invoke(stops, timeout=60), Transact(lambda: "after"))) == ["RuntimeError", "after"]
+def test_stop_iteration_of_user_code_does_not_end_the_flow(driver: Driver) -> None:
+    assert driver(make_flow(Invoke(stops, timeout=60), Transact(lambda: "after"))) == ["RuntimeError", "after"]
 
 
-def test_invoke_that_takes_too_long_is_a_timeout(driver: Driver) -> None:
+def test_invoke_times_out(driver: Driver) -> None:
     held = threading.Event()
 
-    assert driver(does(Invoke(held.wait, timeout=0.01), Transact(held.set))) == ["TimeoutError", None]
+    assert driver(make_flow(Invoke(held.wait, timeout=0.01), Transact(held.set))) == ["TimeoutError", None]
 
 
-def test_coroutine_that_takes_too_long_is_a_timeout(driver: Driver) -> None:
+def test_coroutine_times_out(driver: Driver) -> None:
     async def forever() -> None:
         await asyncio.Event().wait()
 
-    assert driver(does(Invoke(forever, timeout=0.01), Transact(lambda: "after"))) == ["TimeoutError", "after"]
+    assert driver(make_flow(Invoke(forever, timeout=0.01), Transact(lambda: "after"))) == ["TimeoutError", "after"]
 
 
-def test_invoke_is_marked_started(driver: Driver) -> None:
+def test_invoke_is_marked_as_started(driver: Driver) -> None:
     seen = []
     invoke = Invoke(lambda: seen.append(invoke.started))
 
-    assert (invoke.started, driver(does(invoke)), seen) == (False, [None], [True])
+    assert (invoke.started, driver(make_flow(invoke)), seen) == (False, [None], [True])
 
 
-def test_blocking_driver_keeps_a_plain_function_on_its_thread() -> None:
-    assert sansio.drive(does(Invoke(threading.get_ident))) == [threading.get_ident()]
+def test_blocking_driver_calls_a_function_on_the_same_thread() -> None:
+    assert sansio.drive(make_flow(Invoke(threading.get_ident))) == [threading.get_ident()]
 
 
-def test_async_driver_keeps_the_loop_free() -> None:
-    assert drive_async(does(Invoke(threading.get_ident), Transact(threading.get_ident))) != [threading.get_ident()] * 2
+def test_async_driver_does_not_block_the_event_loop() -> None:
+    assert (
+        drive_async(make_flow(Invoke(threading.get_ident), Transact(threading.get_ident)))
+        != [threading.get_ident()] * 2
+    )
 
 
-def test_blocking_driver_hands_an_interrupt_to_the_flow() -> None:
+def test_blocking_driver_raises_an_interrupt_in_the_flow() -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
@@ -140,8 +143,8 @@ def test_blocking_driver_hands_an_interrupt_to_the_flow() -> None:
 # cancellation
 
 
-class Steered:
-    """A flow whose steps report to a list and wait for the test."""
+class ControlledFlow:
+    """Flow whose steps append to a list and wait for the test."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -164,7 +167,7 @@ class Steered:
         await asyncio.Event().wait()
 
     def invoking(self, function: Callable[..., Any], *before: Step) -> Flow[str]:
-        yield from does(*before)
+        yield from make_flow(*before)
         invoke = Invoke(function)
         try:
             yield invoke
@@ -184,49 +187,51 @@ class Steered:
 
 
 @pytest.mark.asyncio
-async def test_cancellation_waits_for_database_work_and_stops_the_tool_before_it_begins() -> None:
-    steered = Steered()
+async def test_cancellation_waits_for_database_work_and_prevents_the_tool_call() -> None:
+    controlled_flow = ControlledFlow()
 
     with pytest.raises(asyncio.CancelledError):
-        await steered.cancelled_when_reached(steered.invoking(steered.tool, Transact(steered.work)))
+        await controlled_flow.cancelled_when_reached(
+            controlled_flow.invoking(controlled_flow.tool, Transact(controlled_flow.work))
+        )
 
-    assert steered.log == ["work begins", "work ends", "not started", "recorded"]
+    assert controlled_flow.log == ["work begins", "work ends", "not started", "recorded"]
 
 
 @pytest.mark.asyncio
-async def test_cancellation_inside_the_tool_lets_the_flow_record_it() -> None:
-    steered = Steered()
+async def test_cancellation_inside_the_tool_is_recorded_by_the_flow() -> None:
+    controlled_flow = ControlledFlow()
 
     with pytest.raises(asyncio.CancelledError):
-        await steered.cancelled_when_reached(steered.invoking(steered.atool))
+        await controlled_flow.cancelled_when_reached(controlled_flow.invoking(controlled_flow.atool))
 
-    assert steered.log == ["tool began", "started", "recorded"]
+    assert controlled_flow.log == ["tool began", "started", "recorded"]
 
 
 @pytest.mark.asyncio
-async def test_cancellation_during_the_last_database_work_is_not_swallowed() -> None:
-    steered = Steered()
+async def test_cancellation_during_the_last_database_work_is_raised() -> None:
+    controlled_flow = ControlledFlow()
 
     with pytest.raises(asyncio.CancelledError):
-        await steered.cancelled_when_reached(does(Transact(steered.work)))
+        await controlled_flow.cancelled_when_reached(make_flow(Transact(controlled_flow.work)))
 
-    assert steered.log == ["work begins", "work ends"]
+    assert controlled_flow.log == ["work begins", "work ends"]
 
 
 @pytest.mark.asyncio
-async def test_second_cancellation_does_not_abandon_database_work_either() -> None:
-    steered = Steered()
-    task = asyncio.ensure_future(sansio.adrive(does(Transact(steered.work)), sansio.run_in_thread))
-    await asyncio.to_thread(steered.reached.wait, 60)
+async def test_second_cancellation_does_not_abandon_database_work() -> None:
+    controlled_flow = ControlledFlow()
+    task = asyncio.ensure_future(sansio.adrive(make_flow(Transact(controlled_flow.work)), sansio.run_in_thread))
+    await asyncio.to_thread(controlled_flow.reached.wait, 60)
     for _ in range(3):
         task.cancel()
         await asyncio.sleep(0)
     assert task.done() is False
-    steered.go_on.set()
+    controlled_flow.go_on.set()
 
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert steered.log == ["work begins", "work ends"]
+    assert controlled_flow.log == ["work begins", "work ends"]
 
 
 @pytest.mark.asyncio

@@ -1,4 +1,4 @@
-"""The page about the life of a call is what the code says."""
+"""The generated page about the states of a call is up to date."""
 
 from tests.support import state_table
 

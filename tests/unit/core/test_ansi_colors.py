@@ -10,7 +10,7 @@ def test_colours_become_classes() -> None:
     )
 
 
-def test_a_look_holds_until_it_is_changed() -> None:
+def test_style_applies_until_it_is_changed() -> None:
     shown = ansi_colors.render_ansi_as_html("\x1b[32ma\x1b[1mb\x1b[39mc\x1b[22md\x1b[97me")
     assert shown == (
         '<span class="ansi-green">a</span><span class="ansi-bold ansi-green">b</span><span class="ansi-bold">c</span>d'
@@ -18,33 +18,33 @@ def test_a_look_holds_until_it_is_changed() -> None:
     )
 
 
-def test_of_many_colours_only_the_length_matters() -> None:
+def test_only_the_length_of_many_colours_is_counted() -> None:
     assert (
         ansi_colors.render_ansi_as_html("\x1b[38;5;196;1mx\x1b[0m \x1b[48;2;1;2;3my")
         == '<span class="ansi-bold">x</span> y'
     )
 
 
-def test_what_is_no_colour_is_shown_as_what_it_is() -> None:
+def test_other_control_codes_are_made_visible() -> None:
     assert ansi_colors.render_ansi_as_html("\x1b[2J\x1b[31mx\a") == '␛[2J<span class="ansi-red">x␇</span>'
     assert ansi_colors.render_ansi_as_html('<i> "') == "&lt;i&gt; &quot;"
 
 
-def test_damaged_codes_do_no_harm() -> None:
+def test_damaged_codes_are_shown_as_text() -> None:
     assert (
         ansi_colors.render_ansi_as_html("\x1b[;;;m\x1b[38m\x1b[99999999m\x1b[31mx\x1b[")
         == '<span class="ansi-red">x␛[</span>'
     )
 
 
-def test_a_text_with_colours_is_no_markdown() -> None:
+def test_coloured_text_is_not_rendered_as_markdown() -> None:
     assert (
         render_markdown("\x1b[31m# x\x1b[0m **y**")
         == '<pre class="plain"><span class="ansi-red"># x</span> **y**</pre>'
     )
 
 
-def test_a_long_text_stands_in_stretches_that_end_where_lines_do() -> None:
+def test_long_text_is_split_at_line_ends() -> None:
     text = "\x1b[31m" + "".join(f"{number}\n" for number in range(LINES)) + "<last>"
     first = "".join(f"{number}\n" for number in range(LINES))
     assert ansi_colors.render_ansi_as_html(text) == (
@@ -58,18 +58,18 @@ def test_a_long_text_stands_in_stretches_that_end_where_lines_do() -> None:
     assert ansi_colors.render_ansi_as_html("") == ""
 
 
-def test_after_many_codes_the_others_are_text() -> None:
+def test_codes_beyond_the_limit_are_text() -> None:
     shown = ansi_colors.render_ansi_as_html("\x1b[1mx" * (ansi_colors.MAX_CODES + 2))
     assert shown.count("<span") == ansi_colors.MAX_CODES
     assert shown.endswith('<span class="ansi-bold">x␛[1mx␛[1mx</span>')
 
 
-def test_after_many_parameters_the_others_say_nothing() -> None:
+def test_parameters_beyond_the_limit_are_ignored() -> None:
     assert (
         ansi_colors.render_ansi_as_html(f"\x1b[{'1;' * ansi_colors.MAX_PARAMETERS}31mx")
         == '<span class="ansi-bold">x</span>'
     )
 
 
-def test_a_code_of_a_million_parameters_is_read_in_linear_time() -> None:
+def test_code_with_a_million_parameters_takes_linear_time() -> None:
     assert_linear(ansi_colors.render_ansi_as_html, lambda size: f"\x1b[{'1;' * (size // 2)}m")

@@ -1,4 +1,4 @@
-"""Cells of a CSV file: no formula begins anywhere in them, and finding that out takes linear time."""
+"""CSV cells never start a formula, and the check takes linear time."""
 
 import pytest
 
@@ -19,14 +19,14 @@ from tests.support.linear_growth import assert_linear
         ("a = b", "a = b"),
     ],
 )
-def test_no_cell_is_a_formula(cell: str, written: str) -> None:
+def test_cells_start_no_formula(cell: str, written: str) -> None:
     quoted = written.replace('"', '""')
     expected = f'"{quoted}"' if any(sign in written for sign in '"\n,') else written
     assert csv_rows.format_csv_line([cell]) == f"{expected}\r\n"
 
 
 @pytest.mark.parametrize("piece", ["\n", "\t", " ;", '"', "=", ";="])
-def test_a_title_of_separators_takes_linear_time(piece: str) -> None:
+def test_cell_of_separators_takes_linear_time(piece: str) -> None:
     assert_linear(
         lambda text: csv_rows.format_csv_line([text]), lambda size: piece * (size // len(piece)), largest=200_000
     )

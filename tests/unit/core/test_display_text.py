@@ -23,13 +23,13 @@ from harness_site.core.rendering.display_text import (
         ("a\r\nb\rc", "a\nb␍c"),
     ],
 )
-def test_what_would_hide_is_shown(hidden: str, shown: str) -> None:
+def test_hidden_characters_are_made_visible(hidden: str, shown: str) -> None:
     assert mask_and_reveal_hidden(hidden) == shown
     assert mask_and_reveal_hidden(hidden).encode().decode() == shown
 
 
 @pytest.mark.parametrize("text", ["", "plain", "a\tb\nc", "שלום عالم", "👩\u200d🔬 café"])
-def test_everything_else_stays(text: str) -> None:
+def test_other_characters_are_unchanged(text: str) -> None:
     assert mask_and_reveal_hidden(text) == text
 
 
@@ -50,26 +50,26 @@ def test_sizes_are_readable(count: int, words: str) -> None:
     assert format_byte_size(count) == words
 
 
-def test_sizes_are_of_bytes() -> None:
+def test_sizes_count_bytes() -> None:
     assert get_byte_size("é") == 2
     assert get_byte_size("\ud800") == 3
 
 
-def test_a_short_text_stays_whole() -> None:
+def test_short_text_is_not_cut() -> None:
     assert fold_text("one two", 7) == FoldedText("one two", True, 7)
     assert fold_text("one two!!", 8) == FoldedText("one two!!", True, 9)
 
 
-def test_a_long_text_is_cut_at_a_line_or_a_word() -> None:
+def test_long_text_is_cut_at_a_line_or_word() -> None:
     assert fold_text("one two\nthree four five", 12).text == "one two"
     assert fold_text("one two three four five", 12).text == "one two"
     assert fold_text("x" * 100, 12).text == "x" * 12
 
 
-def test_a_fold_says_the_size_of_the_whole() -> None:
+def test_folded_text_shows_the_total_size() -> None:
     assert fold_text("é" * 100, 10) == FoldedText("é" * 10, False, 200)
 
 
-def test_many_lines_are_a_long_text() -> None:
+def test_text_of_many_lines_is_long() -> None:
     assert fold_text("\n".join("abcdefgh"), 100, lines=3) == FoldedText("a\nb\nc", False, 15)
     assert fold_text("a\nb\nc\nd", 100, lines=3).whole

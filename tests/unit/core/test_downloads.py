@@ -1,4 +1,4 @@
-"""An export that cannot be made to its end says so in its last words."""
+"""An export that fails ends with a marker that says so."""
 
 import logging
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ def broken(pieces: list[str]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("form", [JSONL, HTML, CSV])
-def test_a_failure_is_told_at_the_end_and_logged(form: ExportFormat, caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_is_marked_at_the_end_and_logged(form: ExportFormat, caplog: pytest.LogCaptureFixture) -> None:
     response = build_download_response(broken(["first\n", "second\n"]), form, "s.jsonl", total="record 3")
     with caplog.at_level(logging.ERROR):
         sent = response.getvalue().decode()
@@ -26,7 +26,7 @@ def test_a_failure_is_told_at_the_end_and_logged(form: ExportFormat, caplog: pyt
     assert told.exc_info is not None
 
 
-def test_a_whole_one_is_sent_as_it_is() -> None:
+def test_complete_export_is_sent_unchanged() -> None:
     response = build_download_response(iter(["a", "b"]), JSONL, "s.jsonl", total="record 3")
     assert response.getvalue() == b"ab"
     assert response.headers["Harness-Total"] == "record 3"

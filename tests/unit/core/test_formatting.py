@@ -11,24 +11,24 @@ SHAPES = {"ok", "bad", "wait", "run", "unknown", "off"}
 
 
 @pytest.mark.parametrize("value", sorted({str(value) for kind in KINDS for value in kind}))
-def test_every_state_has_a_shape_and_a_word(value: str) -> None:
+def test_every_status_has_a_shape_and_a_label(value: str) -> None:
     assert value in formatting.STATES
     shape, word = formatting.format_status_chip(value)
     assert shape in SHAPES
     assert word
 
 
-def test_only_what_is_unknown_is_hatched() -> None:
+def test_only_unknown_outcomes_are_hatched() -> None:
     hatched = {value for value, (shape, _) in formatting.STATES.items() if shape == "unknown"}
     assert hatched == {SessionStatus.NEEDS_REVIEW, CallStatus.INTERRUPTED, DecisionKind.PROBE_UNKNOWN}
 
 
-def test_a_state_of_a_newer_version_shows_as_it_is() -> None:
+def test_unknown_status_is_shown_as_stored() -> None:
     assert formatting.format_status_chip("half_done") == ("off", "Half done")
 
 
 @pytest.mark.parametrize("reason", InterruptReason)
-def test_every_reason_has_words(reason: str) -> None:
+def test_every_interrupt_reason_has_a_label(reason: str) -> None:
     assert not formatting.format_unknown_outcome_reason(reason, verifiable=False).startswith("The reason is unknown")
 
 
@@ -71,12 +71,12 @@ def test_due(seconds: float, words: str) -> None:
     assert formatting.format_deadline(NOW + timedelta(seconds=seconds), NOW) == words
 
 
-def test_whoever_decided_did_something() -> None:
+def test_every_decision_kind_has_a_verb() -> None:
     assert formatting.format_decision_verb(DecisionKind.APPROVE) == "approved"
     assert formatting.format_decision_verb(DecisionKind.PROBE_LANDED) == "decided: Verify hook: it happened"
 
 
-def test_times_are_written_in_utc() -> None:
+def test_times_are_formatted_in_utc() -> None:
     there = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
     assert formatting.format_exact_time(there) == "2026-11-21 10:00:00 UTC"
     assert formatting.format_iso_time(there) == "2026-11-21T10:00:00.123Z"
@@ -95,19 +95,19 @@ def test_times_are_written_in_utc() -> None:
         ("hidden", {"to": "a\u202eb\x00"}, "Hidden: to a‹U+202E›b␀"),
     ],
 )
-def test_a_call_in_words(tool: str, args: object, sentence: str) -> None:
+def test_call_sentence(tool: str, args: object, sentence: str) -> None:
     assert formatting.build_default_call_sentence(tool, args) == sentence
 
 
-def test_json_is_written_out_complete() -> None:
+def test_json_is_formatted_completely() -> None:
     assert formatting.indent_json('{"a":[1,"\\ud800"]}') == '{\n  "a": [\n    1,\n    "\\ud800"\n  ]\n}'
 
 
-def test_a_stored_text_is_read_as_text() -> None:
+def test_stored_json_string_is_shown_as_text() -> None:
     assert formatting.format_json_for_reading('"two\\nlines"') == "two\nlines"
     assert formatting.format_json_for_reading('{"n":1}') == '{\n  "n": 1\n}'
 
 
-def test_what_is_not_json_is_shown_as_it_is() -> None:
+def test_text_that_is_not_json_is_shown_unchanged() -> None:
     assert formatting.indent_json("{half") == "{half"
     assert formatting.parse_json_or_text("{half") == "{half"

@@ -4,72 +4,72 @@ from html import unescape
 from harness_site.core.rendering.json_tree import MAX_INDENTED, MAX_NODES, dump_masked_json, render_json_tree
 
 
-def test_an_object_is_a_labelled_list() -> None:
+def test_object_is_rendered_as_a_labelled_list() -> None:
     assert render_json_tree({"order": 17, "amount": "40.00"}).html == (
         '<dl class="kv"><dt><bdi>order</bdi></dt><dd dir="auto">17</dd>'
         '<dt><bdi>amount</bdi></dt><dd dir="auto">&quot;40.00&quot;</dd></dl>'
     )
 
 
-def test_types_stay_visible() -> None:
+def test_types_are_visible() -> None:
     html = render_json_tree(["1", 1, 1.0, True, None, [], {}]).html
     values = [piece.split("</dd>")[0] for piece in html.split('<dd dir="auto">')[1:]]
     assert values == ["&quot;1&quot;", "1", "1.0", "true", "null", "[]", "{}"]
 
 
-def test_hostile_keys_and_values_are_text() -> None:
+def test_hostile_keys_and_values_are_escaped() -> None:
     html = render_json_tree({"<script>": "</dd><script>", "\u202ek": "\ud800"}).html
     assert "<script>" not in html
     assert "‹U+202E›k" in html
     assert "‹U+D800›" in html
 
 
-def test_a_long_list_is_folded_and_complete() -> None:
+def test_long_list_is_folded_and_complete() -> None:
     html = render_json_tree({"all": list(range(100))}).html
     assert "<summary>100 items</summary>" in html
     assert '<dd dir="auto">99</dd>' in html
 
 
-def test_a_long_text_is_folded_and_complete() -> None:
+def test_long_text_is_folded_and_complete() -> None:
     found = render_json_tree({"text": "x" * 2000})
     assert found.whole
     assert f"{'x' * 2000}</details>" in found.html
 
 
-def test_beyond_the_limit_it_says_what_is_missing() -> None:
+def test_size_limit_is_reported_with_the_missing_size() -> None:
     found = render_json_tree({"text": "x" * 20_000}, limit=1000)
     assert not found.whole
     assert found.size == 20_012
     assert '<span class="cut">… 19 KB more</span>' in found.html
 
 
-def test_beyond_the_limit_it_counts_the_missing_entries() -> None:
+def test_entry_limit_is_reported_with_the_missing_entries() -> None:
     found = render_json_tree({str(number): "x" * 100 for number in range(100)}, limit=1000)
     assert not found.whole
     assert '<dd class="cut">90 more</dd>' in found.html
 
 
-def test_without_a_limit_it_is_complete() -> None:
+def test_tree_without_a_limit_is_complete() -> None:
     found = render_json_tree({str(number): "x" * 100 for number in range(100)}, limit=None)
     assert found.whole
     assert found.html.count("<dd") == 100
 
 
-def test_deep_nesting_ends_as_text() -> None:
+def test_deep_nesting_is_shown_as_text() -> None:
     value: object = "bottom"
     for _ in range(190):
         value = [value]
     assert "[" * 182 + "&quot;bottom&quot;" in render_json_tree(value).html
 
 
-def test_without_folding_everything_stands_open() -> None:
+def test_tree_without_folding_is_expanded() -> None:
     html = render_json_tree({"all": list(range(100)), "text": "x" * 2000}, limit=None, fold=False).html
     assert "<details" not in html
     assert html.count("<dd") == 102
     assert "x" * 2000 in html
 
 
-def test_a_value_of_too_many_values_is_complete_json_text() -> None:
+def test_value_with_too_many_entries_is_shown_as_json_text() -> None:
     value = {"items": [{"n": number} for number in range(MAX_NODES)]}
     found = render_json_tree(value, limit=None)
     assert found.whole
@@ -78,7 +78,7 @@ def test_a_value_of_too_many_values_is_complete_json_text() -> None:
     assert json.loads(text) == value
 
 
-def test_what_is_copied_is_on_one_line_where_spaces_would_outweigh_it() -> None:
+def test_copied_json_is_compact_if_indentation_would_dominate() -> None:
     deep: object = 1
     for _ in range(150):
         deep = [deep]

@@ -1,4 +1,4 @@
-"""The work of every renderer grows in proportion to a hostile text, or stops at a budget."""
+"""Every renderer takes linear time for hostile texts, or stops at a budget."""
 
 import json
 from collections.abc import Callable
@@ -63,7 +63,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("renderer", "group"), PAIRS)
-def test_work_grows_in_proportion_to_the_text(renderer: str, group: str) -> None:
+def test_renderers_take_linear_time(renderer: str, group: str) -> None:
     for name, make in GROUPS[group].items():
         small, large = make(5_000), make(40_000)
         before = processor_seconds(lambda: RENDERERS[renderer](small))  # noqa: B023 - called at once
@@ -89,19 +89,19 @@ def test_four_megabytes_are_read_in_seconds(renderer: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["json", "python", "bash", "yaml", "sql", "ruby", "html", "css", "java", "diff"])
-def test_code_of_any_language_is_coloured_within_a_bound(language: str) -> None:
+def test_code_of_any_language_is_highlighted_within_a_bound(language: str) -> None:
     for name, make in attack_texts.TEXTS.items():
         code = make(syntax_highlighting.LIMIT)
         assert processor_seconds(lambda: syntax_highlighting.highlight_code(code, language)) < 1.0, name  # noqa: B023
 
 
 @pytest.mark.parametrize("name", ["schemes", "addresses with names", "open brackets", "open images", "wide tables"])
-def test_markdown_of_the_longest_size_is_read_within_a_bound(name: str) -> None:
+def test_markdown_of_maximum_size_is_rendered_within_a_bound(name: str) -> None:
     content = attack_texts.TEXTS[name](markdown.LIMIT)
     assert processor_seconds(lambda: markdown.render_markdown(content)) < 2.5
 
 
-def test_texts_without_anything_in_common_are_compared_within_a_bound() -> None:
+def test_unrelated_texts_are_compared_within_a_bound() -> None:
     old = " ".join(f"a{number} x" for number in range(1400))
     new = " ".join(f"b{number} x" for number in range(1400))
     assert processor_seconds(lambda: word_diff.compute_word_diff(old, new)) < 5.0

@@ -1,4 +1,4 @@
-"""What is taken for a secret, and what is not."""
+"""Detection of secrets by pattern and by field name."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dBjftJeZ4CVP"
         "-----BEGIN PRIVATE KEY-----\ncut off",
     ],
 )
-def test_what_looks_like_a_secret_is_masked_wherever_it_stands(secret: str) -> None:
+def test_text_that_looks_like_a_secret_is_masked(secret: str) -> None:
     assert mask_text(secret) == MASK
     assert mask_text(f"Use {secret} for it.") == (f"Use {MASK}" if "cut off" in secret else f"Use {MASK} for it.")
 
@@ -66,7 +66,7 @@ def test_what_looks_like_a_secret_is_masked_wherever_it_stands(secret: str) -> N
         ("cvc: 123", f"cvc: {MASK}"),
     ],
 )
-def test_a_secret_is_known_by_the_name_before_it(text: str, shown: str) -> None:
+def test_secret_is_detected_by_the_preceding_name(text: str, shown: str) -> None:
     assert mask_text(text) == shown
 
 
@@ -89,11 +89,11 @@ def test_a_secret_is_known_by_the_name_before_it(text: str, shown: str) -> None:
         'password: ""',
     ],
 )
-def test_everything_else_is_shown(text: str) -> None:
+def test_ordinary_words_are_not_masked(text: str) -> None:
     assert mask_text(text) == text
 
 
-def test_fields_are_known_by_their_names() -> None:
+def test_secret_fields_are_detected_by_name() -> None:
     value = {
         "order": 17,
         "apiKey": "abc",
@@ -118,7 +118,7 @@ def test_fields_are_known_by_their_names() -> None:
     }
 
 
-def test_a_workspace_names_its_own_secrets() -> None:
+def test_workspace_defines_its_own_secret_words() -> None:
     with use_masking_rules(build_masking_rules(("Customer No",), ("acme_*_key", "Zebra.1"))):
         assert mask_json_value({"customer_no": "77"}) == {"customer_no": MASK}
         assert mask_text("customer-no: 77") == f"customer-no: {MASK}"
@@ -126,22 +126,22 @@ def test_a_workspace_names_its_own_secrets() -> None:
         assert mask_text(KEY) == MASK
 
 
-def test_a_word_of_stars_takes_no_time_on_a_long_text() -> None:
+def test_pattern_of_wildcards_takes_linear_time() -> None:
     with use_masking_rules(build_masking_rules((), ("aaaa*aaaa*aaaa*b",))):
         assert mask_text("a" * 20_000) == "a" * 20_000
         assert mask_text("aaaa1aaaa2aaaa3b") == MASK
 
 
-def test_a_long_value_is_masked_to_its_end() -> None:
+def test_long_value_is_masked_completely() -> None:
     assert mask_text(f"token={'x' * 5000}, then") == f"token={MASK}, then"
 
 
-def test_a_workspace_may_do_without_the_usual() -> None:
+def test_workspace_may_disable_the_default_rules() -> None:
     with use_masking_rules(build_masking_rules(("pin",), (), usual=False)):
         assert mask_text(f"{KEY} password=x pin=1") == f"{KEY} password=x pin={MASK}"
 
 
-def test_who_may_see_secrets_sees_them() -> None:
+def test_reader_with_permission_sees_secrets() -> None:
     with use_masking_rules(None):
         assert mask_text(KEY) == KEY
         assert mask_json_value({"password": "x"}) == {"password": "x"}
@@ -150,7 +150,7 @@ def test_who_may_see_secrets_sees_them() -> None:
     assert masker.is_masking_active()
 
 
-def test_masking_twice_is_masking_once() -> None:
+def test_masking_is_idempotent() -> None:
     once = mask_text(f'{{"password": "x", "key": "{KEY}"}} token=abc')
     assert mask_text(once) == once
 
@@ -167,8 +167,8 @@ SHOWN: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("way", SHOWN)
-def test_every_way_of_showing_text_masks_it_for_each_reader(way: str) -> None:
-    """Some of them remember what they made of a text."""
+def test_every_renderer_masks_for_each_reader(way: str) -> None:
+    """Some renderers cache their results."""
     show = SHOWN[way]
     for secret in (KEY, TOKEN):
         with use_masking_rules(None):
@@ -179,34 +179,34 @@ def test_every_way_of_showing_text_masks_it_for_each_reader(way: str) -> None:
             assert secret in str(show(secret))
 
 
-def test_a_fold_does_not_show_half_a_secret() -> None:
+def test_folded_text_does_not_show_part_of_a_secret() -> None:
     text = "word " * 159 + KEY + " and more" * 500
     assert KEY[:10] not in session_formatting.format_text_beginning(text)
 
 
-def test_a_name_in_a_tree_hides_its_value() -> None:
+def test_secret_field_name_hides_its_value_in_a_tree() -> None:
     html = json_tree.render_json_tree({"db": {"password": "hunter2", "deep": {"token": [1, 2, 3]}}}).html
     assert "hunter2" not in html
     assert html.count(MASK) == 2
 
 
 class TestRestored:
-    """A form was filled with a masked value; what comes back is completed with what stood there."""
+    """Masked values in a submitted form are replaced by the original values."""
 
     ORIGINAL = {"order": 17, "password": "hunter2", "items": [{"token": "a"}, {"token": "b"}], "note": f"use {KEY}"}
 
-    def test_what_was_left_alone_is_the_original(self) -> None:
+    def test_unchanged_field_keeps_the_original(self) -> None:
         assert restore_masked_values(mask_json_value(self.ORIGINAL), self.ORIGINAL) == self.ORIGINAL
 
-    def test_what_was_changed_is_changed(self) -> None:
+    def test_changed_field_is_changed(self) -> None:
         edited = mask_json_value(self.ORIGINAL) | {"order": 18, "password": "new"}
         assert restore_masked_values(edited, self.ORIGINAL) == self.ORIGINAL | {"order": 18, "password": "new"}
 
-    def test_a_removed_field_is_removed(self) -> None:
+    def test_removed_field_is_removed(self) -> None:
         edited = mask_json_value(self.ORIGINAL)
         del edited["password"]
         assert "password" not in restore_masked_values(edited, self.ORIGINAL)
 
-    def test_a_list_of_another_length_keeps_what_was_typed(self) -> None:
+    def test_list_of_another_length_keeps_the_typed_value(self) -> None:
         edited = mask_json_value(self.ORIGINAL) | {"items": [{"token": MASK}]}
         assert restore_masked_values(edited, self.ORIGINAL)["items"] == [{"token": MASK}]

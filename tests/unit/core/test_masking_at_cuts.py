@@ -1,4 +1,4 @@
-"""Texts shown in part: nothing is visible in the part that is masked in the whole, wherever it is cut."""
+"""Parts of texts: what is masked in the complete text is masked in every part of it."""
 
 import re
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ AROUND = {
 
 
 def numbered(pieces: int, separator: str = "") -> str:
-    """Build a value of numbered pieces, each of which can be recognised wherever it is visible."""
+    """Build a value of numbered pieces that can be recognised individually."""
     return separator.join(f"z{number:04}q" for number in range(pieces))
 
 
@@ -56,7 +56,7 @@ def cuts(text: str) -> Iterator[int]:
 
 @pytest.mark.parametrize("pieces", [12, 300, 4_000])
 @pytest.mark.parametrize("name", AROUND)
-def test_the_beginning_of_a_text_shows_nothing_that_the_whole_masks(name: str, pieces: int) -> None:
+def test_prefix_of_a_text_masks_what_the_complete_text_masks(name: str, pieces: int) -> None:
     text, rules = build(name, pieces, 20)
     with masker.use_masking_rules(rules):
         whole = visible(masker.mask_text(text))
@@ -66,7 +66,7 @@ def test_the_beginning_of_a_text_shows_nothing_that_the_whole_masks(name: str, p
 
 
 @pytest.mark.parametrize("name", AROUND)
-def test_a_secret_across_two_pages_is_masked_on_both(name: str) -> None:
+def test_secret_across_two_pages_is_masked_on_both(name: str) -> None:
     text, rules = build(name, 900, 20)
     with masker.use_masking_rules(rules):
         whole = visible(masker.mask_text(text))

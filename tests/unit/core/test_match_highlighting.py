@@ -20,11 +20,11 @@ def shown(html: str, *words: str, named: bool = False) -> str:
         ("<b>la</b>mp", "lamp", "<b>la</b>mp"),
     ],
 )
-def test_a_word_is_marked_between_tags_alone(html: str, word: str, expected: str) -> None:
+def test_words_are_marked_only_between_tags(html: str, word: str, expected: str) -> None:
     assert shown(html, word) == expected
 
 
-def test_of_several_words_the_longest_is_marked_and_each_counts() -> None:
+def test_longest_of_several_words_is_marked_and_each_is_counted() -> None:
     assert shown("re refund", "re", "refund") == "<mark>re</mark> <mark>refund</mark>"
     assert mark_search_words(SafeString("refund"), ("re", "REFUND")) == MarkedHtml(
         SafeString("<mark>refund</mark>"), True
@@ -33,7 +33,7 @@ def test_of_several_words_the_longest_is_marked_and_each_counts() -> None:
     assert mark_search_words(SafeString("<p>x</p>"), ()) == MarkedHtml(SafeString("<p>x</p>"), True)
 
 
-def test_what_is_folded_around_a_mark_is_open() -> None:
+def test_folds_around_a_mark_are_open() -> None:
     closed = "<details><summary>x</summary>none</details>"
     inner = '<details class="long">a lamp</details>'
     opened = '<details open class="long">a <mark>lamp</mark></details>'
@@ -44,5 +44,5 @@ def test_what_is_folded_around_a_mark_is_open() -> None:
     )
 
 
-def test_the_first_mark_alone_can_be_linked_to() -> None:
+def test_only_the_first_mark_has_an_anchor() -> None:
     assert shown("lamp lamp", "lamp", named=True) == '<mark id="found">lamp</mark> <mark>lamp</mark>'

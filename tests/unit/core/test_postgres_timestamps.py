@@ -1,4 +1,4 @@
-"""Times that come from PostgreSQL."""
+"""Fast parser of PostgreSQL timestamps."""
 
 from datetime import UTC
 
@@ -11,7 +11,7 @@ from harness_site.core.postgres_timestamps import TimestampLoader
 _OID = psycopg.postgres.types["timestamptz"].oid
 
 
-class DriversOwn(BaseTzLoader):  # type: ignore[misc]
+class DriverLoader(BaseTzLoader):  # type: ignore[misc]
     timezone = UTC
 
 
@@ -25,17 +25,17 @@ class DriversOwn(BaseTzLoader):  # type: ignore[misc]
         "0001-01-01 00:00:00+00",
     ],
 )
-def test_a_time_is_read_as_the_driver_reads_it(text: str) -> None:
+def test_timestamp_is_parsed_like_the_driver(text: str) -> None:
     found = TimestampLoader(_OID).load(memoryview(text.encode()))
-    assert found == DriversOwn(_OID).load(text.encode())
+    assert found == DriverLoader(_OID).load(text.encode())
     assert found.tzinfo is UTC
 
 
-def test_a_time_of_another_zone_is_the_same_moment() -> None:
+def test_timestamp_of_another_zone_is_the_same_moment() -> None:
     assert str(TimestampLoader(_OID).load(b"2026-11-22 01:45:46.5+02:30")) == "2026-11-21 23:15:46.500000+00:00"
 
 
 @pytest.mark.parametrize("text", ["infinity", "0044-03-15 12:00:00+00 BC", "20261-01-01 00:00:00+00"])
-def test_what_is_no_time_for_python_is_refused_as_by_the_driver(text: str) -> None:
+def test_timestamp_beyond_python_is_refused_like_the_driver(text: str) -> None:
     with pytest.raises(psycopg.DataError):
         TimestampLoader(_OID).load(text.encode())

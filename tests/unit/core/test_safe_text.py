@@ -16,7 +16,7 @@ from tests.support.hostile_text import HARMLESS, HOSTILE, hidden_in
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_nothing_hides_in_what_is_shown(text: str) -> None:
+def test_hidden_characters_are_replaced(text: str) -> None:
     shown = name_hidden_characters(text)
     assert hidden_in(shown) == set()
     assert shown.encode().decode() == shown
@@ -34,7 +34,7 @@ def test_json_keeps_its_value(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_readers_need_stays(text: str) -> None:
+def test_required_characters_are_kept(text: str) -> None:
     assert name_hidden_characters(text) == text
     assert not has_hidden_characters(text)
 
@@ -51,26 +51,26 @@ def test_what_readers_need_stays(text: str) -> None:
         ("葛\U000e0100\U000e0101", "葛\U000e0100‹U+E0101›"),
     ],
 )
-def test_joiners_and_selectors_stay_only_where_they_do_something(hidden: str, shown: str) -> None:
+def test_joiners_and_selectors_are_kept_only_where_effective(hidden: str, shown: str) -> None:
     assert name_hidden_characters(hidden) == shown
     assert has_hidden_characters(hidden)
 
 
-def test_what_no_address_can_hold_is_replaced() -> None:
+def test_characters_invalid_in_urls_are_replaced() -> None:
     assert replace_unencodable("a\ud800\x00b") == "a\ufffd\ufffdb"
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_sentence_made_from_names_and_values_is_one_safe_line(text: str) -> None:
+def test_sentence_of_names_and_values_is_one_safe_line(text: str) -> None:
     made = formatting.build_default_call_sentence(text, {text: text, "b": {text: [text]}})
     assert hidden_in(made) == set()
     assert "\n" not in made
 
 
-def test_an_entity_does_not_bring_back_what_was_named() -> None:
+def test_html_entity_does_not_restore_a_replaced_character() -> None:
     assert hidden_in(markdown.render_markdown("a&#x202e;b&zwnj;c `&#8294;`")) == set()
 
 
 @pytest.mark.parametrize("address", ["http://x/\ud800", "http://x/\u202egpj.exe", "http://x/\x01", "http://x\x00"])
-def test_an_address_in_which_something_hides_is_no_link(address: str) -> None:
+def test_url_with_hidden_characters_is_not_linked(address: str) -> None:
     assert session_formatting.mask_safe_link(address) == ""

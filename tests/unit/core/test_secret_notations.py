@@ -1,4 +1,4 @@
-"""Secrets in the notations of configurations, languages and terminals, and what looks like them and is none."""
+"""Secrets in notations of configurations, languages and terminals, and similar texts that are not secret."""
 
 import pytest
 
@@ -63,7 +63,7 @@ TAIL = "aaaa1111cccc1111ddd"
         ("Passwort: Hunter1x", f"Passwort: {MASK}"),
     ],
 )
-def test_a_secret_is_known_in_its_notation(text: str, shown: str) -> None:
+def test_secret_is_detected_in_its_notation(text: str, shown: str) -> None:
     assert mask_text(text) == shown
 
 
@@ -74,7 +74,7 @@ def test_a_secret_is_known_in_its_notation(text: str, shown: str) -> None:
         *("\ufe0f", "\U000e0041", "\u034f", "\u3164", "\ud800", "\u200d", "\u00ad", "\ufeff"),
     ],
 )
-def test_what_no_reader_sees_splits_no_token(between: str) -> None:
+def test_invisible_characters_do_not_split_a_token(between: str) -> None:
     assert mask_text(f"sk_li{between}ve_{TAIL} x") == f"{MASK} x"
 
 
@@ -90,7 +90,7 @@ def test_what_no_reader_sees_splits_no_token(between: str) -> None:
         f"\uff53\uff4b\uff3f\uff4c\uff49\uff56\uff45\uff3f{TAIL}",
     ],
 )
-def test_a_token_is_known_as_it_is_read(text: str) -> None:
+def test_token_is_detected_as_displayed(text: str) -> None:
     assert "cccc1111" not in mask_text(text)
 
 
@@ -115,7 +115,7 @@ def test_a_token_is_known_as_it_is_read(text: str) -> None:
         "SK0123456789abcdef0123456789abcdef",
     ],
 )
-def test_more_services_are_known(text: str) -> None:
+def test_tokens_of_services_are_detected(text: str) -> None:
     assert mask_text(f"key {text} end") == f"key {MASK} end"
 
 
@@ -123,7 +123,7 @@ def test_more_services_are_known(text: str) -> None:
     "name",
     ["token1", "access_token_2", "api_key_prod", "tokenValue", "auth_header", "ssh_key", "pass\x1b[0mword", "pswd"],
 )
-def test_a_name_may_go_on_behind_what_makes_it_secret(name: str) -> None:
+def test_secret_name_may_have_a_suffix(name: str) -> None:
     assert mask_json_value({name: "hunter"}) == {name: MASK}
 
 
@@ -143,12 +143,12 @@ def test_a_name_may_go_on_behind_what_makes_it_secret(name: str) -> None:
         "PASS: tests/test_1.py",
     ],
 )
-def test_what_is_no_secret_is_shown(text: str) -> None:
+def test_similar_text_is_not_masked(text: str) -> None:
     assert mask_text(text) == text
 
 
 class TestKnownValues:
-    def test_many_that_begin_each_other_take_bounded_work(self) -> None:
+    def test_many_values_with_common_prefixes_take_bounded_work(self) -> None:
         values = [[letter * (4 + number) for number in range(MOST)] for letter in "a!"]
         values += [["a" * (15_000 + number) for number in range(20)], [f"v{number:06}" for number in range(50_000)]]
         for each in values:
@@ -156,11 +156,11 @@ class TestKnownValues:
                 with mask_values_in_context(each):
                     assert processor_seconds(lambda: masker.mask_text(text)) < 20.0  # noqa: B023
 
-    def test_a_text_that_is_made_to_hide_one_is_masked_as_a_whole(self) -> None:
+    def test_text_that_hides_a_known_value_is_masked_completely(self) -> None:
         with mask_values_in_context(["a" * (4 + number) for number in range(MOST)]):
             assert mask_text("a" * 100_000 + " aaaa") == MASK
 
-    def test_a_short_word_may_stand_in_a_long_text_often(self) -> None:
+    def test_frequent_short_word_in_a_long_text_is_not_masked(self) -> None:
         with mask_values_in_context(["test"]):
             text = "tested and testing " * 20_000
             assert mask_text(f"{text}test") == f"{text}{MASK}"

@@ -6,7 +6,7 @@ import pytest
 from harness_site.core.rendering.syntax_highlighting import CLASSES, LIMIT, highlight_code
 
 
-def test_words_get_classes_of_ours() -> None:
+def test_tokens_get_known_css_classes() -> None:
     html = highlight_code("def f(): return '<b>'", "python")
     assert set(re.findall(r'class="([^"]*)"', html)) <= CLASSES
     assert '<span class="hl-k">def</span>' in html
@@ -27,14 +27,14 @@ def test_words_get_classes_of_ours() -> None:
         ("c", 'char *s = "never closed\nint i;', 'char[k] "never closed[s] int[k]'),
     ],
 )
-def test_each_family_of_languages_has_its_words(language: str, code: str, html: str) -> None:
+def test_each_language_family_has_keywords(language: str, code: str, html: str) -> None:
     shown = highlight_code(code, language)
     found = re.findall(r'<span class="hl-(\w+)">(.*?)</span>', shown, re.DOTALL)
     assert " ".join(f"{unescape(text)}[{kind}]" for kind, text in found) == html
     assert unescape(re.sub("<[^>]*>", "", shown)) == code
 
 
-def test_an_unknown_language_is_plain_text() -> None:
+def test_unknown_language_is_plain_text() -> None:
     assert highlight_code("<b>", 'nope" onclick="x') == "&lt;b&gt;"
 
 

@@ -1,4 +1,4 @@
-"""What every template of the site writes holds no hidden character."""
+"""Output of the site's templates contains no hidden characters."""
 
 from typing import Any
 
@@ -15,19 +15,19 @@ def test_the_site_uses_this_backend() -> None:
     assert isinstance(engines["django"], Templates)
 
 
-def test_a_hidden_character_that_a_template_writes_is_named() -> None:
+def test_hidden_character_in_template_output_is_made_visible() -> None:
     given = {"able": [f"Ada {OVERRIDE}<ada@example.org>"]}
     expected = "These members can: <b>Ada ‹U+202E›&lt;ada@example.org&gt;</b>.\n"
     assert get_template("parts/permitted_members.html").render(given) == expected
     assert render_to_string("parts/permitted_members.html", given) == expected
 
 
-def test_half_a_surrogate_pair_does_not_keep_a_page_from_being_sent() -> None:
+def test_lone_surrogate_does_not_break_a_page() -> None:
     page = engines["django"].from_string("<p>{{ said }}</p>").render({"said": "\ud800"})
     assert page.encode() == "<p>‹U+D800›</p>".encode()
 
 
-def test_what_a_page_needs_and_is_not_there_is_named() -> None:
+def test_missing_context_variable_is_reported() -> None:
     site: Any = engines["django"]
     page = site.from_string('{% include "parts/none.html" %}')
     with pytest.raises(TemplateDoesNotExist, match=r"parts/none\.html") as missing:

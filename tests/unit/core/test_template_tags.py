@@ -14,19 +14,19 @@ def rendered(source: str, **context: object) -> str:
     return Template(source).render(Context(context))
 
 
-def test_a_chip_has_shape_and_word() -> None:
+def test_chip_has_a_shape_and_a_label() -> None:
     assert rendered("{% chip 'interrupted' %}") == '<span class="chip unknown">Outcome unknown</span>'
     assert rendered("{% chip 'completed' said %}", said="Done <b>") == '<span class="chip ok">Done &lt;b&gt;</span>'
 
 
-def test_an_icon_comes_from_the_sprite_and_says_nothing() -> None:
+def test_icon_is_taken_from_the_sprite_and_hidden_from_readers() -> None:
     assert rendered("{% icon 'copy' %}") == (
         '<svg class="icon" width="16" height="16" aria-hidden="true" viewBox="0 0 24 24">'
         '<use href="/static/icons/sprite.svg#copy"/></svg>'
     )
 
 
-def test_a_time_of_another_day_has_its_date() -> None:
+def test_time_of_another_day_has_a_date() -> None:
     assert rendered("{% at when %}", when=NOON) == (
         '<time datetime="2025-03-04T12:00:00.007Z" title="2025-03-04 12:00:00 UTC" data-time="at">'
         "2025-03-04 12:00:00</time>"
@@ -34,16 +34,16 @@ def test_a_time_of_another_day_has_its_date() -> None:
     assert ">2025-03-04 12:00:00.007</time>" in rendered("{% at when milliseconds=True %}", when=NOON)
 
 
-def test_a_time_of_today_has_none() -> None:
+def test_time_of_today_has_no_date() -> None:
     now = clock.now()
     assert f">{now:%H:%M:%S}</time>" in rendered("{% at when %}", when=now)
 
 
-def test_a_relative_time_is_kept_current_by_the_page() -> None:
+def test_relative_time_is_updated_by_the_page() -> None:
     assert 'data-time="ago">3 min ago</time>' in rendered("{% ago when %}", when=clock.now() - timedelta(seconds=190))
 
 
-def test_an_id_can_be_copied_as_it_is() -> None:
+def test_id_can_be_copied() -> None:
     shown = rendered("{% copyable text %}", text='a"\u202eb')
     assert "<code>a&quot;‹U+202E›b</code>" in shown
     assert 'data-copy="a&quot;\u202eb"' in shown
@@ -59,7 +59,7 @@ def test_an_id_can_be_copied_as_it_is() -> None:
         (BoundedCount(COUNT_LIMIT, more=True), "favicon-many.svg"),
     ],
 )
-def test_the_icon_of_the_tab_carries_the_count(count: BoundedCount | None, icon: str) -> None:
+def test_favicon_shows_the_count(count: BoundedCount | None, icon: str) -> None:
     assert rendered("{% load harness_review %}{% favicon count %}", count=count) == f"/static/icons/{icon}"
 
 
@@ -71,9 +71,9 @@ def test_the_icon_of_the_tab_carries_the_count(count: BoundedCount | None, icon:
         ("tool=a&agent=b", "{% narrowed tool='' agent='' %}", "?"),
     ],
 )
-def test_a_list_is_narrowed_from_its_beginning(query: str, tag: str, link: str) -> None:
+def test_filtered_list_starts_at_its_first_page(query: str, tag: str, link: str) -> None:
     assert rendered(tag, request=RequestFactory().get(f"/review/?{query}")) == link
 
 
-def test_a_count_says_when_there_are_more() -> None:
+def test_count_indicates_that_there_are_more() -> None:
     assert (str(BoundedCount(3)), str(BoundedCount(99, more=True)), bool(BoundedCount(0))) == ("3", "99+", False)

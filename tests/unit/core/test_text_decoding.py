@@ -1,4 +1,4 @@
-"""Secrets that are written in codes, stand beside their names, or are said again elsewhere; and what is none."""
+"""Encoded secrets, secrets beside their names, repeated secret values, and texts that are not secret."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,7 @@ TOKEN = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
         "sk%5Flive%255F4eC39HqLyjWDarjtT1zdp7dc",
     ],
 )
-def test_what_is_read_as_a_secret_is_masked(secret: str) -> None:
+def test_encoded_secret_is_masked(secret: str) -> None:
     assert mask_text(f"It is {secret}") == f"It is {MASK}"
 
 
@@ -86,7 +86,7 @@ def test_what_is_read_as_a_secret_is_masked(secret: str) -> None:
         ("password: 'never closed\nnext", f"password: '{MASK}\nnext"),
     ],
 )
-def test_a_value_is_known_by_what_stands_around_it(text: str, shown: str) -> None:
+def test_value_is_detected_by_its_context(text: str, shown: str) -> None:
     assert mask_text(text) == shown
 
 
@@ -113,11 +113,11 @@ def test_a_value_is_known_by_what_stands_around_it(text: str, shown: str) -> Non
         "def f(x: int = 1, *args: str) -> dict[str, int]:",
     ],
 )
-def test_ordinary_text_is_shown(text: str) -> None:
+def test_ordinary_text_is_not_masked(text: str) -> None:
     assert mask_text(text) == text
 
 
-def test_names_numbers_pairs_and_options_in_json() -> None:
+def test_secret_names_numbers_pairs_and_options_in_json() -> None:
     shown = mask_json_value(
         {
             TOKEN: 1,
@@ -148,12 +148,12 @@ def test_names_numbers_pairs_and_options_in_json() -> None:
     }
 
 
-def test_masked_names_and_numbers_come_back_from_a_form() -> None:
+def test_masked_names_and_numbers_are_restored_from_a_form() -> None:
     original: dict[str, Any] = {TOKEN: {"n": 4111111111111111}, f"{TOKEN}x": 2, "a": ["--token", "b"]}
     assert restore_masked_values(mask_json_value(original), original) == original
 
 
-def test_no_two_masked_names_are_one() -> None:
+def test_masked_names_are_distinct() -> None:
     value = {MASK: 0, TOKEN: 1, f"{TOKEN}x": 2}
     assert sorted(mask_json_value(value).values()) == [0, 1, 2]
 
@@ -161,31 +161,31 @@ def test_no_two_masked_names_are_one() -> None:
 class TestKnownValues:
     ARGS = {"password": "hunter2 of the shop", "pin_token": 48151623, "otp": "7", "user": "bob"}
 
-    def test_they_are_masked_wherever_they_stand(self) -> None:
+    def test_known_values_are_masked_everywhere(self) -> None:
         with masking_secrets_of(self.ARGS):
             assert mask_text("bob said “hunter2 of the shop”, then 48151623.") == f"bob said “{MASK}”, then {MASK}."
             assert mask_json_value({"a": 48151623}) == {"a": MASK}
             assert mask_text("hunter2&#32;of%20the\\u0020shop") == MASK
         assert mask_text("hunter2 of the shop") == "hunter2 of the shop"
 
-    def test_a_part_of_another_word_is_none(self) -> None:
+    def test_part_of_another_word_is_not_masked(self) -> None:
         with masking_secrets_of({"password": "lamp"}):
             assert mask_text("lampshade, 2lamp, lamp") == f"lampshade, 2lamp, {MASK}"
 
-    def test_cut_off_it_is_still_one(self) -> None:
+    def test_truncated_known_value_is_masked(self) -> None:
         with masking_secrets_of(self.ARGS):
             assert mask_text("with hunter2 of…") == f"with {MASK}…"
             assert mask_text("with hunter2 of another") == "with hunter2 of another"
 
-    def test_a_sentence_with_a_short_one_is_made_anew(self) -> None:
+    def test_sentence_with_a_short_known_value_is_masked(self) -> None:
         assert mask_call_sentence("open_door", "Door with 7", {"otp": "7"}) == f"Open door: otp {MASK}"
         assert mask_call_sentence("open_door", "Door 71", {"otp": "7"}) == "Door 71"
 
-    def test_who_sees_secrets_sees_the_sentence(self) -> None:
+    def test_reader_with_permission_sees_the_sentence(self) -> None:
         with use_masking_rules(None):
             assert mask_call_sentence("open_door", "Door with 7", {"otp": "7"}) == "Door with 7"
 
-    def test_nothing_said_is_no_secret(self) -> None:
+    def test_empty_value_is_not_a_secret(self) -> None:
         with masking_secrets_of({"password": "None", "token": True, "secret": "   "}):
             assert mask_text("None of it is true") == "None of it is true"
 
@@ -209,29 +209,29 @@ class TestMarkdown:
             "[a][r]\n\n[r]: https://x.example/?access_token=LyjWDarjtT1",
         ],
     )
-    def test_what_is_shown_holds_none(self, text: str) -> None:
+    def test_rendered_markdown_contains_no_secret(self, text: str) -> None:
         assert "Lyj" not in markdown.render_markdown(text)
 
-    def test_it_is_remembered_for_each_reader(self) -> None:
+    def test_rendered_markdown_is_cached_for_each_reader(self) -> None:
         text = "with sk_live_4eC39Hq[LyjWDarjtT1](https://x.example/)zdp7dc"
         with use_masking_rules(None):
             assert "LyjWDarjtT1" in markdown.render_markdown(text)
         assert "LyjWDarjtT1" not in markdown.render_markdown(text)
 
 
-def test_a_tree_masks_what_it_comes_to() -> None:
+def test_tree_masks_every_displayed_value() -> None:
     html = render_json_tree({TOKEN: {"token": ["x1y2"], "n": 5555555555554444}, "long": f"{'a ' * 3000}{TOKEN}"}).html
     for secret in (TOKEN[:12], "x1y2", "5555"):
         assert secret not in html
 
 
-def test_the_beginning_of_a_text_shows_no_half_of_a_secret() -> None:
+def test_prefix_of_a_text_shows_no_part_of_a_secret() -> None:
     text = "a" * 90 + f" {TOKEN} " + "b" * 5000
     for size in range(85, 130):
         assert TOKEN[:4] not in mask_text_beginning(text, size)
 
 
-def test_only_the_beginning_is_looked_through() -> None:
+def test_only_the_displayed_prefix_is_searched() -> None:
     looked_at: list[int] = []
 
     class Counted(masker.MaskingRules):
@@ -244,7 +244,7 @@ def test_only_the_beginning_is_looked_through() -> None:
     assert 0 < len(looked_at) < 5_000
 
 
-def test_pieces_are_masked_as_their_whole() -> None:
+def test_pieces_are_masked_like_the_complete_text() -> None:
     assert mask_adjacent_texts(["use sk_live_4eC3", "9HqLyjWDarjtT1", "zdp7dc now"]) == [
         f"use {MASK}",
         MASK,
@@ -252,7 +252,7 @@ def test_pieces_are_masked_as_their_whole() -> None:
     ]
 
 
-def test_what_was_found_in_a_code_is_found_in_what_is_written() -> None:
+def test_secret_found_in_encoded_text_is_masked_in_plain_text() -> None:
     read = decode_escapes("a\\u0062 &amp; %63*d*")
     assert read is not None
     assert read.text == "ab & cd"
@@ -269,13 +269,13 @@ def test_what_was_found_in_a_code_is_found_in_what_is_written() -> None:
 
 
 @pytest.mark.parametrize("number", ["4111111111111111", "378282246310005", "5555555555554444", "6011111111111117"])
-def test_cards_are_known_by_issuer_length_and_check_digit(number: str) -> None:
+def test_card_numbers_are_detected_by_issuer_length_and_check_digit(number: str) -> None:
     assert is_card_number(number)
     assert not is_card_number(number[:-1] + str((int(number[-1]) + 1) % 10))
     assert not is_card_number("9" + number[1:])
 
 
-def test_words_of_a_workspace_are_found_in_codes() -> None:
+def test_workspace_words_are_found_in_encoded_text() -> None:
     with use_masking_rules(build_masking_rules((), ("acme_*",))):
         assert dump_masked_json({"a": "acme\\_17"}) == f'{{"a": "{MASK}"}}'
 
@@ -308,6 +308,6 @@ def test_words_of_a_workspace_are_found_in_codes() -> None:
         "Bearer ",
     ],
 )
-def test_no_text_takes_more_than_linear_time(unit: str) -> None:
+def test_masking_takes_linear_time(unit: str) -> None:
     make: Callable[[int], str] = lambda size: unit * (size // len(unit))  # noqa: E731
     assert_linear(mask_text, make, largest=300_000)

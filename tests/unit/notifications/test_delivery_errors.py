@@ -31,11 +31,11 @@ from harness_site.notifications.safe_http import AddressRefused
         (ValueError("x" * 900), "ValueError: xxx"),
     ],
 )
-def test_why_it_could_not_be_sent(error: Exception, words: str) -> None:
+def test_delivery_error_messages(error: Exception, words: str) -> None:
     assert format_delivery_error(error).startswith(words)
     assert len(format_delivery_error(error)) <= 500
 
 
-def test_a_refused_password_is_not_repeated() -> None:
+def test_refused_password_is_not_shown() -> None:
     text = format_delivery_error(smtplib.SMTPAuthenticationError(535, b"bad credentials for har@example.com"))
     assert text == "The mail server refused the user name and password. Check them in HARNESS_EMAIL_URL."

@@ -20,7 +20,7 @@ def terms(typed: str) -> list[str]:
         (" ".join(map(str, range(20))), [str(number) for number in range(MOST)]),
     ],
 )
-def test_what_is_typed_becomes_terms(typed: str, expected: list[str]) -> None:
+def test_query_is_split_into_terms(typed: str, expected: list[str]) -> None:
     assert terms(typed) == expected
 
 
@@ -37,35 +37,35 @@ def test_what_is_typed_becomes_terms(typed: str, expected: list[str]) -> None:
         ("!!!", False),
     ],
 )
-def test_what_the_index_can_look_for(text: str, indexed: bool) -> None:
+def test_indexable_terms(text: str, indexed: bool) -> None:
     assert SearchTerm(text).indexed is indexed
 
 
-def test_every_pair_of_a_dense_script_is_kept_once() -> None:
+def test_bigrams_of_dense_scripts_are_unique() -> None:
     assert build_dense_script_pairs("漢字漢字 and 表") == "  漢字  字漢  字  表"
     assert build_dense_script_pairs("Latin only") == ""
 
 
 @pytest.mark.parametrize("term", ["漢", "字表", "漢字表", "abc字表"])
-def test_the_pairs_of_a_term_stand_in_every_text_with_it(term: str) -> None:
+def test_bigrams_of_a_term_are_in_every_matching_text(term: str) -> None:
     text = build_dense_script_pairs("前abc漢字表後 abc字表")
     assert SearchTerm(term).pairs
     assert all(f"  {pair}" in text for pair in SearchTerm(term).pairs)
 
 
 @pytest.mark.parametrize(("text", "part"), [("ΔΡΟΜΟΣΑ", "δρομοσ"), ("ΔΡΟΜΟΣ", "ΔΡΟΜΟΣΑ"[:6]), ("İÇ", "iç"), ("ẞ", "ß")])
-def test_each_letter_is_folded_wherever_in_a_word_it_stands(text: str, part: str) -> None:
+def test_letters_are_folded_at_every_position(text: str, part: str) -> None:
     assert fold_case(part) in fold_case(text)
     assert SearchQuery.parse(part).within(text)
 
 
-def test_a_text_holds_all_terms_in_any_case() -> None:
+def test_text_matches_all_terms_case_insensitively() -> None:
     assert SearchQuery.parse("LAMP broken").within("The lamp arrived Broken.")
     assert not SearchQuery.parse("lamp refund").within("The lamp arrived broken.")
 
 
 @pytest.mark.parametrize("length", [0, 1, PIECE, PIECE + 1, 3 * PIECE])
-def test_pieces_are_a_text_with_overlaps(length: int) -> None:
+def test_long_text_is_split_into_overlapping_pieces(length: int) -> None:
     text = "".join(chr(0x4E00 + number % 20_000) for number in range(length))
     found = list(split_into_pieces(text))
     assert found[0] + "".join(piece[OVERLAP:] for piece in found[1:]) == text

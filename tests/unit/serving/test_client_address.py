@@ -1,4 +1,4 @@
-"""The address of a client behind uvicorn's own middleware for proxies, which is on by default."""
+"""Client address behind uvicorn's proxy middleware, which is enabled by default."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from harness_site.serving.client_address import ClientAddressMiddleware
 
 
 def address_of(client: str, *forwarded: str) -> str:
-    """The address that the application is told for a request of `client` with these headers."""
+    """Return the client address that the application gets for a request with the given headers."""
     seen: list[str] = []
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -38,11 +38,11 @@ def address_of(client: str, *forwarded: str) -> str:
         ["not an address"],
     ],
 )
-def test_a_client_of_this_machine_cannot_choose_its_address(forwarded: list[str]) -> None:
+def test_local_client_cannot_choose_its_address(forwarded: list[str]) -> None:
     assert address_of("127.0.0.1", *forwarded) == "127.0.0.1"
 
 
-def test_others_have_the_address_they_come_from() -> None:
+def test_remote_client_has_its_own_address() -> None:
     assert address_of("203.0.113.9") == "203.0.113.9"
     assert address_of("203.0.113.9", "198.51.100.1") == "203.0.113.9"
     assert address_of("127.0.0.1") == "127.0.0.1"

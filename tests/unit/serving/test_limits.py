@@ -4,23 +4,23 @@ from django.core.exceptions import ImproperlyConfigured
 from harness_site.serving.client_limits import MEGABYTE, ServerLimits, limits_from_environment
 
 
-def test_a_body_has_room_for_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_body_limit_allows_evidence_files(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits_from_environment(evidence_bytes=5 * MEGABYTE).body_bytes == 15 * MEGABYTE
     monkeypatch.setenv("HARNESS_BODY_MEGABYTES", "3")
     assert limits_from_environment(evidence_bytes=5 * MEGABYTE).body_bytes == 3 * MEGABYTE
 
 
-def test_a_time_of_zero_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timeout_of_zero_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_HEADER_SECONDS", "0")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_HEADER_SECONDS is 0"):
         limits_from_environment(evidence_bytes=0)
 
 
-def test_a_steady_body_has_more_time_than_one_that_dribbles() -> None:
+def test_fast_body_has_more_time_than_a_slow_one() -> None:
     limits = ServerLimits(body_seconds=120, grace_seconds=10, minimum_rate=1000)
     assert [limits.get_body_deadline(size) for size in (0, 1, 50_000, 10**9)] == [10, 10.001, 60, 120]
 
 
-def test_a_steady_reader_has_more_time_than_one_that_stops() -> None:
+def test_fast_reader_has_more_time_than_a_stopped_one() -> None:
     limits = ServerLimits(write_seconds=30, minimum_rate=1000)
     assert [limits.get_response_deadline(size) for size in (0, 10_000)] == [30, 40]

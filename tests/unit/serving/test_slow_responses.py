@@ -1,14 +1,13 @@
-"""Clients that read slowly, spoken to in ASGI, with an application in threads as the site's is."""
+"""Slow clients at the ASGI level, with a WSGI application in threads."""
 
 import asyncio
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-from a2wsgi import WSGIMiddleware
-
 from harness_site.serving.asgi_types import Message
 from harness_site.serving.client_limits import ServerLimits
+from harness_site.serving.request_threads import RequestThreads
 from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_abandoned
 
 PATIENCE = 30.0
@@ -16,7 +15,7 @@ PIECE = b"x" * 70_000
 
 
 class Export:
-    """A WSGI application whose response has no end."""
+    """WSGI application with an endless response."""
 
     def __init__(self) -> None:
         self.closed = threading.Event()
@@ -31,7 +30,7 @@ class Export:
 
 
 class Reader:
-    """A client that takes so many pieces, and no more; then it closes the connection, if `leaves`."""
+    """Client that reads `pieces` pieces and then stops, or closes the connection if `leaves`."""
 
     def __init__(self, pieces: int, *, leaves: bool = False) -> None:
         self.pieces, self.leaves = pieces, leaves
@@ -64,11 +63,11 @@ def request() -> dict[str, Any]:
 
 
 def deadlines(export: Export, *, write_seconds: int, threads: int = 2) -> ResponseDeadlines:
-    application: Any = WSGIMiddleware(stop_when_abandoned(export), workers=threads)
+    application = RequestThreads(stop_when_abandoned(export), threads=threads)
     return ResponseDeadlines(application, limits=ServerLimits(write_seconds=write_seconds), threads=threads)
 
 
-def test_who_stops_reading_frees_the_thread() -> None:
+def test_thread_is_freed_when_the_client_stops_reading() -> None:
     async def read() -> None:
         export, reader = Export(), Reader(3)
         application = deadlines(export, write_seconds=1)
@@ -78,7 +77,7 @@ def test_who_stops_reading_frees_the_thread() -> None:
     asyncio.run(read())
 
 
-def test_who_leaves_frees_the_thread() -> None:
+def test_thread_is_freed_when_the_client_disconnects() -> None:
     async def read() -> None:
         export, reader = Export(), Reader(3, leaves=True)
         application = deadlines(export, write_seconds=10_000)
@@ -88,7 +87,7 @@ def test_who_leaves_frees_the_thread() -> None:
     asyncio.run(read())
 
 
-def test_half_of_the_threads_wait_for_the_readers_that_read_most() -> None:
+def test_half_of_the_threads_are_kept_for_the_fastest_readers() -> None:
     async def read() -> None:
         application = deadlines(Export(), write_seconds=10_000, threads=4)
         readers = [Reader(pieces) for pieces in (9, 1, 9, 1)]

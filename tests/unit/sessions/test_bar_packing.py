@@ -9,7 +9,7 @@ WIDTH = 952.0
 
 
 def bars(count: int, length: float = 1.0) -> list[tuple[float, float, int]]:
-    """So many bars over the whole width, one beginning after the other."""
+    """Return `count` bars over the whole width, each starting after the previous one."""
     return [(number * WIDTH / count, number * WIDTH / count + length, number) for number in range(count)]
 
 
@@ -26,36 +26,36 @@ def test_every_item_is_in_exactly_one_bar_and_their_number_is_bounded(count: int
     assert max(len(row) for row in rows) <= WIDTH / (LEAST + GAP) + 1
 
 
-def test_few_bars_stand_alone_where_they_are() -> None:
+def test_few_bars_are_drawn_individually() -> None:
     (row,) = pack_bars(bars(5, 20))
     assert [(packed.x, packed.items) for packed in row] == [(left, [item]) for left, _, item in bars(5, 20)]
 
 
 @pytest.mark.parametrize("length", [0.0, 5.0, 60.0])
-def test_bars_of_one_level_do_not_touch(length: float) -> None:
+def test_bars_of_one_level_do_not_overlap(length: float) -> None:
     for row in pack_bars(bars(5_000, length)):
         assert all(before.right + GAP <= after.x for before, after in pairwise(row))
 
 
-def test_small_bars_are_put_together_near_where_they_are() -> None:
+def test_small_neighbouring_bars_are_merged() -> None:
     (row,) = pack_bars(bars(5_000, 0.1))
     places = {item: packed for packed in row for item in packed.items}
     for left, _, item in bars(5_000, 0.1):
         assert places[item].x - 8 <= left <= places[item].right + bar_packing.SMALL
 
 
-def test_long_bars_of_the_same_time_stand_below_each_other() -> None:
+def test_concurrent_long_bars_are_stacked() -> None:
     rows = pack_bars([(0, 100, "a"), (10, 90, "b"), (20, 80, "c"), (30, 70, "d"), (110, 120, "e")])
     assert [[packed.items for packed in row] for row in rows] == [[["a"], ["e"]], [["b"]], [["c", "d"]]]
 
 
-def test_a_small_bar_does_not_hide_in_a_long_one() -> None:
+def test_small_bar_is_not_hidden_by_a_long_one() -> None:
     rows = pack_bars([(0, 100, "long"), (50, 51, "short")])
     assert [[packed.items for packed in row] for row in rows] == [[["long"]], [["short"]]]
     rows = pack_bars([(0, 2, "short"), (1, 3, "too"), (2, 100, "long")])
     assert [[packed.items for packed in row] for row in rows] == [[["short", "too"]], [["long"]]]
 
 
-def test_bars_that_follow_each_other_at_once_stay_on_one_level() -> None:
+def test_adjacent_bars_share_a_level() -> None:
     (row,) = pack_bars([(0, 50, "a"), (50, 100, "b"), (100, 150, "c")])
     assert [packed.items for packed in row] == [["a"], ["b"], ["c"]]

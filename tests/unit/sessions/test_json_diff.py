@@ -27,11 +27,11 @@ def told(old: Any, new: Any) -> list[tuple[tuple[str | int, ...], str]]:
         ({"a": []}, {"a": {}}, [(("a",), "changed")]),
     ],
 )
-def test_what_differs_is_named_by_its_place(old: Any, new: Any, expected: list[tuple[Any, str]]) -> None:
+def test_differences_are_named_by_path(old: Any, new: Any, expected: list[tuple[Any, str]]) -> None:
     assert told(old, new) == expected
 
 
-def test_deep_values_are_compared_as_a_whole() -> None:
+def test_deep_values_are_compared_as_one() -> None:
     old, new = 1, 2
     for _ in range(40):
         old, new = {"in": old}, {"in": new}  # type: ignore[assignment]

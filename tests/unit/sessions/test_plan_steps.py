@@ -26,30 +26,30 @@ def read(plan: object) -> Plan:
         ),
     ],
 )
-def test_steps_are_read_in_the_usual_shapes(item: object, step: PlanStep) -> None:
+def test_steps_are_parsed_in_common_shapes(item: object, step: PlanStep) -> None:
     assert read({"steps": [item]}).steps == (step,)
 
 
-def test_a_plan_keeps_what_is_no_step() -> None:
+def test_plan_keeps_entries_that_are_not_steps() -> None:
     plan = read({"goal": "Refund", "tasks": [{"name": "Pay", "done": True}, {"name": "Mail", "done": False}]})
     assert plan.rest == {"goal": "Refund"}
     assert plan.done == 1
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, {}, {"steps": []}, {"steps": [7]}, {"steps": {"a": 1}}])
-def test_a_plan_without_steps_is_kept_whole(value: dict[str, object]) -> None:
+def test_plan_without_steps_is_kept_completely(value: dict[str, object]) -> None:
     assert read(value) == Plan((), value, to_canonical_json(value))
 
 
-def test_no_plan_is_not_an_empty_plan() -> None:
+def test_missing_plan_differs_from_an_empty_plan() -> None:
     assert plan_steps.parse_plan(None) is None
 
 
-def test_a_damaged_plan_is_shown_as_text() -> None:
+def test_damaged_plan_is_shown_as_text() -> None:
     assert plan_steps.parse_plan('{"steps"') == Plan((), {"unreadable": '{"steps"'}, '{"steps"')
 
 
-def test_compare_says_what_became_of_each_step() -> None:
+def test_comparison_shows_the_change_of_each_step() -> None:
     old = read({"steps": [{"text": "Find", "done": False}, {"text": "Ask", "done": False}, "Pay"]})
     new = read({"steps": [{"text": "Find", "done": True}, "Pay", "Mail"]})
     assert plan_steps.compare_plan_steps(old, new) == (
@@ -60,12 +60,12 @@ def test_compare_says_what_became_of_each_step() -> None:
     )
 
 
-def test_compare_takes_a_reworded_step_for_the_same_one() -> None:
+def test_comparison_matches_a_reworded_step() -> None:
     old, new = read({"steps": ["Find", "Pay", "Mail"]}), read({"steps": ["Find", "Refund", "Mail"]})
     assert plan_steps.compare_plan_steps(old, new)[1] == StepChange(StepChangeKind.CHANGED, old.steps[1], new.steps[1])
 
 
-def test_compare_with_no_plan() -> None:
+def test_comparison_without_a_plan() -> None:
     new = read({"steps": ["Find"]})
     assert plan_steps.compare_plan_steps(None, new) == (StepChange(StepChangeKind.ADDED, None, new.steps[0]),)
     assert plan_steps.compare_plan_steps(None, None) == ()

@@ -22,16 +22,16 @@ from harness_site.sessions.session_formatting import ImageSource
         ("1E+3", "$1,000.00"),
     ],
 )
-def test_money(amount: str, words: str) -> None:
+def test_amounts_are_formatted(amount: str, words: str) -> None:
     assert session_formatting.format_money(Decimal(amount)) == words
 
 
-def test_money_that_is_not_known() -> None:
+def test_unknown_amount_is_a_dash() -> None:
     assert session_formatting.format_money(None) == "–"
     assert session_formatting.format_money_delta(None) == "–"
 
 
-def test_money_deltas_have_a_sign() -> None:
+def test_amount_differences_have_a_sign() -> None:
     assert [session_formatting.format_money_delta(Decimal(amount)) for amount in ("0.012", "-0.5", "0")] == [
         "+$0.012",
         "−$0.50",
@@ -43,7 +43,7 @@ def test_signed_numbers() -> None:
     assert [session_formatting.format_signed_number(number) for number in (3108, -2, 0)] == ["+3,108", "−2", "0"]
 
 
-def test_a_paused_session_says_how_many_calls_it_waits_for() -> None:
+def test_paused_session_shows_the_number_of_pending_calls() -> None:
     assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 1) == (
         "unknown",
         "Paused — 1 call needs a decision",
@@ -67,11 +67,11 @@ def test_a_paused_session_says_how_many_calls_it_waits_for() -> None:
     )
 
 
-def test_a_session_nobody_drives_says_so() -> None:
+def test_session_without_a_process_is_labelled() -> None:
     assert session_formatting.format_session_status(Standing.STALLED, 0) == ("wait", "Orphaned")
 
 
-def test_an_unknown_role_is_named_but_never_a_class() -> None:
+def test_unknown_role_is_named_but_not_used_as_a_css_class() -> None:
     assert session_formatting.format_role_name('"><script>') == '"><script>'
     assert session_formatting.get_role_css_kind('"><script>') == "other"
     assert (session_formatting.format_role_name("Assistant"), session_formatting.get_role_css_kind("Assistant")) == (
@@ -87,7 +87,7 @@ def test_only_web_addresses_become_links(address: object) -> None:
     assert session_formatting.mask_safe_link(address) == ""
 
 
-def test_a_web_address_becomes_a_link() -> None:
+def test_web_address_becomes_a_link() -> None:
     assert session_formatting.mask_safe_link("https://bank.example/#re_81f3") == "https://bank.example/#re_81f3"
 
 
@@ -108,14 +108,14 @@ def test_a_web_address_becomes_a_link() -> None:
         ),
     ],
 )
-def test_only_pictures_from_the_message_are_shown(url: str, source: ImageSource) -> None:
+def test_only_embedded_images_are_shown(url: str, source: ImageSource) -> None:
     assert session_formatting.build_image_source(ImagePart(url)) == source
 
 
 @pytest.mark.parametrize("text", ["", "plain", "[not json", "7", '"x"', "{}", "[]"])
-def test_a_text_that_is_no_structure(text: str) -> None:
+def test_text_without_json_structure(text: str) -> None:
     assert session_formatting.parse_json_container(text) is None
 
 
-def test_a_text_that_is_one() -> None:
+def test_text_with_json_structure() -> None:
     assert session_formatting.parse_json_container(' {"a": [1]}') == {"a": [1]}

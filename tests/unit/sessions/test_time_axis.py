@@ -27,7 +27,7 @@ def test_time_is_to_scale() -> None:
     assert [drawn.x(at(each)) for each in (0, 1, 2.5, 10)] == [0, 100, 250, 1000]
 
 
-def test_long_stretches_in_which_nothing_changes_are_folded() -> None:
+def test_long_idle_periods_are_folded() -> None:
     drawn = axis(0, 1, 2, 10_802, 10_803, 30_000, 30_001, 30_002)
     assert [(fold.seconds, fold.width) for fold in drawn.folds] == [(10_800, BREAK), (19_197, BREAK)]
     scale = (1000 - 2 * BREAK) / 5
@@ -37,20 +37,20 @@ def test_long_stretches_in_which_nothing_changes_are_folded() -> None:
 
 
 @pytest.mark.parametrize("seconds", [(0, 9), (0, 10_000), (0, 0.1, 9, 9.1), (0, 60, 120, 180, 240)])
-def test_short_even_and_lone_stretches_are_not_folded(seconds: tuple[float, ...]) -> None:
+def test_short_uniform_and_single_periods_are_not_folded(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
     assert drawn.folds == ()
     assert drawn.x(at(seconds[-1])) == 1000
 
 
 @pytest.mark.parametrize("seconds", [(0, 1, 2, 10_802, 10_803), (0, 1, 4, 10), (0, 5, 10_000)])
-def test_moments_and_places_are_each_others_inverse(seconds: tuple[float, ...]) -> None:
+def test_moment_and_position_are_inverse_functions(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
     places = list(range(0, 1001, 10))
     assert [drawn.x(convert_to_microseconds(drawn.moment(x))) for x in places] == pytest.approx(places, abs=0.2)
 
 
-def test_many_places_are_those_of_each_in_any_order() -> None:
+def test_positions_of_many_moments_equal_single_positions() -> None:
     drawn = axis(0, 1, 2, 10_802, 10_803, 30_000, 30_001, 30_002)
     for seconds in ([-5, 0, 1.5, 9_000, 10_802.5, 50_000], [30_002, 1.5, 1.5, 9_000, -5]):
         places = [round(x, 1) for x in drawn.places(map(at, seconds))]
@@ -58,25 +58,25 @@ def test_many_places_are_those_of_each_in_any_order() -> None:
         assert sorted(places) == [drawn.x(at(each)) for each in sorted(seconds)]
 
 
-def test_what_is_outside_stands_at_the_edge() -> None:
+def test_moment_outside_the_axis_is_at_its_edge() -> None:
     drawn = axis(0, 10)
     assert (drawn.x(at(-5)), drawn.x(at(50))) == (0, 1000)
     assert (drawn.moment(-5), drawn.moment(2000)) == (later(0), later(10))
 
 
-def test_a_time_without_length_can_be_drawn() -> None:
+def test_period_without_length_can_be_drawn() -> None:
     drawn = Axis([at(0)], BEGIN, BEGIN, left=0, right=1000)
     assert drawn.x(at(0)) == 0
 
 
 @pytest.mark.parametrize("length", [0.01, 1, 60, 5_000, 86_400, 40 * 86_400, 4_000 * 86_400])
-def test_labels_have_room_and_stand_where_their_moment_is(length: float) -> None:
+def test_labels_do_not_overlap_and_are_at_their_moment(length: float) -> None:
     labels = axis(0, *[length * part / 10 for part in range(1, 10)], length).labels()
     assert 1 <= len(labels) <= 12
     assert all(after.x - before.x >= 91 for before, after in pairwise(labels))
 
 
-def test_a_label_bears_the_date_where_it_changes() -> None:
+def test_label_has_the_date_when_the_day_changes() -> None:
     drawn = Axis([], later(0), later(20 * 3600), left=0, right=1000)
     texts = [label.text for label in drawn.labels()]
     assert texts[0] == "4 Mar 10:00"
@@ -84,7 +84,7 @@ def test_a_label_bears_the_date_where_it_changes() -> None:
 
 
 def reach(word: AxisBreak | AxisLabel) -> tuple[float, float]:
-    """From where to where it is written, a little less than it takes."""
+    """Return the start and end of a label, slightly less than its width."""
     middle = word.middle if isinstance(word, AxisBreak) else word.x
     return middle - len(word.text) * 3, middle + len(word.text) * 3
 
@@ -99,7 +99,7 @@ def reach(word: AxisBreak | AxisLabel) -> tuple[float, float]:
         (0, 0.2, 0.4, 3_600, 3_600.1, 3_600.2),
     ],
 )
-def test_no_word_stands_on_another_or_over_the_edge(seconds: tuple[float, ...]) -> None:
+def test_labels_do_not_overlap_or_leave_the_drawing(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
     assert drawn.folds
     assert drawn.folds[0].text

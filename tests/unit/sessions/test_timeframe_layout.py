@@ -1,4 +1,4 @@
-"""The drawing of a timeline, with few things to tell and with thousands."""
+"""Layout of the timeline with few and with thousands of items."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -41,7 +41,7 @@ def course(number: int = 1, status: str = RunStatus.RUNNING, seconds: float = 10
 
 
 def busy(count: int) -> Timeframe:
-    """A run with so many turns and calls, every hundredth of which has failed and the last of which is unknown."""
+    """Return a run with `count` turns and calls; every hundredth call failed, and the last outcome is unknown."""
     made = course(seconds=count * 10.0)
     for number in range(count):
         start, end = at(number * 10), at(number * 10 + 6)
@@ -62,7 +62,7 @@ def drawn(drawing: Drawing) -> list[Bar]:
 
 
 @pytest.mark.parametrize("count", [1, 5, 5_000])
-def test_nothing_is_lost_and_the_drawing_is_bounded(count: int) -> None:
+def test_every_item_is_counted_and_the_drawing_is_bounded(count: int) -> None:
     drawing = draw(busy(count))
     bars = drawn(drawing)
     assert sum(bar.count for bar in bars) == 4 * count
@@ -72,7 +72,7 @@ def test_nothing_is_lost_and_the_drawing_is_bounded(count: int) -> None:
     assert f"Model turn: {count:,}" in drawing.words
 
 
-def test_few_are_drawn_one_by_one_with_their_place() -> None:
+def test_few_items_are_drawn_individually() -> None:
     drawing = draw(busy(5))
     assert [bar.count for bar in drawn(drawing)] == [1] * 20
     assert drawing.grouped == 0
@@ -84,7 +84,7 @@ def test_few_are_drawn_one_by_one_with_their_place() -> None:
 
 
 @pytest.mark.parametrize(("before", "after", "written"), [(4, 4, True), (0.1, 4, True), (0.2, 0.2, False)])
-def test_words_of_a_bar_are_not_crossed_by_a_break(before: float, after: float, written: bool) -> None:
+def test_label_of_a_bar_is_not_crossed_by_a_break(before: float, after: float, written: bool) -> None:
     end = before + 60 + after
     made = course(seconds=end + 10)
     made.lane.stretches.append(Stretch("ran", at(5), at(5.1), "look", 1))
@@ -99,7 +99,7 @@ def test_words_of_a_bar_are_not_crossed_by_a_break(before: float, after: float, 
     assert bar.label_x + len(bar.label) * 6 < fold.x or bar.label_x > fold.x + fold.width or not written
 
 
-def test_many_are_counted_by_kind_and_what_went_wrong_is_seen() -> None:
+def test_many_items_are_counted_by_kind_with_visible_failures() -> None:
     bars = [bar for bar in draw(busy(5_000)).lanes[0].bars if bar.kind == "ran"]
     assert bars
     assert {bar.grave for bar in bars} == {"failed", "lost"}
@@ -109,7 +109,7 @@ def test_many_are_counted_by_kind_and_what_went_wrong_is_seen() -> None:
     assert [bar.since for bar in bars] == sorted(bar.since for bar in bars)
 
 
-def test_everything_stands_inside_the_drawing() -> None:
+def test_every_element_is_inside_the_drawing() -> None:
     for count in (1, 5, 5_000):
         drawing = draw(busy(count))
         for bar in drawn(drawing):
@@ -118,14 +118,14 @@ def test_everything_stands_inside_the_drawing() -> None:
             assert bar.y + bar.height <= drawing.height
 
 
-def test_the_list_tells_the_same_as_the_drawing() -> None:
+def test_list_has_the_same_items_as_the_drawing() -> None:
     items = list_items_in_time_order(describe_runs(busy(5_000)))
     assert len(items) == 3 * 5_000  # a version that ends a turn is told by the turn
     starts = [entry.start for _, entry in items]
     assert starts == sorted(starts)
 
 
-def test_each_kind_of_event_has_a_sign_and_a_word() -> None:
+def test_each_kind_of_event_has_an_icon_and_a_label() -> None:
     lost, taken = course(1, RunStatus.LOST), course(2)
     lost.events = [event("crash", 50), event("pause", 10), event("taken", 20)]
     lost.asked = [PeerWait("peer", at(10), at(20), "stock", PeerCallStatus.EXPIRED)]

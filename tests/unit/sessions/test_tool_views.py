@@ -1,4 +1,4 @@
-"""Tool calls as what they did."""
+"""Views of tool calls by tool type."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ def view(name: str, args: Any, result: str | None = None, *, is_error: bool = Fa
     return found
 
 
-def test_a_command_has_its_output_and_its_exit_code() -> None:
+def test_command_is_shown_with_output_and_exit_code() -> None:
     shown = view("Bash", {"command": "pytest -q"}, "Exit code 1\n1 failed", is_error=True)
     assert (shown.kind, shown.content["command"], str(shown.content["output"])) == ("command", "pytest -q", "1 failed")
     assert shown.chip == ("bad", "exit 1")
@@ -50,11 +50,11 @@ def test_a_command_has_its_output_and_its_exit_code() -> None:
         ("plain", ("plain", None)),
     ],
 )
-def test_results_of_commands_are_split(result: str, split: tuple[str, int | None]) -> None:
+def test_command_results_are_split(result: str, split: tuple[str, int | None]) -> None:
     assert split_command_result(result) == split
 
 
-def test_an_edit_is_a_difference_by_word() -> None:
+def test_edit_is_shown_as_a_word_difference() -> None:
     shown = view("Edit", {"file_path": "/w/a.py", "old_string": "x = 1\ny = 2", "new_string": "x = 1\ny = 3"}, "Done.")
     (hunk,) = shown.content["files"][0].hunks
     assert [(line.sign, str(line.html)) for line in hunk] == [
@@ -87,7 +87,7 @@ def test_secrets_are_masked_in_every_view() -> None:
     assert "hunter2" not in repr(hidden)
 
 
-def test_a_read_file_keeps_its_line_numbers() -> None:
+def test_read_file_keeps_its_line_numbers() -> None:
     shown = view(
         "Read", {"file_path": "a.py"}, "    41→def f():\n    42→    pass\n\n<system-reminder>Careful.</system-reminder>"
     )
@@ -95,7 +95,7 @@ def test_a_read_file_keeps_its_line_numbers() -> None:
     assert shown.content["chips"] == ["Careful."]
 
 
-def test_a_patch_is_read_by_file() -> None:
+def test_patch_is_split_by_file() -> None:
     changes = file_changes.read_patch(PATCH)
     assert [(change.path, change.kind, change.hunks) for change in changes] == [
         ("a.py", "edited", (Hunk("    return 1", "    return 2"),)),
@@ -107,7 +107,7 @@ def test_a_patch_is_read_by_file() -> None:
     assert view("shell", {"command": ["apply_patch", PATCH]}).kind == "diff"
 
 
-def test_lists_servers_and_unknown_tools() -> None:
+def test_todo_lists_mcp_servers_and_unknown_tools() -> None:
     todo = view(
         "TodoWrite", {"todos": [{"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]}
     )
@@ -120,7 +120,7 @@ def test_lists_servers_and_unknown_tools() -> None:
     assert view("Edit", {"file_path": 3, "old_string": []}) is None
 
 
-def test_a_long_text_is_cut_in_a_conversation_and_paged_on_its_own_page() -> None:
+def test_long_text_is_cut_in_a_transcript_and_paged_on_its_page() -> None:
     long = "line\n" * LONGEST
     shown = view("Bash", {"command": "cat a"}, long)
     assert not shown.is_complete
@@ -129,7 +129,7 @@ def test_a_long_text_is_cut_in_a_conversation_and_paged_on_its_own_page() -> Non
     assert view("Bash", {"command": "cat a"}, "short", is_whole=True).is_complete
 
 
-def test_tags_of_programs_become_chips_and_nothing_else_is_lost() -> None:
+def test_program_tags_become_chips_and_other_text_is_kept() -> None:
     pieces = message_tags.split_tagged_text(
         "<command-message>review</command-message>\n<command-name>/review</command-name><command-args>all</command-args>"
         "Please.<system-reminder>One.</system-reminder> <b>kept</b> <system-reminder>open"
@@ -145,7 +145,7 @@ def test_tags_of_programs_become_chips_and_nothing_else_is_lost() -> None:
     assert not message_tags.has_tags("What does [Request interrupted by user] mean?")
 
 
-def test_the_net_change_of_a_file_leaves_out_what_was_taken_back() -> None:
+def test_net_change_of_a_file_omits_reverted_edits() -> None:
     file = TouchedFile("a")
     for old, new in (("one", "two"), ("two", "three"), ("x", "y"), ("y", "x")):
         apply_change(file, FileChange("a", "edited", (Hunk(old, new),)))
@@ -182,7 +182,7 @@ FILE = {
 }
 
 
-def test_a_notebook_is_shown_as_cells_with_their_outputs() -> None:
+def test_notebook_is_shown_as_cells_with_outputs() -> None:
     shown = view("Read", {"file_path": "/w/a.ipynb"}, TAGGED)
     assert (shown.kind, shown.note, shown.is_complete) == ("notebook", "3 cells", True)
     cells = [(cell.name, cell.kind, cell.language, cell.source, cell.output) for cell in shown.content["cells"]]
@@ -201,7 +201,7 @@ def test_a_notebook_is_shown_as_cells_with_their_outputs() -> None:
     assert code.output == "one\ntwo\n3\n<Figure>\n[image/png, 4 bytes]\nE: no"
 
 
-def test_a_long_notebook_is_folded_and_other_results_are_plain() -> None:
+def test_long_notebook_is_folded_and_other_results_are_plain() -> None:
     many = "".join(f"<cell {number}>password = 'hunter22'</cell {number}>" for number in range(8))
     folded = view("Read", {"file_path": "a.ipynb"}, many)
     assert (len(folded.content["cells"]), folded.is_complete) == (6, False)
@@ -213,7 +213,7 @@ def test_a_long_notebook_is_folded_and_other_results_are_plain() -> None:
     assert view("NotebookRead", {"notebook_path": "a.ipynb"}, "no such file", is_error=True) is None
 
 
-def test_a_changed_cell_is_shown_as_a_cell() -> None:
+def test_changed_cell_is_shown_as_a_cell() -> None:
     args = {"notebook_path": "/w/a.ipynb", "cell_id": "b2", "new_source": "x = 2", "edit_mode": "insert"}
     shown = view("NotebookEdit", args, "Inserted cell")
     (cell,) = shown.content["cells"]
@@ -224,3 +224,16 @@ def test_a_changed_cell_is_shown_as_a_cell() -> None:
     )
     assert (deleted.note, deleted.content["cells"][0].name) == ("cell deleted", "0")
     assert view("NotebookEdit", {"notebook_path": "a.ipynb", "new_source": ["x"]}) is None
+
+
+def test_tag_without_content_becomes_a_chip_instead_of_a_raw_tag() -> None:
+    (piece,) = message_tags.split_tagged_text("<local-command-stdout></local-command-stdout>")
+    assert (piece.text, piece.chip is not None) == ("", True)
+
+
+def test_web_search_lists_the_pages_that_it_found() -> None:
+    found = '[{"title":"One [1]","url":"https://one.example/"},{"title":"Two","url":"javascript:alert(1)"}]'
+    result = f"Results for numbers\n\nLinks: {found}\n\nOne comes before two."
+    shown = view("WebSearch", {"query": "numbers"}, result)
+    assert shown.content["pages"] == [("One [1]", "https://one.example/"), ("Two", "")]
+    assert shown.content["returned"] == "Results for numbers\n\nOne comes before two."

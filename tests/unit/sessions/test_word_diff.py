@@ -18,7 +18,7 @@ def test_only_the_changed_words_are_marked() -> None:
     )
 
 
-def test_what_is_appended_leaves_the_words_before_it_alone() -> None:
+def test_appended_words_do_not_mark_earlier_ones() -> None:
     assert word_diff.compute_word_diff("A refund.", "A refund; I am sending it.") == (
         DiffPiece("same", "A refund"),
         DiffPiece("ins", "; I am sending it"),
@@ -27,24 +27,24 @@ def test_what_is_appended_leaves_the_words_before_it_alone() -> None:
 
 
 @given(texts, texts)
-def test_the_pieces_are_both_texts(old: str, new: str) -> None:
+def test_pieces_contain_both_texts(old: str, new: str) -> None:
     pieces = word_diff.compute_word_diff(old, new)
     assert "".join(piece.text for piece in pieces if piece.change != "ins") == old
     assert "".join(piece.text for piece in pieces if piece.change != "del") == new
 
 
-def test_a_long_text_is_compared_by_lines() -> None:
+def test_long_text_is_compared_by_lines() -> None:
     lines = [f"{number} is one of many numbers\n" for number in range(1000)]
     pieces = word_diff.compute_word_diff("".join(lines), "".join([*lines[:500], "something else\n", *lines[501:]]))
     assert [(piece.change, piece.text) for piece in pieces[1:3]] == [("del", lines[500]), ("ins", "something else\n")]
 
 
-def test_a_text_of_too_many_lines_is_replaced_as_a_whole() -> None:
+def test_text_with_too_many_lines_is_replaced_completely() -> None:
     old, new = "a\n" * 4000, "b\n" * 4000
     assert word_diff.compute_word_diff(old, new) == (DiffPiece("del", old), DiffPiece("ins", new))
 
 
-def test_likeness_goes_from_nothing_to_everything() -> None:
+def test_similarity_ranges_from_zero_to_one() -> None:
     assert word_diff.compute_text_similarity("one two three", "one two three") == 1.0
     assert word_diff.compute_text_similarity("one two three", "four five six") == 0.0
     assert word_diff.compute_text_similarity("one two three four", "one two three five") == 0.75

@@ -1,4 +1,4 @@
-"""Every sentence on pages has a translation, and the compiled catalogues are those of the sources."""
+"""Every sentence on pages is translated, and the compiled catalogues are up to date."""
 
 import gettext
 import re
@@ -19,7 +19,7 @@ def read_compiled(path: Path) -> dict[object, str]:
         return dict(vars(gettext.GNUTranslations(file))["_catalog"])
 
 
-def test_each_language_has_the_words_of_pages_and_scripts() -> None:
+def test_each_language_has_catalogues_for_pages_and_scripts() -> None:
     found = {path.relative_to(translation_catalogues.LOCALE).as_posix() for path in CATALOGUES}
     assert found == {
         f"{language}/LC_MESSAGES/{domain}.po"
@@ -28,7 +28,7 @@ def test_each_language_has_the_words_of_pages_and_scripts() -> None:
     }
 
 
-def test_catalogues_hold_the_sentences_of_the_sources(
+def test_catalogues_contain_the_sentences_of_the_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     ignored = shutil.ignore_patterns("__pycache__", "vendor", "*.mo")

@@ -1,4 +1,4 @@
-"""The console script `harness` says what an operator can mend in a sentence."""
+"""The console script `harness` reports operator errors in one sentence."""
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -14,7 +14,7 @@ from harness_site import command_line
         (OperationalError("refused"), "harness: The database does not answer: refused. Check HARNESS_DATABASE_URL"),
     ],
 )
-def test_a_wrong_setting_is_a_sentence_without_a_traceback(
+def test_wrong_setting_is_reported_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
 ) -> None:
     def fail(_: list[str]) -> None:

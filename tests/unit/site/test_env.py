@@ -7,26 +7,26 @@ from django.core.exceptions import ImproperlyConfigured
 from harness_site import env
 
 
-def test_text_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_value_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "value")
     assert env.read_text("HARNESS_X", "default") == "value"
     assert env.read_text("HARNESS_Y", "default") == "default"
 
 
-def test_text_of_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_value_of_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(" secret\n")
     monkeypatch.setenv("HARNESS_X_FILE", str(tmp_path / "secret"))
     assert env.read_text("HARNESS_X") == "secret"
 
 
-def test_a_variable_and_its_file_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variable_and_file_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "a")
     monkeypatch.setenv("HARNESS_X_FILE", "/b")
     with pytest.raises(ImproperlyConfigured, match="Set HARNESS_X or HARNESS_X_FILE, not both"):
         env.read_text("HARNESS_X")
 
 
-def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X_FILE", "/nowhere/secret")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_X_FILE names '/nowhere/secret', which cannot be read"):
         env.read_text("HARNESS_X")
@@ -35,35 +35,35 @@ def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("value", "expected"), [("1", True), ("Yes", True), ("off", False), (" 0 ", False), ("", True)]
 )
-def test_flag(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
+def test_boolean_variable(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
     monkeypatch.setenv("HARNESS_X", value)
     assert env.read_flag("HARNESS_X", default=True) is expected
 
 
-def test_a_flag_that_is_neither_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_boolean_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "maybe")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_X is 'maybe': use 1 or 0"):
         env.read_flag("HARNESS_X", default=False)
 
 
-def test_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", " a, ,b,")
     assert env.read_list("HARNESS_X") == ["a", "b"]
 
 
 @pytest.mark.parametrize(("value", "expected"), [("", 7), ("0", 0), ("31536000", 31536000)])
-def test_number(monkeypatch: pytest.MonkeyPatch, value: str, expected: int) -> None:
+def test_integer_variable(monkeypatch: pytest.MonkeyPatch, value: str, expected: int) -> None:
     monkeypatch.setenv("HARNESS_X", value)
     assert env.read_number("HARNESS_X", 7) == expected
 
 
-def test_a_number_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_integer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "-1")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_X is '-1': use a whole number"):
         env.read_number("HARNESS_X", 7)
 
 
-def test_a_kept_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
+def test_stored_secret_is_created_once_with_private_permissions(tmp_path: Path) -> None:
     path = tmp_path / "var" / "secret_key"
     made = env.load_or_create_secret(path)
     assert len(made) == 64
@@ -72,7 +72,7 @@ def test_a_kept_secret_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["secret_key"]
 
 
-def test_of_two_processes_that_make_the_secret_one_wins(tmp_path: Path) -> None:
+def test_one_of_two_processes_creates_the_secret(tmp_path: Path) -> None:
     path = tmp_path / "secret_key"
     path.write_text("first")
     env._create_file_once(path, "second")
@@ -80,12 +80,12 @@ def test_of_two_processes_that_make_the_secret_one_wins(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["secret_key"]
 
 
-def test_the_state_folder_of_a_checkout_is_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_folder_of_a_checkout_is_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_STATE_DIR", raising=False)
     assert env.get_state_dir() == env.BASE_DIR / "var"
 
 
-def test_the_state_folder_of_an_installed_copy_is_the_data_folder_of_the_user(
+def test_state_folder_of_an_installation_is_the_user_data_folder(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("HARNESS_STATE_DIR", raising=False)
@@ -94,12 +94,12 @@ def test_the_state_folder_of_an_installed_copy_is_the_data_folder_of_the_user(
     assert env.get_state_dir() == tmp_path / "harness"
 
 
-def test_the_state_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_state_folder_can_be_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HARNESS_STATE_DIR", str(tmp_path / "state"))
     assert env.get_state_dir() == tmp_path / "state"
 
 
-def test_a_relative_state_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_state_folder_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_STATE_DIR", "state")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_STATE_DIR is 'state': give an absolute path"):
         env.get_state_dir()

@@ -1,4 +1,4 @@
-"""Styles, scripts and icons hang together."""
+"""Consistency of styles, templates and icons."""
 
 import re
 from pathlib import Path
@@ -11,18 +11,18 @@ TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
 LAYERS = "@layer reset, tokens, base, layout, components, pages;"
 
 
-def test_the_layers_are_ordered_once() -> None:
+def test_css_layers_are_ordered_once() -> None:
     assert [path.name for path in STYLES if LAYERS in path.read_text()] == ["tokens.css"]
 
 
 @pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
-def test_every_colour_is_a_token(path: Path) -> None:
+def test_colours_are_defined_as_tokens(path: Path) -> None:
     if path.name != "tokens.css":
         assert re.findall(r"#[0-9a-fA-F]{3,8}\b(?=[^{]*;)", path.read_text()) == []
 
 
 @pytest.mark.parametrize("path", STYLES, ids=lambda path: path.name)
-def test_every_token_that_is_used_is_defined(path: Path) -> None:
+def test_every_used_token_is_defined(path: Path) -> None:
     defined = set(re.findall(r"(--[\w-]+):", "".join(style.read_text() for style in STYLES)))
     assert set(re.findall(r"var\((--[\w-]+)", path.read_text())) - defined == set()
 

@@ -1,4 +1,4 @@
-"""What comes from others is what it was when it was taken, and says whose it is."""
+"""Vendored files are unchanged and listed with their origin."""
 
 import hashlib
 import json
@@ -11,13 +11,13 @@ ENTRIES = json.loads((STATIC / "vendor" / "VENDOR.json").read_text())
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=[entry["file"] for entry in ENTRIES])
-def test_a_vendored_file_is_unchanged(entry: dict[str, str]) -> None:
+def test_vendored_file_is_unchanged(entry: dict[str, str]) -> None:
     assert hashlib.sha256((STATIC / entry["file"]).read_bytes()).hexdigest() == entry["sha256"]
     assert (STATIC / entry["licence_file"]).read_text().strip()
     assert set(entry) == {"file", "package", "version", "licence", "licence_file", "taken_from", "changes", "sha256"}
 
 
-def test_everything_in_the_folder_is_named() -> None:
+def test_every_vendored_file_is_listed() -> None:
     named = {entry["file"] for entry in ENTRIES} | {entry["licence_file"] for entry in ENTRIES} | {"vendor/VENDOR.json"}
     found = {str(path.relative_to(STATIC)) for path in (STATIC / "vendor").iterdir()}
     assert found - named == set()

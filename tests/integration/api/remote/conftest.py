@@ -34,7 +34,7 @@ def order_steps(effects: Path) -> OrderSteps:
 
 
 @pytest.fixture
-def person(server: HttpServer, token: str) -> Iterator[SyncCheckpointer]:
+def approver(server: HttpServer, token: str) -> Iterator[SyncCheckpointer]:
     """Client with which a person decides."""
     with SyncCheckpointer(server.address, token=make_token(TokenRole.APPROVER, name="alice")) as client:
         yield client
@@ -48,7 +48,7 @@ def token(workspace: Workspace) -> str:
 
 @pytest.fixture
 def open_checkpointer(server: HttpServer, token: str) -> Iterator[Open]:
-    """Open any number of clients of the server; all are closed at the end."""
+    """Open clients of the server; all are closed at the end."""
     opened: list[SyncCheckpointer] = []
 
     def open_(**options: Any) -> SyncCheckpointer:

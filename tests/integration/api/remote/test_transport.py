@@ -1,4 +1,4 @@
-"""What the client over HTTP does about lost answers, tokens, leases and waiting; and the stream of events."""
+"""The HTTP client: lost responses, tokens, leases, waiting, and event streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.http_server import HttpServer
 
 
 def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let every write be done and its first answer be lost."""
+    """Drop the first response to each write, after the server has performed it."""
     client, lost = cp.store.transport._client, []
     send = client.request
 
@@ -42,9 +42,7 @@ def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return lost
 
 
-def test_every_write_is_done_once_although_its_answer_is_lost(
-    cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writes_with_lost_responses_are_performed_once(cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
     lost, effects = lose_answers(cp, monkeypatch), []
     registry = ToolRegistry()
 
@@ -66,9 +64,7 @@ def test_every_write_is_done_once_although_its_answer_is_lost(
     assert Session.objects.get(session_id="s").status == "completed"
 
 
-def test_write_that_was_given_up_is_found_when_it_is_made_again(
-    cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_write_finds_the_abandoned_one(cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("checkpoints.remote.transport.PAUSES", ())
     cp.start_session("s")
     lose_answers(cp, monkeypatch)
@@ -84,7 +80,7 @@ def issue(cp: SyncCheckpointer) -> str:
     return "c1"
 
 
-def test_database_that_comes_back_is_waited_for(cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_waits_for_a_restarting_database(cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = [exceptions.StorageUnavailable("It restarts.", may_have_happened=False) for _ in range(2)]
 
     def list_sessions(*_: Any, **__: Any) -> list[Any]:
@@ -97,7 +93,7 @@ def test_database_that_comes_back_is_waited_for(cp: SyncCheckpointer, monkeypatc
     assert failures == []
 
 
-def test_server_that_is_gone_is_said_after_a_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_server_is_reported_after_a_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("checkpoints.remote.transport.PAUSES", (0.0,))
     cp = SyncCheckpointer("http://127.0.0.1:9", token="x")
     with pytest.raises(exceptions.ServerUnavailable) as error:
@@ -144,7 +140,7 @@ def test_run_without_heartbeats_is_lost(open_checkpointer: Any) -> None:
         first.save_checkpoint("s", [])
 
 
-def test_agent_waits_at_the_gate_until_somebody_decides(open_checkpointer: Any, server: HttpServer, token: str) -> None:
+def test_agent_waits_at_the_gate_for_a_decision(open_checkpointer: Any, server: HttpServer, token: str) -> None:
     dying = open_checkpointer()
     dying.start_session("s")
     dying.record_tool_call_issued("s", "c1", "pay", {"order": 17}, "key")
@@ -214,7 +210,7 @@ def _pay(order: str) -> str:
     return f"paid {order}"
 
 
-async def test_async_client_is_the_same(server: HttpServer, token: str) -> None:
+async def test_async_client_behaves_alike(server: HttpServer, token: str) -> None:
     async with Checkpointer(server.address, token=token) as cp:
         async with cp.session("s", "Hello") as session:
             assert await session.append([{"role": "user"}]) == 1
@@ -239,7 +235,7 @@ async def test_async_client_is_the_same(server: HttpServer, token: str) -> None:
             await cp.export_session("s", "s.session")
 
 
-test_async_client_is_the_same = pytest.mark.asyncio(test_async_client_is_the_same)
+test_async_client_behaves_alike = pytest.mark.asyncio(test_async_client_behaves_alike)
 
 
 def test_events_are_streamed_and_resumed(server: HttpServer, token: str, cp: SyncCheckpointer) -> None:

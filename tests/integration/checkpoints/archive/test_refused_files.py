@@ -20,7 +20,7 @@ from checkpoints.exceptions import (
     WrongSession,
     WrongWorkspace,
 )
-from checkpoints.models import Session, ToolCall, Workspace
+from checkpoints.models import Message, Session, ToolCall, Workspace
 from tests.conftest import Open
 from tests.integration.checkpoints.archive.session_histories import create_full_history
 
@@ -161,6 +161,23 @@ def test_file_of_format_version_2_has_no_answered_versions(exported_session: Syn
     forged(path, lambda rows: None, version=2)
     exported_session.import_session(path)
     assert set(ToolCall.objects.values_list("key_policy", "answered_version")) == {("", None)}
+
+
+def test_file_of_format_version_7_gets_new_chains(exported_session: SyncCheckpointer, path: Path) -> None:
+    def older(rows: list[Any]) -> None:
+        for _, values in rows:
+            for column in {"chain", "head_chain"} & values.keys():
+                values[column] = values[column][:4][::-1] + values[column][4:]
+
+    exported_session.import_session(path)
+    before, chains = exported_session.messages("s"), set(Message.objects.values_list("chain", flat=True))
+    exported_session.delete_session("s")
+    forged(path, older)
+    refused(exported_session, path, FileDamaged)
+    forged(path, lambda rows: None, version=7)
+    exported_session.import_session(path)
+    assert exported_session.messages("s") == before
+    assert set(Message.objects.values_list("chain", flat=True)) == chains
 
 
 def test_file_of_another_session_is_refused(open_checkpointer: Open, path: Path) -> None:

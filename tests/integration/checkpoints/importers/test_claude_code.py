@@ -254,3 +254,11 @@ def test_long_turn_is_split_into_several_versions(cp: SyncCheckpointer, transcri
     import_transcripts(cp, transcript_writer.path)
     assert list(Checkpoint.objects.order_by("version").values_list("length", flat=True)) == [250, 500, 601]
     assert ToolCall.objects.filter(status=CallStatus.COMPLETED).count() == 300
+
+
+def test_session_ends_with_its_newest_message(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    transcript_writer.user("Hello", timestamp=(THEN + timedelta(hours=1)).isoformat())
+    transcript_writer.user("An older line that was written later", timestamp=THEN.isoformat())
+    import_transcripts(cp, transcript_writer.path)
+    row = session()
+    assert (row.created_at, row.updated_at) == (THEN, THEN + timedelta(hours=1))

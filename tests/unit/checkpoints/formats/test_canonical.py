@@ -35,7 +35,7 @@ def test_text_has_sorted_keys_and_no_spaces() -> None:
     assert to_canonical_json({"b": [1, 2], "a": {"d": None, "c": True}}) == '{"a":{"c":true,"d":null},"b":[1,2]}'
 
 
-def test_text_keeps_languages_as_they_are() -> None:
+def test_text_keeps_non_ascii_characters() -> None:
     assert to_canonical_json("Grüße, 世界 🌍") == '"Grüße, 世界 🌍"'
 
 
@@ -68,12 +68,12 @@ def test_text_keeps_languages_as_they_are() -> None:
     ],
     ids=repr,
 )
-def test_value_comes_back_equal(value: Any) -> None:
+def test_value_is_restored_equal(value: Any) -> None:
     assert parse_json(to_canonical_json(value)) == value
     assert type(parse_json(to_canonical_json(value))) is type(value)
 
 
-def test_integers_and_floats_of_one_value_stay_apart() -> None:
+def test_integers_and_floats_of_equal_value_are_distinguished() -> None:
     assert [to_canonical_json(1), to_canonical_json(1.0), to_canonical_json(True)] == ["1", "1.0", "true"]
 
 
@@ -81,7 +81,7 @@ def test_negative_zero_keeps_its_sign() -> None:
     assert math.copysign(1, parse_json(to_canonical_json(-0.0))) == -1
 
 
-def test_text_is_storable_in_every_database() -> None:
+def test_text_can_be_stored_in_every_database() -> None:
     text = to_canonical_json({"\0": "\ud800 and \udfff"})
 
     assert text == '{"\\u0000":"\\ud800 and \\udfff"}'
@@ -92,7 +92,7 @@ def test_text_is_storable_in_every_database() -> None:
     ("value", "kept"),
     [((1, (2,)), [1, [2]]), (OrderedDict(b=1, a=2), {"a": 2, "b": 1}), (Colour.RED, "red"), (Level.HIGH, 3)],
 )
-def test_near_relatives_become_their_plain_form(value: Any, kept: Any) -> None:
+def test_similar_types_are_converted_to_json_types(value: Any, kept: Any) -> None:
     assert parse_json(to_canonical_json(value)) == kept
 
 
@@ -116,7 +116,7 @@ def test_near_relatives_become_their_plain_form(value: Any, kept: Any) -> None:
         pytest.param(iter([1]), "value", id="iterator"),
     ],
 )
-def test_value_without_exact_form_is_refused_with_its_path(value: Any, path: str) -> None:
+def test_value_without_a_json_form_is_refused_with_its_path(value: Any, path: str) -> None:
     with pytest.raises(NotRepresentable) as caught:
         to_canonical_json(value)
     assert caught.value.path == path
@@ -130,7 +130,7 @@ def test_integer_of_thousands_of_digits_is_refused() -> None:
 @pytest.mark.parametrize(
     "value", ["\ud83d\ude00", "a\udbff\udfffb", {"\ud83d\ude00": 1}], ids=["text", "inside", "key"]
 )
-def test_surrogate_pair_is_refused_because_json_would_join_it(value: Any) -> None:
+def test_surrogate_pair_is_refused(value: Any) -> None:
     with pytest.raises(NotRepresentable):
         to_canonical_json(value)
 
@@ -142,13 +142,13 @@ def test_refusal_is_a_value_error_and_an_invalid_input() -> None:
         to_canonical_json(float("nan"))
 
 
-def test_refusal_names_what_was_given() -> None:
+def test_refusal_names_the_type() -> None:
     with pytest.raises(NotRepresentable) as caught:
         to_canonical_json({"when": {1}}, "plan")
     assert caught.value.path == "plan.when"
 
 
-def test_depth_up_to_the_limit_is_kept() -> None:
+def test_depth_up_to_the_limit_is_accepted() -> None:
     deepest = nested(MAX_DEPTH)
 
     assert parse_json(to_canonical_json(deepest)) == deepest
@@ -175,7 +175,7 @@ def test_dict_that_contains_itself_is_refused() -> None:
         to_canonical_json(cycle)
 
 
-def test_shared_object_is_no_cycle() -> None:
+def test_shared_object_is_not_a_cycle() -> None:
     shared = {"a": 1}
 
     assert to_canonical_json([shared, shared]) == '[{"a":1},{"a":1}]'
@@ -210,7 +210,7 @@ def test_decoded_text_of_stored_json(stored: str, text: str) -> None:
     assert decode_json_text(stored) == text
 
 
-def test_two_orders_of_one_dict_have_one_text() -> None:
+def test_key_order_does_not_change_the_text() -> None:
     first = {"a": 1, "b": {"c": 2, "d": 3}}
     second = json.loads('{"b": {"d": 3, "c": 2}, "a": 1}')
 
@@ -221,7 +221,7 @@ def nested_text(levels: int) -> str:
     return '{"a":' * (levels // 2) + "[" * (levels - levels // 2) + "]" * (levels - levels // 2) + "}" * (levels // 2)
 
 
-def test_what_can_be_stored_can_be_read() -> None:
+def test_every_storable_value_can_be_read() -> None:
     text = nested_text(MAX_DEPTH)
     assert to_canonical_json(parse_json(text)) == text
     wide = f"[{','.join([nested_text(MAX_DEPTH - 1)] * 50)}]"
@@ -229,7 +229,7 @@ def test_what_can_be_stored_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("name", attack_texts.UNREPRESENTABLE)
-def test_what_no_store_holds_is_an_error_and_shown_as_text(name: str) -> None:
+def test_unstorable_value_is_an_error_and_shown_as_text(name: str) -> None:
     text = attack_texts.UNREPRESENTABLE[name]
     with pytest.raises(ValueError, match=r"levels deep|too large|not JSON|integer|Expecting"):
         parse_json(text)

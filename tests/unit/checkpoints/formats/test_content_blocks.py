@@ -102,7 +102,7 @@ from checkpoints.formats.content_blocks import (
         ),
     ],
 )
-def test_every_convention_is_understood(message: dict[str, object], parts: tuple[Part, ...]) -> None:
+def test_every_message_convention_is_parsed(message: dict[str, object], parts: tuple[Part, ...]) -> None:
     assert content_blocks.read_message_parts(to_canonical_json(message)) == parts
 
 
@@ -121,19 +121,19 @@ def test_every_convention_is_understood(message: dict[str, object], parts: tuple
         ([1, 2], (OtherPart([1, 2]),)),
     ],
 )
-def test_what_is_not_understood_is_shown_as_it_is(message: object, parts: tuple[Part, ...]) -> None:
+def test_unknown_blocks_are_shown_unchanged(message: object, parts: tuple[Part, ...]) -> None:
     assert content_blocks.read_message_parts(to_canonical_json(message)) == parts
 
 
-def test_a_damaged_body_is_shown_whole() -> None:
+def test_damaged_body_is_shown_completely() -> None:
     assert content_blocks.read_message_parts('{"role": "user"') == (TextPart('{"role": "user"'),)
 
 
-def test_an_empty_message_has_no_parts() -> None:
+def test_empty_message_has_no_parts() -> None:
     assert content_blocks.read_message_parts('{"role":"assistant","content":""}') == ()
 
 
-def test_a_lone_surrogate_survives() -> None:
+def test_lone_surrogate_is_kept() -> None:
     assert content_blocks.read_message_parts('{"content":"\\ud83d"}') == (TextPart("\ud83d"),)
 
 
@@ -178,7 +178,7 @@ def test_spoken_answer_is_a_recording_with_its_transcript() -> None:
     assert content_blocks.read_message_parts(to_canonical_json(message)) == (spoken,)
 
 
-def test_plain_is_everything_that_is_said() -> None:
+def test_plain_text_contains_every_text_part() -> None:
     parts = (
         ReasoningPart("Hm."),
         TextPart("Yes."),

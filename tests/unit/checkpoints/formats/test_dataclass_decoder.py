@@ -69,7 +69,7 @@ def stored(value: Any) -> Any:
     return parse_json(to_canonical_json(dataclasses.asdict(value)))
 
 
-def test_nested_dataclasses_come_back_equal() -> None:
+def test_nested_dataclasses_are_restored_equal() -> None:
     plan = Plan(
         goal="refund",
         steps=[Step("find the order", State.DONE, ["order 17"]), Step("pay")],
@@ -82,24 +82,24 @@ def test_nested_dataclasses_come_back_equal() -> None:
     assert load_as(Plan, stored(plan)) == plan
 
 
-def test_values_kept_as_text_come_back_as_their_types() -> None:
+def test_values_stored_as_text_are_restored_with_their_types() -> None:
     data = {"amount": "12.50", "at": "2026-01-02T03:04:05+00:00"}
 
     assert load_as(Cost, data) == Cost(Decimal("12.50"), datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 
 
-def test_dict_of_dataclasses_comes_back() -> None:
+def test_dict_of_dataclasses_is_restored() -> None:
     data = {"goal": "g", "steps": [], "costs": {"a": {"amount": "1", "at": "2026-01-02T03:04:05+00:00"}}}
 
     assert load_as(Plan, data).costs == {"a": Cost(Decimal(1), datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))}
 
 
-def test_sets_come_back_as_sets() -> None:
+def test_sets_are_restored_as_sets() -> None:
     assert load_as(Tagged, {"tags": ["x", "y"], "numbers": [1, 1]}) == Tagged(frozenset({"x", "y"}), {1})
 
 
 @pytest.mark.parametrize("turn", [Turn(Text("hello")), Turn(Picture("p.png", 40))], ids=["text", "picture"])
-def test_union_takes_the_class_that_fits(turn: Turn) -> None:
+def test_union_selects_the_matching_class(turn: Turn) -> None:
     assert load_as(Turn, stored(turn)) == turn
 
 
@@ -113,7 +113,7 @@ def test_missing_field_is_a_type_error() -> None:
         load_as(Step, {})
 
 
-def test_what_is_no_dict_is_a_type_error() -> None:
+def test_value_that_is_not_a_dict_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="Step needs a dict"):
         load_as(Step, ["title"])
 
@@ -123,6 +123,6 @@ def test_unknown_member_of_an_enum_is_a_value_error() -> None:
         load_as(Step, {"title": "t", "state": "lost"})
 
 
-def test_plain_value_stays_as_it_is() -> None:
+def test_plain_value_is_unchanged() -> None:
     assert load_as(int, 3) == 3
     assert load_as(list[int], [1, 2]) == [1, 2]

@@ -17,11 +17,11 @@ def test_chain_depends_on_everything_before() -> None:
     assert digests.compute_hash_chains(["a", "c"])[1] != digests.compute_hash_chains(["b", "c"])[1]
 
 
-def test_chain_keeps_the_borders_of_messages() -> None:
+def test_chain_distinguishes_message_boundaries() -> None:
     assert digests.compute_hash_chains(["ab", "c"])[-1] != digests.compute_hash_chains(["a", "bc"])[-1]
 
 
-def test_chain_tells_one_message_from_the_same_one_twice() -> None:
+def test_chain_distinguishes_a_repeated_message() -> None:
     once, twice = digests.compute_hash_chains(["a", "a"])
 
     assert once != twice
@@ -35,11 +35,11 @@ def test_links_have_32_bytes() -> None:
     )
 
 
-def test_text_digest_takes_lone_surrogates() -> None:
+def test_text_digest_accepts_lone_surrogates() -> None:
     assert digests.digest_text("\ud800") != digests.digest_text("?")
 
 
-def test_key_of_the_same_parts_is_the_same() -> None:
+def test_equal_parts_have_equal_keys() -> None:
     assert digests.digest_key_parts("args", ["w", "s"], "t", {"a": 1, "b": 2}) == digests.digest_key_parts(
         "args", ["w", "s"], "t", {"b": 2, "a": 1}
     )
@@ -71,5 +71,5 @@ DIFFERENT: list[tuple[Any, ...]] = [
 ]
 
 
-def test_keys_of_different_parts_are_all_different() -> None:
+def test_different_parts_have_different_keys() -> None:
     assert len({digests.digest_key_parts(*parts) for parts in DIFFERENT}) == len(DIFFERENT)

@@ -25,7 +25,7 @@ from checkpoints.formats import money
     ],
     ids=repr,
 )
-def test_amount_comes_back_as_it_was_given(amount: float | Decimal) -> None:
+def test_amount_is_restored_equal(amount: float | Decimal) -> None:
     loaded = money.load_amount(money.dump_amount(amount))
 
     assert (loaded, type(loaded), str(loaded)) == (amount, type(amount), str(amount))
@@ -53,7 +53,7 @@ def test_amount_comes_back_as_it_was_given(amount: float | Decimal) -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_amount_is_refused(amount: Any) -> None:
+def test_invalid_amount_is_refused(amount: Any) -> None:
     with pytest.raises(NotRepresentable):
         money.dump_amount(amount)
 
@@ -64,7 +64,7 @@ def test_damaged_text_is_a_value_error(text: str) -> None:
         money.load_amount(text)
 
 
-def test_as_decimal_of_a_float_is_its_shortest_name() -> None:
+def test_as_decimal_of_a_float_is_its_shortest_representation() -> None:
     assert money.round_to_decimal(money.dump_amount(0.1)) == Decimal("0.1")
 
 

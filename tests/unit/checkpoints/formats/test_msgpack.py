@@ -1,4 +1,4 @@
-"""The readable form of msgpack names what a serializer wrote, and imports and calls none of it."""
+"""The readable form of msgpack shows serialized objects without importing or calling them."""
 
 import struct
 import sys
@@ -47,7 +47,7 @@ def test_values_have_a_json_form(content: bytes, value: Any) -> None:
     to_canonical_json(project_msgpack(content))
 
 
-def test_a_named_function_is_shown_and_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serialized_function_is_shown_and_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "antigravity", raising=False)
     system = _extension(0, _array(_text("os"), _text("system"), _text("exit 1")))
     module = _extension(2, _array(_text("antigravity"), _text("fly"), b"\x80"))
@@ -62,5 +62,5 @@ def test_a_named_function_is_shown_and_not_called(monkeypatch: pytest.MonkeyPatc
     "content",
     [b"", b"\xc1", b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\x01\x02", b"\x91" * 5000, b"\xd9\x05ab"],
 )
-def test_damaged_bytes_are_a_sentence(content: bytes) -> None:
+def test_damaged_bytes_are_shown_as_a_sentence(content: bytes) -> None:
     assert str(project_msgpack(content)).startswith("(not readable as msgpack:")

@@ -1,4 +1,4 @@
-"""Messages of Pydantic AI are read as parts and as calls, and nothing of them is dropped."""
+"""Messages of Pydantic AI are parsed into parts and calls without loss."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ def test_results_and_retries_answer_calls() -> None:
     assert find_role(_request(*message["parts"], {"part_kind": "user-prompt", "content": "And?"})) == "user"
 
 
-def test_what_is_unknown_is_shown_as_it_is() -> None:
+def test_unknown_parts_are_shown_unchanged() -> None:
     part = {"part_kind": "hologram", "content": {"x": 1}}
     message = {"kind": "seance", "parts": [part], "medium": "Ada"}
     assert list_message_parts(message) == (OtherPart(part), OtherPart({"medium": "Ada"}))

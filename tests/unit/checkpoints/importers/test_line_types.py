@@ -1,4 +1,4 @@
-"""What a line of Claude Code is."""
+"""Classification of lines in Claude Code transcripts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": "x"}
         (user([]), "user"),
     ],
 )
-def test_who_speaks(line: dict[str, Any], role: str) -> None:
+def test_role_of_a_line(line: dict[str, Any], role: str) -> None:
     assert line_types.get_role(line, line["message"]) == role
 
 
@@ -46,22 +46,22 @@ def test_who_speaks(line: dict[str, Any], role: str) -> None:
         ([7], ""),
     ],
 )
-def test_what_a_person_wrote(content: Any, prompt: str) -> None:
+def test_prompts_written_by_a_person(content: Any, prompt: str) -> None:
     assert line_types.extract_prompt(content) == prompt
 
 
-def test_a_uuid_names_a_line_if_it_can_be_a_key() -> None:
+def test_uuid_is_used_if_it_is_a_valid_key() -> None:
     assert line_types.get_uuid({"uuid": "u1"}) == "u1"
     for odd in ("", "a" * 300, "a\nb", "ü", 7):
         assert line_types.get_uuid({"uuid": odd}) is None
 
 
-def test_the_place_of_a_line_is_no_part_of_what_it_says() -> None:
+def test_digest_of_a_line_ignores_its_position() -> None:
     assert line_types.digest_line(user("a", parentUuid="x")) == line_types.digest_line(user("a", parentUuid="y"))
     assert line_types.digest_line(user("a")) != line_types.digest_line(user("b"))
 
 
-def test_the_envelope_keeps_everything_but_the_content() -> None:
+def test_envelope_contains_everything_but_the_content() -> None:
     line = user("Hello", cwd="/srv", extra={"a": 1})
     assert line_types.build_envelope(line) == {
         "type": "user",
@@ -72,13 +72,13 @@ def test_the_envelope_keeps_everything_but_the_content() -> None:
     }
 
 
-def test_only_counts_count() -> None:
+def test_only_integers_are_token_counts() -> None:
     usage = {"input_tokens": 3, "output_tokens": True, "cache_read_input_tokens": "7", "service_tier": "standard"}
     assert line_types.count_tokens({"usage": usage}) == {"input_tokens": 3}
     assert line_types.count_tokens({"usage": None}) == {}
 
 
-def test_unknown_types_are_named() -> None:
+def test_unknown_line_types_are_named() -> None:
     assert list(line_types.iterate_unknown_types({"type": "hologram"})) == ["line hologram"]
     assert list(line_types.iterate_unknown_types({"uuid": "u"})) == ["line without a type"]
     assert list(line_types.iterate_unknown_types({"type": "progress"})) == []

@@ -1,4 +1,4 @@
-"""Reading lines: damage is reported, and only a line is in memory."""
+"""Reading transcript files line by line, with reports of damaged lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read(path: Path, *, live: bool = False) -> source_files.FileReader:
     return source_files.FileReader(source_files.open_source_file(path, path.stem), ImportReport(), live=live)
 
 
-def test_objects_with_their_line_numbers(tmp_path: Path) -> None:
+def test_objects_are_read_with_their_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n\n  \n{"b": 2}')
     reading = read(path)
@@ -41,7 +41,7 @@ def test_objects_with_their_line_numbers(tmp_path: Path) -> None:
         (b"[" * 100_000 + b"\n", "it is nested more than 200 levels deep"),
     ],
 )
-def test_damage_is_reported_with_its_reason(tmp_path: Path, raw: bytes, why: str | None) -> None:
+def test_damaged_line_is_reported_with_its_reason(tmp_path: Path, raw: bytes, why: str | None) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{}\n" + raw)
     reading = read(path)
@@ -55,7 +55,7 @@ def test_damage_is_reported_with_its_reason(tmp_path: Path, raw: bytes, why: str
     assert damaged.why.startswith(why)
 
 
-def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_line_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": "%s"}\n{"b": 1}\n' % ("x" * 5000))
     monkeypatch.setattr(source_files, "MAX_VALUE_BYTES", 100)
@@ -65,7 +65,7 @@ def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pyt
     assert conf.MAX_VALUE_BYTES > 100
 
 
-def test_the_last_line_of_a_live_file_is_left_until_it_is_complete(tmp_path: Path) -> None:
+def test_incomplete_last_line_of_a_live_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1}\n{"b"')
     reading = read(path, live=True)
@@ -77,7 +77,7 @@ def test_the_last_line_of_a_live_file_is_left_until_it_is_complete(tmp_path: Pat
     assert reading.report.damaged == []
 
 
-def test_times_of_both_kinds() -> None:
+def test_timestamps_as_text_and_numbers() -> None:
     then = datetime(2025, 3, 4, 10, 0, tzinfo=UTC)
     for told in ("2025-03-04T10:00:00Z", "2025-03-04T12:00:00+02:00", "2025-03-04T10:00:00", then.timestamp()):
         assert parse_time(told) == then

@@ -1,4 +1,4 @@
-"""Keys of the signatures of decisions, and the system check that reads them."""
+"""Keys that sign decisions, and their system check."""
 
 import sys
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ KEYS, FORMER = create_key_pair(), create_key_pair()
 
 
 @pytest.fixture(autouse=True)
-def nothing_configured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_configured_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in (SIGNING_SETTING, VERIFY_SETTING):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(f"{name}_FILE", raising=False)
@@ -26,7 +26,7 @@ def nothing_configured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     get_decision_keys.cache_clear()
 
 
-def test_signatures_are_required_where_any_key_is_configured(settings: Any) -> None:
+def test_signatures_are_required_if_a_key_is_configured(settings: Any) -> None:
     assert get_decision_keys() is None
     settings.HARNESS_DECISION_VERIFY_KEYS = [KEYS.verifying, FORMER.verifying]
     keys = get_decision_keys()

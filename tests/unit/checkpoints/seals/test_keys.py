@@ -11,7 +11,7 @@ NEW, OLD = "ab" * 32, "CD" * 32
 
 
 @pytest.fixture(autouse=True)
-def nothing_configured(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_configured_keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in (keys.KEY_SETTING, f"{keys.KEY_SETTING}_FILE", keys.REQUIRED_SETTING):
         monkeypatch.delenv(name, raising=False)
     keys.get_seal_keys.cache_clear()
@@ -40,7 +40,7 @@ def test_first_key_seals_and_every_key_verifies(settings: Any) -> None:
     assert OLD.lower() not in repr(before.current)
 
 
-def test_seal_by_another_key_says_which_keys_there_are(settings: Any) -> None:
+def test_seal_by_an_unknown_key_lists_the_configured_keys(settings: Any) -> None:
     settings.HARNESS_SEAL_KEY = OLD
     old = keys.get_seal_keys()
     settings.HARNESS_SEAL_KEY = NEW
@@ -83,7 +83,7 @@ def test_malformed_key_is_refused(settings: Any, text: str, why: str) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"", b" \n", b"\xff\xfe"], ids=["missing", "empty", "blank", "binary"])
-def test_unusable_key_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None) -> None:
+def test_unreadable_key_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "key").write_bytes(content)
     monkeypatch.setenv("HARNESS_SEAL_KEY_FILE", str(tmp_path / "key"))
@@ -98,7 +98,7 @@ def test_key_and_file_are_not_both_set(monkeypatch: pytest.MonkeyPatch, tmp_path
         keys.get_seal_keys()
 
 
-def test_required_seals_need_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_required_seals_without_a_key_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_SEAL_REQUIRED", "1")
     with pytest.raises(SealKeyMissing):
         keys.get_seal_keys()
@@ -115,7 +115,7 @@ def test_rows_without_a_seal_are_accepted_by_configuration(
     assert found.required is required
 
 
-def test_unknown_word_for_required_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_value_for_required_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_SEAL_REQUIRED", "maybe")
     with pytest.raises(SealKeyInvalid):
         keys.get_seal_keys()

@@ -1,4 +1,4 @@
-"""Every column of a sealed table is either in its seal, or left out of it for a stated reason."""
+"""Every column of a sealed table is sealed or excluded for a stated reason."""
 
 from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID
@@ -33,7 +33,7 @@ def test_every_table_is_sealed_or_exempt() -> None:
 
 
 @pytest.mark.parametrize("model", SEALED_MODELS, ids=lambda model: model.__name__)
-def test_every_column_is_sealed_or_left_out_for_a_reason(model: type[SealedModel]) -> None:
+def test_every_column_is_sealed_or_excluded_for_a_reason(model: type[SealedModel]) -> None:
     columns = [field.name for field in model._meta.concrete_fields]
     assert sorted([*model.sealed_fields, *model.unsealed_fields]) == sorted(columns)
     assert all(model.unsealed_fields.values())
@@ -81,5 +81,5 @@ def test_the_encoding_is_a_json_array_in_ascii() -> None:
     assert row_seals.encode_values(values) == b'[null,true,5,"\\u00e9\\ud800","issued","01",7,1000000]'
 
 
-def test_a_message_is_sealed_in_the_order_that_the_hot_path_gives() -> None:
+def test_message_fields_are_sealed_in_the_order_of_the_hot_path() -> None:
     assert Message.sealed_fields == ("segment", *NewMessage._fields[:4], "chain")

@@ -18,7 +18,7 @@ def by_order(args: dict[str, Any]) -> str:
     return str(args["order"])
 
 
-def test_key_by_args_ignores_which_call_it_is() -> None:
+def test_key_by_args_ignores_the_call_id() -> None:
     assert key(call_id="call_2", step=7) == key()
 
 
@@ -36,17 +36,17 @@ def test_key_by_args_ignores_which_call_it_is() -> None:
     ],
     ids=repr,
 )
-def test_key_by_args_changes_with(changed: dict[str, Any]) -> None:
+def test_key_by_args_depends_on(changed: dict[str, Any]) -> None:
     assert key(**changed) != key()
 
 
-def test_key_by_args_keeps_session_and_tool_apart() -> None:
+def test_key_by_args_distinguishes_session_and_tool() -> None:
     assert key(key_space="a:b", tool="c") != key(key_space="a", tool="b:c")
     assert key(key_space="ab", tool="c") != key(key_space="a", tool="bc")
 
 
 @pytest.mark.parametrize("changed", [{"call_id": "call_2"}, {"step": 2}, {"args": {"a": 2}}], ids=repr)
-def test_key_by_call_changes_with(changed: dict[str, Any]) -> None:
+def test_key_by_call_depends_on(changed: dict[str, Any]) -> None:
     assert key("call", **changed) != key("call")
 
 
@@ -57,19 +57,19 @@ def test_workspace_key_is_the_same_in_every_session(policy: IdempotencyPolicy) -
     assert key(policy, KeyScope.WORKSPACE) != key(policy, KeyScope.SESSION)
 
 
-def test_own_key_is_made_of_what_the_function_says() -> None:
+def test_custom_key_is_derived_from_the_function_result() -> None:
     same = key(by_order, args={"order": 17, "note": "first"})
 
     assert key(by_order, args={"order": 17, "note": "second"}) == same
     assert key(by_order, args={"order": 18, "note": "first"}) != same
 
 
-def test_own_key_is_never_a_key_by_args() -> None:
+def test_custom_key_never_equals_a_key_by_args() -> None:
     assert key(lambda args: '{"a":1}') != key()
 
 
 @pytest.mark.parametrize("returned", [None, "", 17, b"key", ["key"]], ids=repr)
-def test_own_key_that_is_no_text_is_refused(returned: Any) -> None:
+def test_custom_key_that_is_not_a_string_is_refused(returned: Any) -> None:
     function: Callable[[dict[str, Any]], Any] = lambda args: returned  # noqa: E731
     with pytest.raises(InvalidInput):
         key(function)
@@ -80,6 +80,6 @@ def test_unknown_policy_is_refused() -> None:
         key("arguments")  # type: ignore[arg-type]
 
 
-def test_arguments_without_exact_form_are_refused() -> None:
+def test_arguments_without_a_json_form_are_refused() -> None:
     with pytest.raises(NotRepresentable):
         key(args={"a": {1, 2}})

@@ -38,7 +38,7 @@ def test_tool_takes_name_and_description_from_its_function() -> None:
     ],
     ids=repr,
 )
-def test_tool_is_logged_when_it_may_change_something(effects: Any, logged: bool) -> None:
+def test_tool_with_side_effects_is_logged(effects: Any, logged: bool) -> None:
     made: Tool = tool(side_effects=effects)(pay)
 
     assert made.logged is logged
@@ -55,7 +55,7 @@ def test_unknown_scope_is_refused() -> None:
         tool(scope="world")(pay)
 
 
-def test_arguments_are_bound_as_the_function_takes_them() -> None:
+def test_arguments_are_bound_to_the_function_parameters() -> None:
     made: Tool = tool(pay)
 
     assert made.bind_arguments({"order": 17, "amount": "40.10"}) == {"order": 17, "amount": Decimal("40.10")}
@@ -90,7 +90,7 @@ def test_arguments_are_bound_as_the_function_takes_them() -> None:
     ],
     ids=repr,
 )
-def test_unfitting_arguments_are_refused(args: Any) -> None:
+def test_invalid_arguments_are_refused(args: Any) -> None:
     with pytest.raises(InvalidArguments):
         tool(pay).bind_arguments(args)
 
@@ -107,13 +107,13 @@ def test_unfitting_arguments_are_refused(args: Any) -> None:
         ("Pay {order.__class__.nothing}", ""),
     ],
 )
-def test_sentence_that_does_not_fit_is_left_out(sentence: str, said: str) -> None:
+def test_sentence_with_unknown_placeholders_is_omitted(sentence: str, said: str) -> None:
     made: Tool = tool(sentence=sentence)(anything)
 
     assert made.describe({"order": 17, "items": [1]}) == said
 
 
-def test_second_tool_of_a_name_is_refused() -> None:
+def test_second_tool_with_the_same_name_is_refused() -> None:
     registry = ToolRegistry([tool(pay)])
 
     with pytest.raises(InvalidInput):
@@ -128,7 +128,7 @@ def test_same_tool_may_be_added_twice() -> None:
     assert registry.add(made) is made
 
 
-def test_decorator_leaves_the_function_as_it_is() -> None:
+def test_decorator_returns_the_function_unchanged() -> None:
     registry = ToolRegistry()
 
     assert registry.tool(pay) is pay
@@ -136,7 +136,7 @@ def test_decorator_leaves_the_function_as_it_is() -> None:
     assert list(registry.tools) == ["pay", "anything"]
 
 
-def test_hook_is_found_by_the_tools_name() -> None:
+def test_hook_is_found_by_tool_name() -> None:
     hook: Callable[[dict[str, Any]], Unknown] = lambda args: Unknown()  # noqa: E731
     registry = ToolRegistry([tool(verify=hook)(pay), tool(anything)])
 
@@ -147,7 +147,7 @@ def test_hook_is_found_by_the_tools_name() -> None:
 
 
 class Shop:
-    """A tool that counts how often it ran."""
+    """Tool that counts its executions."""
 
     def __init__(self) -> None:
         self.paid: list[int] = []
@@ -158,7 +158,7 @@ class Shop:
 
 
 @pytest.mark.parametrize("effects", [["mutate"], ["write"], ["read", "mutate"]], ids=str)
-def test_tool_with_side_effects_does_not_run_where_nobody_logs_it(effects: list[str]) -> None:
+def test_tool_with_side_effects_is_refused_without_a_log(effects: list[str]) -> None:
     shop = Shop()
     registry = ToolRegistry([tool(side_effects=effects)(shop.pay)])
 
@@ -174,13 +174,13 @@ def test_tool_with_side_effects_does_not_run_where_nobody_logs_it(effects: list[
     )
 
 
-def test_tool_that_only_reads_needs_no_log() -> None:
+def test_reading_tool_runs_without_a_log() -> None:
     registry = ToolRegistry([tool(side_effects={"read"})(pay)])
 
     assert registry.dispatch("pay", {"order": 1, "amount": "2"}, "c") == ToolResult("c", "1 2  False 1.0")
 
 
-def test_tool_runs_without_a_log_where_somebody_said_so() -> None:
+def test_tool_runs_without_a_log_if_allowed() -> None:
     shop = Shop()
     registry = ToolRegistry([tool(shop.pay)], unlogged=True)
 
@@ -214,14 +214,14 @@ def test_error_of_the_tool_is_an_error_result() -> None:
 
 
 @pytest.mark.parametrize("args", [{"order": float("nan"), "amount": "1"}, {"order": 1, "amount": {1}}, {}], ids=repr)
-def test_unusable_arguments_are_an_error_result(args: dict[str, Any]) -> None:
+def test_invalid_arguments_are_an_error_result(args: dict[str, Any]) -> None:
     result = ToolRegistry([tool(pay)], unlogged=True).dispatch("pay", args, "c")
 
     assert (result.call_id, result.is_error) == ("c", True)
 
 
 @pytest.mark.parametrize("call_id", ["", "\0", None, 5, "x" * 256], ids=repr)
-def test_unusable_call_id_is_refused(call_id: Any) -> None:
+def test_invalid_call_id_is_refused(call_id: Any) -> None:
     with pytest.raises(InvalidIdentifier):
         ToolRegistry([tool(pay)]).dispatch("pay", {"order": 1, "amount": "2"}, call_id)
 
@@ -242,7 +242,7 @@ class Bank:
     [lambda order: True, lambda *given: True, Bank(), Bank().found, partial(max, 1), min, {}.get, bool],
     ids=["any name", "any number", "object", "method", "partial", "no signature", "of C", "class"],
 )
-def test_hook_that_can_be_asked_is_accepted(hook: Any) -> None:
+def test_callable_hook_is_accepted(hook: Any) -> None:
     assert tool(verify=hook)(pay).verify is hook
 
 
@@ -259,7 +259,7 @@ def test_hook_that_can_be_asked_is_accepted(hook: Any) -> None:
     ],
     ids=["no argument", "two arguments", "by name only", "method without its object", "answer", "text", "object"],
 )
-def test_hook_that_cannot_be_asked_is_refused_at_once(hook: Any, why: str) -> None:
+def test_hook_with_an_unusable_signature_is_refused(hook: Any, why: str) -> None:
     registry = ToolRegistry()
     for register in (tool(verify=hook), registry.tool(verify=hook), lambda run: Tool("pay", run, verify=hook)):
         with pytest.raises(InvalidInput, match=why) as caught:

@@ -1,0 +1,148 @@
+"""Programs that connect a first agent, each complete. Models are scripted, so that a program needs no key."""
+
+from typing import Final
+
+_TOOL: Final = """registry = ToolRegistry()
+
+
+@registry.tool(side_effects={"mutate"})
+async def send_note(text: str) -> str:
+    return f"sent: {text}"
+"""
+_LOOP: Final = """async def main():
+    async with Checkpointer(%(database)s) as cp:
+        async with cp.session("first-session", "Send a note", agent="my-agent", registry=registry) as session:
+            if not session.finished:
+                result = await session.dispatch("send_note", {"text": "hello"}, call_id="call_1")
+                await session.append([{"role": "assistant", "content": result.content}])
+                await session.finish("completed", result.content)
+
+
+asyncio.run(main())
+"""
+PYTHON: Final = f"""import asyncio
+import os
+
+from checkpoints import Checkpointer, ToolRegistry
+
+{_TOOL}
+
+{_LOOP % {"database": 'os.environ["HARNESS_DATABASE_URL"]'}}"""
+HTTP: Final = f"""import asyncio
+import os
+
+from checkpoints import Checkpointer, ToolRegistry
+
+{_TOOL}
+
+{_LOOP % {"database": 'os.environ["HARNESS_ADDRESS"], token=os.environ["HARNESS_TOKEN"]'}}"""
+DJANGO: Final = f"""import asyncio
+import os
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mysite.settings")
+django.setup()
+
+from checkpoints import Checkpointer, ToolRegistry
+
+{_TOOL}
+
+{_LOOP % {"database": ""}}"""
+LANGGRAPH: Final = """import os
+
+from langchain.agents import create_agent
+from langchain_core.language_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+
+from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver
+
+
+class ScriptedModel(GenericFakeChatModel):
+    def bind_tools(self, tools, **options):
+        return self
+
+
+def send_note(text: str) -> str:
+    \"\"\"Send a note.\"\"\"
+    return f"sent: {text}"
+
+
+call = {"name": "send_note", "args": {"text": "hello"}, "id": "call_1"}
+model = ScriptedModel(messages=iter([AIMessage("", tool_calls=[call]), AIMessage("The note is sent.")]))
+with HarnessSaver.open(os.environ["HARNESS_DATABASE_URL"]) as saver:
+    agent = create_agent(model, [send_note], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
+    question = {"messages": [{"role": "user", "content": "Send a note"}]}
+    agent.invoke(question, {"configurable": {"thread_id": "first-session"}})
+"""
+OPENAI_AGENTS: Final = """import asyncio
+import os
+
+from agents import Agent, RunConfig, Runner, function_tool
+from agents.testing import ScriptedModel, assistant_message, function_call
+
+from checkpoints import Checkpointer
+from checkpoints.adapters.openai_agents import HarnessSession, use_harness
+
+
+@function_tool
+def send_note(text: str) -> str:
+    return f"sent: {text}"
+
+
+call = function_call("send_note", {"text": "hello"}, call_id="call_1")
+model = ScriptedModel([[call], [assistant_message("The note is sent.")]])
+agent = Agent(name="my-agent", model=model, tools=[send_note])
+use_harness()
+
+
+async def main():
+    async with Checkpointer(os.environ["HARNESS_DATABASE_URL"]) as cp:
+        session = HarnessSession("first-session", cp)
+        await Runner.run(agent, "Send a note", session=session, run_config=RunConfig(tracing_disabled=True))
+
+
+asyncio.run(main())
+"""
+PYDANTIC_AI: Final = """import asyncio
+import os
+
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
+
+
+async def send_note(text: str) -> str:
+    return f"sent: {text}"
+
+
+async def main():
+    async with HarnessConversationStore.aopen(os.environ["HARNESS_DATABASE_URL"]) as store:
+        agent = Agent(TestModel(), tools=[send_note], capabilities=[Harness(store)])
+        result = await agent.run("Send a note", conversation_id="first-session")
+        await store.save(result)
+
+
+asyncio.run(main())
+"""
+CLAUDE: Final = """import asyncio
+import os
+
+from claude_agent_sdk import ClaudeAgentOptions, query
+
+from checkpoints import ToolPolicies
+from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
+
+
+async def main():
+    async with HarnessSessionStore.open(os.environ["HARNESS_DATABASE_URL"]) as store:
+        options = ClaudeAgentOptions(
+            session_store=store, session_store_flush="eager", hooks=tool_hooks(store, ToolPolicies(READING_TOOLS))
+        )
+        async for message in query(prompt="Say hello", options=options):
+            print(message)
+
+
+asyncio.run(main())
+"""
