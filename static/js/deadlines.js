@@ -26,9 +26,9 @@ function refresh() {
 }
 
 function close() {
-  const standing = document.querySelector("#standing[data-deadline]");
+  const standing = document.querySelector("#decision-state[data-deadline]");
   clearTimeout(timer);
-  if (!standing || standing.dataset.standing === "expired") return;
+  if (!standing || standing.dataset.state === "expired") return;
   const left = new Date(standing.dataset.deadline) - Date.now();
   if (left > 0) {
     timer = setTimeout(close, Math.min(left + 50, LONGEST));
@@ -39,7 +39,7 @@ function close() {
     return;
   }
   asked = standing.dataset.deadline;
-  standing.dataset.standing = "expired";
+  standing.dataset.state = "expired";
   ask(standing.dataset.event);
 }
 

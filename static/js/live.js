@@ -121,7 +121,7 @@ function fetched({ elt, xhr, successful, requestConfig }) {
   if (part && !successful && xhr.status) behind.add(elt.id);
   if (successful && part) {
     if (!failing()) shown = new Date();
-    if (document.querySelector("[data-standing='decided']")) state.failure = ""; // the page says itself what was recorded
+    if (document.querySelector("[data-state='decided']")) state.failure = ""; // the page says itself what was recorded
     if (state.refused) {
       state.refused = false;
       state.socket.reconnect();

@@ -186,7 +186,7 @@ function stick() {
   const sticky = getComputedStyle(toolbar).position === "sticky";
   const room = sticky ? toolbar.offsetHeight + parseFloat(getComputedStyle(toolbar).top) : 0;
   document.documentElement.style.setProperty("--head-height", `${room}px`);
-  toolbar.classList.toggle("is-stuck", sticky && toolbar.getBoundingClientRect().top <= parseFloat(getComputedStyle(toolbar).top));
+  toolbar.classList.toggle("is-sticky", sticky && toolbar.getBoundingClientRect().top <= parseFloat(getComputedStyle(toolbar).top));
 }
 
 document.addEventListener("scroll", stick, { passive: true });
@@ -195,7 +195,7 @@ stick();
 mark();
 
 // What the agent says while the reader is elsewhere is counted, and a link leads to it.
-const newer = document.querySelector(".newer");
+const newer = document.querySelector(".new-messages");
 const spoken = () => [...document.querySelectorAll("#newest .msg[id]")];
 const position = (message) => Number(message.id.slice(2));
 let known = newer && position(spoken().at(-1) ?? { id: "m--1" });

@@ -6,7 +6,7 @@ const KEPT = "textarea, select, input[type='text'], input:not([type]), input[typ
 
 const form = () => document.querySelector("form[data-decide]");
 const place = () => `${PREFIX}${window.location.pathname}`;
-const standing = () => document.querySelector("[data-standing]")?.dataset.standing;
+const standing = () => document.querySelector("[data-state]")?.dataset.state;
 
 // Arguments are those of one revision; everything else is as true of the next one.
 const bound = (name) => name === "args" || name === "written_as" || name.startsWith("argument-");
