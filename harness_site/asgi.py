@@ -13,7 +13,6 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness_site.settings")
 _wsgi: Any = get_wsgi_application()
 
 # The following imports need loaded apps.
-from a2wsgi import WSGIMiddleware  # noqa: E402
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
@@ -27,13 +26,14 @@ from harness_site.mcp_server.endpoint import McpEndpoint  # noqa: E402
 from harness_site.serving.asgi_types import Receive, Scope, Send  # noqa: E402
 from harness_site.serving.client_address import ClientAddressMiddleware  # noqa: E402
 from harness_site.serving.request_bodies import RequestBodyMiddleware  # noqa: E402
+from harness_site.serving.request_threads import RequestThreads  # noqa: E402
 from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_abandoned  # noqa: E402
 
 THREADS = 8
 
-_threads: Any = WSGIMiddleware(stop_when_abandoned(_wsgi), workers=THREADS)
+_threads = RequestThreads(stop_when_abandoned(_wsgi), threads=THREADS)
 #: A thread of its own for the health check, which must not wait for pages that take long.
-_health_thread: Any = WSGIMiddleware(_wsgi, workers=1)
+_health_thread = RequestThreads(_wsgi, threads=1)
 
 
 async def is_known_sender(scope: Scope) -> bool:

@@ -7,7 +7,7 @@ import sys
 from importlib.util import find_spec
 
 #: Packages that `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings them.
-SITE_PACKAGES = ("a2wsgi", "allauth", "channels", "csp", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
+SITE_PACKAGES = ("allauth", "channels", "csp", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
 
 
 def main(arguments: list[str] | None = None) -> None:

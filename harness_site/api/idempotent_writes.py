@@ -13,14 +13,14 @@ from __future__ import annotations
 import hashlib
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from http import HTTPStatus
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection
 from django.http import HttpResponse
 
 from checkpoints.db import clock
@@ -38,6 +38,16 @@ _LARGEST: Final = 4_096
 _CLEAN_EVERY: Final = 500
 #: Answers that a repetition may find changed: the write was not done, or waits for something.
 _PASSING: Final = frozenset({HTTPStatus.ACCEPTED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+
+#: Statements of every write, which are not compiled from a query each time.
+_TABLE: Final = ApiWrite._meta.db_table
+_NOTE: Final = (
+    f"INSERT INTO {_TABLE} (token_id, key, digest, body) VALUES (%s, %s, %s, '') "  # noqa: S608
+    "ON CONFLICT (token_id, key) DO NOTHING RETURNING id"
+)
+_STORE: Final = f"UPDATE {_TABLE} SET status = %s, body = %s, call = %s WHERE id = %s RETURNING id"  # noqa: S608
+#: What a statement returns besides: the setting holds for its transaction.
+_WITHOUT_SYNC: Final = {"postgresql": ", set_config('synchronous_commit', 'off', true)"}
 
 _writes = count(1)
 _lock = threading.Lock()
@@ -86,8 +96,10 @@ def claim_call(write: ApiWrite, call: int) -> bool:
         return True
     write.call = call
     try:
-        with _write_without_sync():
+        if write._state.adding:
             write.save()
+        else:
+            _execute_without_sync(_STORE, [write.status, write.body, call, write.pk])
     except IntegrityError:
         write.call = None
         return False
@@ -111,13 +123,11 @@ def _note_write(token: ApiToken, key: str, digest: str) -> tuple[ApiWrite, bool]
     """Return the row of the key, and whether it was there before."""
     if next(_writes) % _CLEAN_EVERY == 0:
         ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
-    row = ApiWrite(token=token, key=key, digest=digest)
-    try:
-        with _write_without_sync():
-            row.save(force_insert=True)
-    except IntegrityError:
-        return ApiWrite.objects.get(token=token, key=key), True
-    return row, False
+    if written := _execute_without_sync(_NOTE, [token.pk, key, digest]):
+        row = ApiWrite(pk=written[0], token=token, key=key, digest=digest)
+        row._state.adding = False
+        return row, False
+    return ApiWrite.objects.get(token=token, key=key), True
 
 
 def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
@@ -129,36 +139,27 @@ def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
     call: int | None = getattr(response, "issued_call", None)
     if call is not None and call != row.call:
         return claim_call(row, call)
-    with _write_without_sync():
-        row.save(update_fields=["status", "body"])
+    _execute_without_sync(_STORE, [row.status, row.body, row.call, row.pk])
     return True
 
 
-@contextmanager
-def _write_without_sync() -> Iterator[None]:
-    """Commit without waiting for the disk: a key has to survive the end of a process, and the write itself is synced.
+def _execute_without_sync(statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Execute one statement, and commit without waiting for the disk. Returns the first row of its result.
 
-    After a loss of power a repetition is a new request, which the versions and fences of the library still refuse.
+    A key has to survive the end of a process, and the write itself is synced. After a loss of power a repetition is a
+    new request, which the versions and fences of the library still refuse.
     """
-    with transaction.atomic() if connection.vendor == "postgresql" else _sqlite_without_sync(), transaction.atomic():
-        if connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute("SET LOCAL synchronous_commit TO off")
-        yield
-
-
-@contextmanager
-def _sqlite_without_sync() -> Iterator[None]:
-    if connection.in_atomic_block:
-        yield
-        return
+    is_sqlite = connection.vendor == "sqlite" and not connection.in_atomic_block
     with connection.cursor() as cursor:
-        cursor.execute("PRAGMA synchronous=NORMAL")
-    try:
-        yield
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute("PRAGMA synchronous=FULL")
+        if is_sqlite:
+            cursor.execute("PRAGMA synchronous=NORMAL")
+        try:
+            cursor.execute(statement + _WITHOUT_SYNC.get(connection.vendor, ""), parameters)
+            rows = cursor.fetchall()
+        finally:
+            if is_sqlite:
+                cursor.execute("PRAGMA synchronous=FULL")
+    return rows[0] if rows else None
 
 
 def build_issued_answer(response: HttpResponse, call: int, told_elsewhere: HttpResponse) -> HttpResponse:

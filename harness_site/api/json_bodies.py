@@ -5,15 +5,15 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
+from collections.abc import Callable
 from typing import Any, Final
 
+import zstandard
 from django.conf import settings
 from django.http import HttpRequest
 
 from checkpoints.exceptions import MalformedRequest, TooLarge
 from checkpoints.formats.canonical import parse_json
-
-_CHUNK: Final = 65_536
 
 
 def read_body(request: HttpRequest) -> bytes:
@@ -24,21 +24,41 @@ def read_body(request: HttpRequest) -> bytes:
     most = settings.SERVER_LIMITS.body_bytes
     body = request.read(most + 1)
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding == "gzip":
-        body = _decompress(body, most)
+    if encoding in _READERS:
+        body = _decompress(body, encoding, most)
     elif encoding not in {"identity", ""}:
-        raise MalformedRequest(f"its Content-Encoding is {encoding!r}; gzip and identity are understood")
+        raise MalformedRequest(f"its Content-Encoding is {encoding!r}; gzip, zstd and identity are understood")
     if len(body) > most:
         raise TooLarge("the body of the request", len(body), most)
     return body
 
 
-def _decompress(body: bytes, most: int) -> bytes:
+def _decompress(body: bytes, encoding: str, most: int) -> bytes:
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
-            return file.read(most + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise MalformedRequest(f"it is no gzip data ({error})") from None
+        return _READERS[encoding](body, most)
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+        raise MalformedRequest(f"it is no {encoding} data ({error})") from None
+
+
+def _read_gzip(body: bytes, most: int) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
+        return file.read(most + 1)
+
+
+def _read_zstd(body: bytes, most: int) -> bytes:
+    # The memory for a window is bounded as in RFC 8878.
+    decompressor = zstandard.ZstdDecompressor(max_window_size=8 * 1_048_576)
+    content = decompressor.stream_reader(body).read(most + 1)
+    if len(content) <= most:
+        # The reader takes the end of the data for the end of the frame.
+        whole = decompressor.decompressobj()
+        whole.decompress(body)
+        if not whole.eof:
+            raise EOFError("it ends too early")
+    return content
+
+
+_READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {"gzip": _read_gzip, "zstd": _read_zstd}
 
 
 def parse_body(body: bytes) -> dict[str, Any]:

@@ -21,6 +21,8 @@ MEMORY_BYTES: Final = 262_144
 CHUNK_BYTES: Final = 65_536
 #: Seconds in which a refused client may continue sending, so that it reads the response before a reset.
 LINGER_SECONDS: Final = 2.0
+#: Key in the ASGI scope of the file with the complete body.
+BODY: Final = "harness.body"
 
 
 class BodyRefused(Exception):
@@ -48,7 +50,7 @@ class RequestBodyMiddleware:
     is_member: Callable[[Scope], Awaitable[bool]]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _has_body(scope):
+        if not has_body(scope):
             await self.application(scope, receive, send)
             return
         with SpooledTemporaryFile(max_size=MEMORY_BYTES) as file:
@@ -60,7 +62,8 @@ class RequestBodyMiddleware:
             except ClientDisconnected:
                 return
             file.seek(0)
-            await self.application(_set_content_length(scope, size), _BodyReader(file, size, receive), send)
+            scope = {**_set_content_length(scope, size), BODY: file}
+            await self.application(scope, _BodyReader(file, size, receive), send)
 
     async def _read_body(self, scope: Scope, receive: Receive, file: IO[bytes]) -> int:
         """Write the body to `file`; return its size. Raises `BodyRefused` or `ClientDisconnected`."""
@@ -136,7 +139,8 @@ async def _discard_body(receive: Receive) -> None:
         pass
 
 
-def _has_body(scope: Scope) -> bool:
+def has_body(scope: Scope) -> bool:
+    """Return True if the headers of a request say that a body follows."""
     return any(name in {b"content-length", b"transfer-encoding"} and value != b"0" for name, value in scope["headers"])
 
 

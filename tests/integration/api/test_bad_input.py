@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+import zstandard
+from django.test import Client
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, Session
@@ -308,6 +312,25 @@ def test_step_of_a_workflow_runs_once_and_keeps_its_identity() -> None:
     assert (stored["step_id"], stored["status"], stored["result"]) == ("hold", "completed", {"held": 1})
     for missing in (client.get("/sessions/s/workflows/other"), client.post("/sessions/s/workflows/other/steps", step)):
         assert (missing.status_code, missing.json()["type"]) == (404, "WorkflowNotFound")
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+def test_compressed_bodies_are_read_within_the_limit(compress: Callable[[bytes], bytes], settings: Any) -> None:
+    token = make_token(TokenRole.AGENT)
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Encoding": "gzip" if compress is gzip.compress else "zstd",
+    }
+
+    def send(body: bytes) -> Any:
+        return Client().post(f"{API}/sessions", body, content_type="application/json", headers=headers)
+
+    body = json.dumps({"session_id": "s", "title": "x" * 200}).encode()
+    assert send(compress(body)).status_code == 201
+    damaged, cut = send(b"no such data"), send(compress(body)[:-20])
+    assert [answer.json()["type"] for answer in (damaged, cut)] == ["MalformedRequest", "MalformedRequest"]
+    settings.SERVER_LIMITS = dataclasses.replace(settings.SERVER_LIMITS, body_bytes=100)
+    assert (send(compress(body)).status_code, len(compress(body)) < 100) == (413, True)
 
 
 def test_requests_of_a_token_are_limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

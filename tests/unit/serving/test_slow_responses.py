@@ -5,10 +5,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from a2wsgi import WSGIMiddleware
-
 from harness_site.serving.asgi_types import Message
 from harness_site.serving.client_limits import ServerLimits
+from harness_site.serving.request_threads import RequestThreads
 from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_abandoned
 
 PATIENCE = 30.0
@@ -64,7 +63,7 @@ def request() -> dict[str, Any]:
 
 
 def deadlines(export: Export, *, write_seconds: int, threads: int = 2) -> ResponseDeadlines:
-    application: Any = WSGIMiddleware(stop_when_abandoned(export), workers=threads)
+    application = RequestThreads(stop_when_abandoned(export), threads=threads)
     return ResponseDeadlines(application, limits=ServerLimits(write_seconds=write_seconds), threads=threads)
 
 
