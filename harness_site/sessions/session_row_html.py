@@ -17,7 +17,7 @@ _ROW: Final = """\
   <td class="number" data-label="{version_label}">{version}</td>
   <td class="number" data-label="{messages_label}">{messages}</td>
   <td class="number" data-label="{cost_label}">{estimate}{cost}</td>
-  <td class="when">{time}</td>
+  <td class="time-cell">{time}</td>
 </tr>"""
 
 

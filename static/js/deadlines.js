@@ -26,9 +26,9 @@ function updateLevels() {
 }
 
 function closeExpiredForm() {
-  const status = document.querySelector("#standing[data-deadline]");
+  const status = document.querySelector("#decision-state[data-deadline]");
   clearTimeout(timer);
-  if (!status || status.dataset.standing === "expired") return;
+  if (!status || status.dataset.state === "expired") return;
   const left = new Date(status.dataset.deadline) - Date.now();
   if (left > 0) {
     timer = setTimeout(closeExpiredForm, Math.min(left + 50, LONGEST));
@@ -39,7 +39,7 @@ function closeExpiredForm() {
     return;
   }
   requestedDeadline = status.dataset.deadline;
-  status.dataset.standing = "expired";
+  status.dataset.state = "expired";
   triggerReload(status.dataset.event);
 }
 

@@ -6,7 +6,7 @@ const SAVED_FIELDS = "textarea, select, input[type='text'], input:not([type]), i
 
 const form = () => document.querySelector("form[data-decide]");
 const storageKey = () => `${PREFIX}${window.location.pathname}`;
-const callStatus = () => document.querySelector("[data-standing]")?.dataset.standing;
+const callStatus = () => document.querySelector("[data-state]")?.dataset.state;
 
 /** Return whether a field is valid for one revision only, as arguments are. */
 const isBoundToRevision = (name) => name === "args" || name === "written_as" || name.startsWith("argument-");

@@ -121,7 +121,7 @@ function onResponse({ elt, xhr, successful, requestConfig }) {
   if (part && !successful && xhr.status) failedParts.add(elt.id);
   if (successful && part) {
     if (!hasFailedParts()) shownAt = new Date();
-    if (document.querySelector("[data-standing='decided']")) state.failure = ""; // the page shows what was recorded
+    if (document.querySelector("[data-state='decided']")) state.failure = ""; // the page shows what was recorded
     if (state.refused) {
       state.refused = false;
       state.socket.reconnect();

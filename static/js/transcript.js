@@ -186,7 +186,7 @@ function updateToolbarHeight() {
   const sticky = getComputedStyle(toolbar).position === "sticky";
   const room = sticky ? toolbar.offsetHeight + parseFloat(getComputedStyle(toolbar).top) : 0;
   document.documentElement.style.setProperty("--head-height", `${room}px`);
-  toolbar.classList.toggle("is-stuck", sticky && toolbar.getBoundingClientRect().top <= parseFloat(getComputedStyle(toolbar).top));
+  toolbar.classList.toggle("is-sticky", sticky && toolbar.getBoundingClientRect().top <= parseFloat(getComputedStyle(toolbar).top));
 }
 
 document.addEventListener("scroll", updateToolbarHeight, { passive: true });
@@ -195,7 +195,7 @@ updateToolbarHeight();
 markOutlineEntry();
 
 // New messages below the view are counted, with a link to them.
-const newer = document.querySelector(".newer");
+const newer = document.querySelector(".new-messages");
 const newestMessages = () => [...document.querySelectorAll("#newest .msg[id]")];
 const position = (message) => Number(message.id.slice(2));
 let lastReadPosition = newer && position(newestMessages().at(-1) ?? { id: "m--1" });
