@@ -412,7 +412,7 @@ class _ConversationBuilder:
     def _load_runs(self) -> dict[int, RunFacts]:
         numbers = [origin.run_number for origin in self.origins.values() if origin.run_number is not None]
         numbers += [record.run_number for rows in self.log.values() for record in rows]
-        if not numbers:
+        if not numbers or (min(numbers) == max(numbers) and not self.newest_end):  # there is no handover
             return {}
         return message_origins.load_runs_by_number(
             self.session.pk, min(numbers), None if self.newest_end else max(numbers)

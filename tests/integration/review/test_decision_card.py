@@ -261,7 +261,7 @@ def test_query_count_is_independent_of_the_evidence(
 ) -> None:
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     call = known(times)
-    with django_assert_num_queries(26):
+    with django_assert_num_queries(25):
         client.get(f"/review/calls/{call.pk}/")
 
 

@@ -1,4 +1,4 @@
-"""Run of an agent that this process is in the middle of, for the session, the model and the tools that it uses."""
+"""Context of the current run of an agent, shared by its session, model and tools."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from checkpoints.adapters.openai_agents import kept_turns
-from checkpoints.adapters.openai_agents.kept_turns import OpenRun
+from checkpoints.adapters.openai_agents import durable_turns
+from checkpoints.adapters.openai_agents.durable_turns import OpenRun
 from checkpoints.sessions.create_finish_release import SessionDescription
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ Item = dict[str, Any]
 
 
 @dataclass(eq=False)
-class ActiveRun:
-    """Run of an agent.
+class RunContext:
+    """State of a run that is in progress.
 
     Attributes:
         session: Session that it is stored in.
@@ -55,13 +55,13 @@ class ActiveRun:
         store, session_id = self.session.client.store, self.session.session_id
         if not self.is_begun:
             run = OpenRun(self.input_digest, self.agent)
-            await self.session.change(partial(kept_turns.begin, store, session_id, items, run, description))
+            await self.session.change(partial(durable_turns.begin, store, session_id, items, run, description))
             self.is_begun = self.is_open = True
             return
         answered, self.inner_calls = self.inner_calls, []
         self.is_open = await self.session.change(
             partial(
-                kept_turns.add_items,
+                durable_turns.add_items,
                 store,
                 session_id,
                 items,
@@ -80,7 +80,7 @@ class ActiveRun:
         """
         await self.session.change(
             partial(
-                kept_turns.keep_answer,
+                durable_turns.keep_answer,
                 self.session.client.store,
                 self.session.session_id,
                 items,
@@ -100,7 +100,7 @@ class ActiveRun:
         if self.is_open:
             await self.session.change(
                 partial(
-                    kept_turns.end,
+                    durable_turns.end,
                     self.session.client.store,
                     self.session.session_id,
                     self.session.describe(),
@@ -111,10 +111,10 @@ class ActiveRun:
 
 
 #: Run of the current task and those that it has started.
-ACTIVE_RUN: ContextVar[ActiveRun | None] = ContextVar("harness_openai_agents_run", default=None)
+ACTIVE_RUN: ContextVar[RunContext | None] = ContextVar("harness_openai_agents_run", default=None)
 
 
-def find_active_run(session: object) -> ActiveRun | None:
+def find_run_context(session: object) -> RunContext | None:
     """Find the run that uses a session in this task.
 
     Args:

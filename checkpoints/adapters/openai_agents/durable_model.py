@@ -10,16 +10,16 @@ from agents import Model, ModelProvider, ModelResponse, Usage
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem
 from pydantic import TypeAdapter, ValidationError
 
-from checkpoints.adapters.openai_agents.active_run import ActiveRun
+from checkpoints.adapters.openai_agents.run_context import RunContext
 
 Item = dict[str, Any]
 _OUTPUT_ITEM: TypeAdapter[Any] = TypeAdapter(ResponseOutputItem)
 
 
-class KeptModel(Model):
+class DurableModel(Model):
     """Model of a run that is stored. Everything else is that of the model that it wraps."""
 
-    def __init__(self, model: Model, run: ActiveRun) -> None:
+    def __init__(self, model: Model, run: RunContext) -> None:
         """Wrap a model.
 
         Args:
@@ -73,10 +73,10 @@ class KeptModel(Model):
         return getattr(self._model, name)
 
 
-class KeptModelProvider(ModelProvider):
+class DurableModelProvider(ModelProvider):
     """Provider of models whose answers are stored."""
 
-    def __init__(self, provider: ModelProvider, run: ActiveRun) -> None:
+    def __init__(self, provider: ModelProvider, run: RunContext) -> None:
         """Wrap a provider.
 
         Args:
@@ -86,7 +86,7 @@ class KeptModelProvider(ModelProvider):
         self._provider, self._run = provider, run
 
     def get_model(self, model_name: str | None) -> Model:
-        return KeptModel(self._provider.get_model(model_name), self._run)
+        return DurableModel(self._provider.get_model(model_name), self._run)
 
     async def aclose(self) -> None:
         await self._provider.aclose()
