@@ -285,7 +285,7 @@ def measure_kind(databases: Any, kind: Kind, turns: Sequence[Turn]) -> dict[type
 
 def measure_workers(databases: Any, turns: int) -> dict[type[Store], float]:
     """Return the turns per second of eight processes that drive a graph each, on one PostgreSQL database."""
-    rates = {}
+    rates: dict[type[Store], float] = {}
     for each in (Saver, OwnSaver):
         database = databases.create_database("postgresql", f"workers_{each.__name__.lower()}")
         each(database).close()  # creates the tables
@@ -374,7 +374,8 @@ def main() -> None:
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
-        run_worker(*options.worker, options.turns)
+        name, url = options.worker
+        run_worker(name, url, options.turns)
         return
     turns = build_turns(options.turns)
     with create_temporary_databases() as databases:
