@@ -178,9 +178,15 @@ typescript-types: setup typescript ## Generate the types of the TypeScript clien
 	$(RUN) -m tests.support.typescript_types
 
 .PHONY: benchmarks
-benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (minutes, on a quiet machine)
+benchmarks: setup ## Measure against other stores, write docs/benchmarks.md and docs/benchmarks-frameworks.md (on a quiet machine)
 	@.ci/system-parts python postgresql
 	$(RUN) -m benchmarks
+	@$(MAKE) benchmarks-frameworks
+
+.PHONY: benchmarks-frameworks
+benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' stores, write docs/benchmarks-frameworks.md (minutes)
+	@.ci/system-parts python postgresql
+	$(RUN_ADAPTERS) -m benchmarks.frameworks
 
 # The frameworks of the adapters are in a lock file of their own.
 LOCKED_EXTRAS := $(addprefix --extra ,postgres secrets remote mcp site dev)

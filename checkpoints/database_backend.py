@@ -1,4 +1,4 @@
-"""What a client and its handles do to a session, in a database. `checkpoints.remote` does the same through a server."""
+"""Operations of a client and its handles on sessions in a database; `checkpoints.remote` has those through a server."""
 
 from __future__ import annotations
 

@@ -549,7 +549,7 @@ class ReasonRequired(DecisionRefused, ValueError):
 
 
 class AlreadyDecided(DecisionRefused):
-    """Somebody else has decided about the call. `by`, `at` and `kind` say who, when and what."""
+    """Another person has already decided about the call; `by`, `at` and `kind` describe that decision."""
 
     code = "already_decided"
     hint = "Your decision was not recorded and changed nothing."

@@ -1,4 +1,4 @@
-"""What the examples of the frameworks have in common: an agent that is killed in a tool, and a person who decides."""
+"""Shared parts of the framework examples: an agent that is killed inside a tool, and the decision of a person."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ HARNESS_MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "harness_site.error_pages.AlteredDataMiddleware",
 ]
-HARNESS_TEMPLATE_BUILTINS = ["django.templatetags.static", "harness_site.templatetags.harness_tags"]
+HARNESS_TEMPLATE_BUILTINS = ["harness_site.templatetags.harness_tags"]
 HARNESS_CONTEXT_PROCESSORS = [
     "django.template.context_processors.request",
     "django.contrib.auth.context_processors.auth",

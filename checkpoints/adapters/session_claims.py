@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 from checkpoints import sansio
 from checkpoints.client import SyncCheckpointer
+from checkpoints.exceptions import OwnershipLost
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.operation_pairing import OpenOperations
 from checkpoints.store.store import Store
@@ -34,6 +35,8 @@ class SessionClaims:
         self._checkpointer = weakref.ref(checkpointer)
         self._locks = [threading.Lock() for _ in range(64)]
         self._calls: Counter[str] = Counter()
+        #: Sessions that are not claimed again once they are lost.
+        self._kept: set[str] = set()
         #: Sessions to release when their last call ends.
         self._ending: set[str] = set()
         #: Pairings of calls with operations of released sessions, for the save that has the results of these calls.
@@ -75,13 +78,48 @@ class SessionClaims:
         finally:
             self.leave(session_id)
 
-    def claim(self, session_id: str, description: SessionDescription | None = None) -> None:
-        """Claim a session for one call; `leave` ends that. Arguments and errors are those of `hold`."""
+    def keep(self, session_id: str, description: SessionDescription, *, takeover: bool | str = False) -> None:
+        """Claim a session until `give_up`. If it is lost meanwhile, this client does not claim it again.
+
+        Args:
+            session_id: Identifier of the session.
+            description: Description of the session if it does not exist.
+            takeover: Whether it may be taken from a run that is alive, or why.
+
+        Raises:
+            ReviewRequired: A person has to decide about interrupted calls first.
+            ApprovalRequired: A person has to approve calls first.
+            SessionBusy: A run of another client owns the session and is alive.
+            SessionFinished: The session has ended.
+        """
+        self.claim(session_id, description, takeover=takeover)
+        self._kept.add(session_id)
+
+    def give_up(self, session_id: str) -> None:
+        """End what `keep` began.
+
+        Args:
+            session_id: Identifier of the session.
+        """
+        self._kept.discard(session_id)
+        self.leave(session_id)
+        self.release(session_id)
+
+    def claim(
+        self, session_id: str, description: SessionDescription | None = None, *, takeover: bool | str = False
+    ) -> None:
+        """Claim a session for one call; `leave` ends that. Arguments and errors are those of `hold`.
+
+        `takeover` says whether it may be taken from a run that is alive, or why. A kept session that was lost raises
+        `OwnershipLost`.
+        """
         checkpointer = self._get_checkpointer()
         with self._get_lock(session_id):
             if checkpointer.store.find_owned(session_id) is None:
+                if session_id in self._kept:
+                    raise OwnershipLost(session_id)
                 start = checkpointer.backend.start_session_flow(
-                    session_id, description or SessionDescription(), takeover=False
+                    session_id, description or SessionDescription(), takeover=takeover
                 )
                 sansio.drive(start)
                 self._inherit_pairings(session_id)

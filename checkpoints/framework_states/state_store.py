@@ -19,7 +19,14 @@ from django.db.models import QuerySet
 from checkpoints.calls import call_queries, interrupt_requests, signed_decisions
 from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import DecisionKind, SessionStatus
-from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionExists, SessionFinished, SessionNotFound
+from checkpoints.exceptions import (
+    CheckpointCorrupted,
+    InvalidInput,
+    OwnershipLost,
+    SessionExists,
+    SessionFinished,
+    SessionNotFound,
+)
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.framework_states import transcript_versions
 from checkpoints.framework_states.transcript_versions import VersionContent
@@ -33,7 +40,7 @@ from checkpoints.sessions.state_retention import Channels
 from checkpoints.store import row_lookups
 from checkpoints.store.call_records import CallIntent
 from checkpoints.store.store import OwnedSession, Store
-from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, load_values
+from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList, load_values
 
 #: Version of a channel: a number or a text of the framework.
 ChannelVersion = int | float | str
@@ -64,7 +71,7 @@ class NewState:
     body: Encoded
     metadata: Encoded
     versions: Mapping[str, ChannelVersion]
-    values: Mapping[str, EncodedValue]
+    values: Mapping[str, EncodedValue | GrownList]
     changed: Collection[str]
     rebuilt: Collection[str] = ()
 
@@ -108,21 +115,28 @@ class LoadedState:
 
 @contextmanager
 def lock_session(
-    store: Store, session_id: str, description: SessionDescription | None
+    store: Store, session_id: str, description: SessionDescription | None, *, must_own: bool = False
 ) -> Iterator[tuple[Session, OwnedSession | None]]:
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
 
-    Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`, `OwnershipLost`.
+    With `must_own`, a client that does not own the session any more gets `OwnershipLost`. Raises `SessionNotFound`,
+    `SessionFinished`, `SessionBusy`, `OwnershipLost`.
     """
     store.flush_pending_writes(session_id)
-    with database_operation(store.using), transaction.atomic(using=store.using):
-        if description is not None:
+    with database_operation(store.using), transaction.atomic(using=store.using, savepoint=False):
+        try:
+            row = row_lookups.get_session(store, session_id, lock=True)
+        except SessionNotFound:
+            if description is None:
+                raise
             create_finish_release.create_session(store, session_id, description)
-        row = row_lookups.get_session(store, session_id, lock=True)
+            row = row_lookups.get_session(store, session_id, lock=True)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         owned_session = store.find_owned(session_id)
         if owned_session is None:
+            if must_own:
+                raise OwnershipLost(session_id)
             busy = append_without_lease.find_live_owner_error(store, row)
             if busy is not None:
                 raise busy
@@ -144,23 +158,30 @@ def save_state(
     session_id: str,
     new: NewState,
     *,
-    content: VersionContent | None = None,
+    build_content: Callable[[Session], VersionContent | None] | None = None,
     description: SessionDescription | None = None,
-) -> None:
+    must_own: bool = False,
+) -> int:
     """Store a state, and the version that shows its transcript if that has changed.
 
     Args:
         store: State of the client.
         session_id: Identifier of the session.
         new: The state. One that exists already is replaced.
-        content: Content of the version; None writes none.
+        build_content: Function that gets the locked session and returns the content of the version. None, or a result
+            of None, writes none.
         description: Description of the session if it does not exist. None: it has to exist.
+        must_own: Whether only a client that owns the session may write.
+
+    Returns:
+        The number of the newest version.
 
     Raises:
         SessionNotFound: There is no such session, and no description.
         SessionFinished: The session has ended.
         SessionBusy: A run of another client owns the session and is alive.
         OwnershipLost: Another run has taken the session from this client.
+        GrownListNotStored: A list grows from one that the state before it does not have.
         InvalidInput: A name is too long.
     """
     validate_id("session id", session_id)
@@ -168,9 +189,14 @@ def save_state(
     writer = BlobWriter()
     digests = {name: writer.add(value) for name, value in new.values.items()}
     version = None
-    with lock_session(store, session_id, description) as (row, owned_session):
+    with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
+        states = FrameworkState.objects.using(store.using)
+        place = {"session": row, "namespace": new.namespace}
+        nearby = states.filter(**place, state_id__in={new.parent_id, new.state_id}).values_list("state_id", "channels")
+        known = {state_id: state_retention.parse_channels(session_id, text) for state_id, text in nearby}
+        _require_bases(new, known.get(new.parent_id, {}))
         writer.insert(store.using, row)
-        channels = _resolve_channels(store, row, new, digests)
+        channels = _resolve_channels(store, row, new, digests, known.get(new.parent_id, {}))
         columns = {
             "parent_id": new.parent_id,
             "run_key": new.run_key[:255],
@@ -180,10 +206,11 @@ def save_state(
             "metadata": new.metadata[1],
             "channels": to_canonical_json(_encode_channels(channels, new.rebuilt), "channels"),
         }
-        states = FrameworkState.objects.using(store.using)
-        place = {"session": row, "namespace": new.namespace, "state_id": new.state_id}
-        if not states.filter(**place).update(**columns):
-            states.create(**place, **columns)
+        if new.state_id in known:
+            states.filter(**place, state_id=new.state_id).update(**columns)
+        else:
+            states.create(**place, state_id=new.state_id, **columns)
+        content = None if build_content is None else build_content(row)
         if content is not None:
             head = None if owned_session is None else owned_session.head
             try:
@@ -194,8 +221,21 @@ def save_state(
                 raise
         if version is None:
             row_lookups.bump_revision(store, row.pk)
-    if version is not None:
-        store.notify_saved(session_id)
+    if version is None:
+        return row.latest_version
+    store.notify_saved(session_id)
+    return version
+
+
+class GrownListNotStored(Exception):
+    """A list grows from one that the state before it does not have; it has to be stored as a whole."""
+
+
+def _require_bases(new: NewState, before: Channels) -> None:
+    stored = {digest for _, digest in before.values()}
+    for value in new.values.values():
+        if isinstance(value, GrownList) and value.base not in stored:
+            raise GrownListNotStored
 
 
 def _validate_names(namespace: str, state_id: str) -> None:
@@ -204,23 +244,30 @@ def _validate_names(namespace: str, state_id: str) -> None:
         raise InvalidInput(f"The namespace {namespace[:40]}… is longer than {NAMESPACE_LENGTH} characters.")
 
 
-def _resolve_channels(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> Channels:
-    """Find the value of each channel: a new one, or that of an earlier state with the same version of the channel."""
+def _resolve_channels(
+    store: Store, row: Session, new: NewState, digests: Mapping[str, str], before: Channels
+) -> Channels:
+    """Find the value of each channel: a new one, or that of an earlier state with the same version of the channel.
+
+    `before` are the channels of the state before it.
+    """
     changed = set(new.changed)
     channels: Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
     missing = {name: version for name, version in new.versions.items() if name not in changed}
-    states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
-    for source in (states.filter(state_id=new.parent_id), states.order_by("-state_id")):
-        if not missing:
-            break
-        for text in source.values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            known = state_retention.parse_channels(row.session_id, text)
-            for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
-                channels[name] = known[name]
-                del missing[name]
+    _take_known_channels(channels, missing, before)
+    if missing:
+        states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
+        for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
+            _take_known_channels(channels, missing, state_retention.parse_channels(row.session_id, text))
             if not missing:
                 break
     return channels
+
+
+def _take_known_channels(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
+    for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
+        channels[name] = known[name]
+        del missing[name]
 
 
 def _encode_channels(channels: Channels, rebuilt: Collection[str]) -> dict[str, list[Any]]:
@@ -241,6 +288,7 @@ def save_writes(
     *,
     description: SessionDescription | None = None,
     requests: Sequence[CallIntent] = (),
+    must_own: bool = False,
 ) -> bool:
     """Store what a task wrote after a state, and log the calls that it asks people about.
 
@@ -252,7 +300,7 @@ def save_writes(
     writer = BlobWriter()
     by_position = {write.position: (write.channel, writer.add(write.value)) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
-    with lock_session(store, session_id, description) as (row, owned_session):
+    with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
         writer.insert(store.using, row)
         rows = FrameworkWrite.objects.using(store.using).filter(session=row, **place)
         stored = {write.position: write for write in rows.filter(position__in=list(by_position))}

@@ -19,7 +19,7 @@ class ImportRefused(CheckpointsError):
 
 
 class ImportOvertaken(CheckpointsError):
-    """Somebody else wrote to the session while it was imported."""
+    """Another process wrote to the session while it was imported."""
 
     code = "import_overtaken"
     hint = "Import again: what is there already is not imported twice."

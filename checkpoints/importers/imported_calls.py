@@ -38,6 +38,8 @@ _CHUNK_SIZE = 200
 _OPEN_STATUSES = (CallStatus.DISCARDED, CallStatus.ISSUED)
 _FIELDS = [field for field in ToolCall._meta.concrete_fields if not field.primary_key]
 _COLUMNS, _ATTRIBUTES = tuple(field.name for field in _FIELDS), tuple(field.attname for field in _FIELDS)
+#: Values of a new row in the order of the columns: the ORM takes them in half the time of keyword arguments.
+_NEW_ROW = {field.attname: field.get_default() for field in ToolCall._meta.concrete_fields}
 _SETTLED_COLUMNS = (
     "status",
     "reason",
@@ -120,17 +122,18 @@ class ImportedCallLog:
         except InvalidInput:
             return None
         args = to_canonical_json(call.args)
-        return ToolCall(
-            call_id=call.call_id,
-            tool=call.name,
-            args=args,
-            args_digest=digests.digest_text(args),
-            args_order=encode_argument_order(call.args),
-            idempotency_key=idempotency_key,
-            side_effects=IMPORTED_MARK,
-            status=CallStatus.ISSUED,
-            issued_at=at,
-        )
+        values = {
+            "call_id": call.call_id,
+            "tool": call.name,
+            "args": args,
+            "args_digest": digests.digest_text(args),
+            "args_order": encode_argument_order(call.args),
+            "idempotency_key": idempotency_key,
+            "side_effects": IMPORTED_MARK,
+            "status": CallStatus.ISSUED,
+            "issued_at": at,
+        }
+        return ToolCall(*{**_NEW_ROW, **values}.values())
 
     def _add_result(self, result: ResultPart, at: datetime) -> None:
         open_calls = self._open.get(result.call_id)

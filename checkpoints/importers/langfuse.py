@@ -7,7 +7,7 @@ from typing import Any, Final
 from checkpoints.formats.canonical import parse_json
 from checkpoints.importers.imported_message import parse_time, read_cost, read_count
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
-from checkpoints.importers.opentelemetry import ATTRIBUTES
+from checkpoints.importers.span_attributes import ATTRIBUTES
 from checkpoints.importers.span_conversations import Span, build_sessions
 
 _MODEL_TYPES: Final = frozenset({"GENERATION"})

@@ -29,7 +29,7 @@ _NUMBER_DIGITS = 12
 
 @dataclass
 class _SessionFolder:
-    """What this process has read of the folder of one session: the number of files, and what they say."""
+    """Records that this process has read from the folder of one session, and the number of files."""
 
     read: int = 0
     session: WitnessedSession = field(default_factory=WitnessedSession)

@@ -25,7 +25,7 @@ class WitnessedHead:
 
 @dataclass
 class WitnessedSession:
-    """What a witness knows of one session: the seal that was confirmed last, and those that were expected since."""
+    """Record of a witness about one session: the last confirmed seal, and the seals expected since."""
 
     number: int = -1
     seal: bytes = b""

@@ -24,12 +24,30 @@ Encoded = tuple[str, bytes]
 #: Value of a channel: one encoded value, or a list of them.
 EncodedValue = Encoded | list[Encoded]
 
+
+@dataclass(frozen=True)
+class GrownList:
+    """List that begins as a stored one, so that only what is new has to be stored.
+
+    Attributes:
+        base: Digest of the stored list.
+        kept: Digests of the elements that both lists begin with.
+        added: Values after these.
+    """
+
+    base: str
+    kept: Sequence[str]
+    added: Sequence[Encoded]
+
+
 #: Type of the nodes of a list. The types of serializers do not begin with a dot.
 LIST_TYPE = ".list"
 _ENTRY_SIZE = digests.BLOB_DIGEST_SIZE + 1
 _GROUP_SIZE = 16
 #: Shorter bytes are stored as they are.
 _MIN_COMPRESSED_SIZE = 256
+#: Up to this number of blobs are sent without asking whether they are stored.
+_MAX_UNCHECKED = 8
 #: Number of digests in one query, below the limits of both databases.
 _QUERY_SIZE = 500
 
@@ -40,26 +58,32 @@ class BlobWriter:
 
     blobs: dict[str, Encoded] = field(default_factory=dict)
 
-    def add(self, value: EncodedValue) -> str:
+    def add(self, value: EncodedValue | GrownList) -> str:
         """Add a value, and return the digest that stands for it."""
-        return self._add_list(value) if isinstance(value, list) else self._add_blob(*value)
+        if isinstance(value, GrownList):
+            return self._add_list([*value.kept, *(self._add_blob(*item) for item in value.added)], len(value.kept))
+        if isinstance(value, list):
+            return self._add_list([self._add_blob(*item) for item in value])
+        return self._add_blob(*value)
 
     def _add_blob(self, type_: str, content: bytes) -> str:
         digest = digests.digest_blob(type_, content)
         self.blobs[digest] = (type_, content)
         return digest
 
-    def _add_list(self, items: Sequence[Encoded]) -> str:
-        level, entries, open_entries = 0, [self._add_blob(*item) for item in items], b""
+    def _add_list(self, entries: list[str], kept: int = 0) -> str:
+        """Add the nodes of a list whose first `kept` elements are stored in the same place of another list."""
+        level, span, open_entries = 0, _GROUP_SIZE, b""
         while entries:
             full = len(entries) - len(entries) % _GROUP_SIZE
-            rest = b"".join(bytes([level]) + bytes.fromhex(digest) for digest in entries[full:])
-            open_entries = rest + open_entries
-            entries = [
-                self._add_blob(LIST_TYPE, self._build_node(level, entries[start : start + _GROUP_SIZE]))
-                for start in range(0, full, _GROUP_SIZE)
-            ]
-            level += 1
+            open_entries = self._build_node(level, entries[full:]) + open_entries
+            nodes = []
+            for start in range(0, full, _GROUP_SIZE):
+                node = self._build_node(level, entries[start : start + _GROUP_SIZE])
+                nodes.append(digests.digest_blob(LIST_TYPE, node))
+                if (len(nodes) * span) > kept:
+                    self.blobs[nodes[-1]] = (LIST_TYPE, node)
+            entries, level, span = nodes, level + 1, span * _GROUP_SIZE
         return self._add_blob(LIST_TYPE, open_entries)
 
     @staticmethod
@@ -68,14 +92,16 @@ class BlobWriter:
 
     def insert(self, using: str, session: Session) -> None:
         """Store the blobs that the session does not have yet, in the transaction that has locked the session."""
-        rows = Blob.objects.using(using).filter(session=session)
+        rows = Blob.objects.using(using)
         digests = list(self.blobs)
         stored: set[str] = set()
-        for part in _split(digests):
-            stored.update(rows.filter(digest__in=part).values_list("digest", flat=True))
-        Blob.objects.using(using).bulk_create(
+        if len(digests) > _MAX_UNCHECKED:
+            for part in _split(digests):
+                stored.update(rows.filter(session=session, digest__in=part).values_list("digest", flat=True))
+        rows.bulk_create(
             [_build_blob(session, digest, *self.blobs[digest]) for digest in digests if digest not in stored],
             batch_size=100,
+            ignore_conflicts=True,
         )
 
 

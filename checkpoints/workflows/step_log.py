@@ -30,7 +30,7 @@ class StepValue:
 
 
 class StepLog(Protocol):
-    """What a workflow asks of the log of its steps. Errors are those of `SyncWorkflow.step`."""
+    """Interface of the log of a workflow's steps. Errors are those of `SyncWorkflow.step`."""
 
     def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
         """Log that a step is about to run, or return the value of one that has happened.

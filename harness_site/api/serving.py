@@ -1,4 +1,4 @@
-"""What every route has in common: the token, the rate, the body, the key of a write, problems, compression."""
+"""Processing shared by all routes: token, rate limit, body, idempotency key, problems, compression."""
 
 from __future__ import annotations
 

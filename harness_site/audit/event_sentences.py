@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from string import Formatter
 from typing import Any, Final
 
@@ -176,8 +177,9 @@ def _choose_sentence(entry: AuditEntry, values: Mapping[str, Any]) -> str:
     return next(sentence for sentence in sentences if _list_placeholders(sentence) <= set(values))
 
 
-def _list_placeholders(sentence: str) -> set[str]:
-    return {name for _text, name, _format, _conversion in Formatter().parse(sentence) if name}
+@lru_cache(maxsize=500)
+def _list_placeholders(sentence: str) -> frozenset[str]:
+    return frozenset(name for _text, name, _format, _conversion in Formatter().parse(sentence) if name)
 
 
 def _format_actor_in_sentence(entry: AuditEntry) -> SafeString:

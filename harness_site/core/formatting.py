@@ -4,13 +4,14 @@ import json
 import logging
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, Protocol
 
 from django.utils.dateformat import format as format_date
 from django.utils.formats import number_format
 from django.utils.functional import Promise
-from django.utils.translation import gettext, ngettext
+from django.utils.translation import get_language, gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import (
@@ -192,19 +193,27 @@ def format_unknown_outcome_reason(reason: str, *, verifiable: bool) -> str:
 
 def format_number(number: Decimal | float, digits: int = 0) -> str:
     """Format a number with `digits` decimal places and the separators of the reader's language: 1,234.5 or 1.234,5."""
+    if not digits and isinstance(number, int) and 0 <= number < 1000:  # has no separators in any language
+        return str(number)
     return number_format(f"{number:.{digits}f}", digits, use_l10n=True, force_grouping=True)
 
 
 def format_day(day: date) -> str:
     """Format a day and its month, abbreviated: 10 Nov."""
     # Translators: a format of Django's filter `date`: the day and the abbreviated month, such as 10 Nov
-    return format_date(day, gettext("j M"))
+    return _format_date_in_language(day, gettext("j M"), get_language())
 
 
 def format_weekday(day: date) -> str:
     """Format a day with its weekday and month, abbreviated: Tue 10 Nov."""
     # Translators: a format of Django's filter `date`: weekday, day and abbreviated month, such as Tue 10 Nov
-    return format_date(day, gettext("D j M"))
+    return _format_date_in_language(day, gettext("D j M"), get_language())
+
+
+@lru_cache(maxsize=1_000)
+def _format_date_in_language(day: date, pattern: str, _language: str | None) -> str:
+    """Format a date in the current language, which is a part of the key of the cache."""
+    return format_date(day, pattern)
 
 
 def format_duration(seconds: float) -> str:

@@ -10,7 +10,7 @@ class Theme(models.TextChoices):
 
 
 class DisplayPreference(models.Model):
-    """How the pages look for one user, in every browser and workspace."""
+    """Display settings of one user, for every browser and workspace."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     #: Name in the IANA database; empty for the time zone of the browser.

@@ -125,6 +125,7 @@ class PendingRowBuilder:
         self._query = query
         self._secrets = secrets
         self._sessions = SessionLinks()
+        self._links: dict[tuple[str, str, str], FilterLink] = {}
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 
@@ -164,18 +165,13 @@ class PendingRowBuilder:
         session, deadline = call.session, call.deadline
         css_class, status = formatting.format_status_chip(call.status)
         asking = call.status == CallStatus.AWAITING_APPROVAL
-        tool, agent = mask_and_reveal_hidden(call.tool), mask_and_reveal_hidden(session.agent)
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
             sentence=formatting.format_call_sentence(call),
             args=call.args,
-            tool=FilterLink(tool, build_filter_url(self._query, tool=call.tool), self._only_tool % {"tool": tool}),
-            agent=FilterLink(
-                agent, build_filter_url(self._query, agent=session.agent), self._only_agent % {"agent": agent}
-            )
-            if session.agent
-            else None,
+            tool=self._build_filter_link("tool", call.tool, self._only_tool),
+            agent=self._build_filter_link("agent", session.agent, self._only_agent) if session.agent else None,
             session_pk=session.pk,
             session_address=self._sessions.session(session.pk),
             session_id=mask_and_reveal_hidden(session.session_id),
@@ -197,6 +193,15 @@ class PendingRowBuilder:
             if session.quarantined_at is None
             else reverse("harness_sessions:session-quarantine", args=[session.pk]),
         )
+
+    def _build_filter_link(self, parameter: str, value: str, label: str) -> FilterLink:
+        """Build the link to the calls of one tool or agent, once for all rows that may show the same of its name."""
+        name = mask_and_reveal_hidden(value)
+        link = self._links.get((parameter, value, name))
+        if link is None:
+            address = build_filter_url(self._query, **{parameter: value})
+            link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
+        return link
 
     def _build_risk_link(self, call: ToolCall) -> FilterLink | None:
         if call.risk == get_default_risk(call.side_effects.split(",")):

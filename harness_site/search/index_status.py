@@ -36,7 +36,7 @@ def load_index_status() -> IndexStatus:
     behind = sum(_estimate_unindexed_texts(row) for row in progress)
     behind += sum(SOURCES[kind]._default_manager.aggregate(last=Max("pk"))["last"] or 0 for kind in missing_kinds)
     older = sum(row.older for row in progress)
-    return IndexStatus(behind + older, older, _get_earliest_progress_time(progress))
+    return IndexStatus(behind + older, older, _get_earliest_time(row.complete_at for row in progress))
 
 
 def _estimate_unindexed_texts(row: Progress) -> int:
@@ -55,7 +55,7 @@ def _query_progress() -> QuerySet[Progress]:
 
 def get_index_completion_time() -> datetime | None:
     """Return the last time when the index was complete; None before the first time."""
-    return _get_earliest_progress_time(_query_progress())
+    return _get_earliest_time(Progress.objects.values_list("complete_at", flat=True))
 
 
 def count_unindexed_of_kinds(kinds: Iterable[Kind]) -> int:
@@ -67,6 +67,7 @@ def _query_older_counts(kinds: list[str]) -> QuerySet[Progress, int]:
     return Progress.objects.filter(kind__in=kinds).values_list("older", flat=True)
 
 
-def _get_earliest_progress_time(progress: Iterable[Progress]) -> datetime | None:
-    times = [row.complete_at for row in progress if row.complete_at is not None]
+def _get_earliest_time(complete_at: Iterable[datetime | None]) -> datetime | None:
+    """Return the earliest time; None if there is not one for each kind."""
+    times = [time for time in complete_at if time is not None]
     return min(times) if len(times) == len(Kind) else None

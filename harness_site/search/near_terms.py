@@ -32,27 +32,33 @@ _SEPARATOR: Final = re.compile(r"[./\\@:+-]+")
 def find_near_query(workspace: int, query: SearchQuery) -> SearchQuery | None:
     """Find the query with the nearest known words instead of those that occur nowhere; None if there are none.
 
+    `query` finds nothing as a whole.
+
     Quoted phrases are searched as they are. Reads at most a few pages of passages for each word.
     """
+    limits = search_query.find_read_limits()
     terms = [
         term
         if " " in term.text
         or index >= _MAX_TERMS
-        or search_query.search_passages(workspace, SearchQuery((term,))).passages
-        else _find_near_term(workspace, term)
+        or (
+            len(query.terms) > 1
+            and search_query.search_passages(workspace, SearchQuery((term,)), limits=limits).passages
+        )
+        else _find_near_term(workspace, term, limits)
         for index, term in enumerate(query.terms)
     ]
     known = tuple(term for term in terms if term is not None)
     return SearchQuery(known) if len(known) == len(terms) and known != query.terms else None
 
 
-def _find_near_term(workspace: int, term: SearchTerm) -> SearchTerm | None:
+def _find_near_term(workspace: int, term: SearchTerm, limits: search_query.ReadLimits) -> SearchTerm | None:
     typed = fold_case(term.text)
     if not _SHORTEST <= len(typed) <= _LONGEST:
         return None
     words: list[str] = []
     for parts in _list_parts(typed):
-        found = search_query.search_passages(workspace, SearchQuery(tuple(map(SearchTerm, parts))))
+        found = search_query.search_passages(workspace, SearchQuery(tuple(map(SearchTerm, parts))), limits=limits)
         words += islice(_iterate_words(passage.text for passage in found.passages), _MAX_WORDS)
         if near := difflib.get_close_matches(typed, sorted(set(words)), 1, _SIMILARITY):
             return SearchTerm(near[0])

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from django.db import OperationalError, connection, transaction
-from django.db.models import F, QuerySet
+from django.db.models import F, QuerySet, Subquery
 
 from harness_site.accounts import session_secrets
 from harness_site.core.masking.masker import mask_text, mask_values_in_context
@@ -39,6 +39,18 @@ _PATIENCE: Final = "1500ms"
 
 
 @dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """First passage beyond those that are read one by one: its key and era. `oldest` is the era of the oldest one.
+
+    `key` is None if there are so few passages that the index finds all matches at once.
+    """
+
+    key: int | None = None
+    newest: int = 0
+    oldest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class SearchPage:
     """Passages that contain all terms, newest first.
 
@@ -57,9 +69,14 @@ class SearchPage:
 
 
 def search_passages(
-    workspace: int, query: SearchQuery, *, before: int | None = None, session: int | None = None
+    workspace: int,
+    query: SearchQuery,
+    *,
+    before: int | None = None,
+    session: int | None = None,
+    limits: ReadLimits | None = None,
 ) -> SearchPage:
-    """Search a whole workspace, or one session of it."""
+    """Search a whole workspace, or one session of it. `limits` is the result of `find_read_limits`, if it is known."""
     passages = Passage.objects.filter(workspace=workspace)
     if session is not None:
         passages = passages.filter(session=session)
@@ -67,7 +84,11 @@ def search_passages(
         passages = passages.filter(pk__lt=before)
     try:
         with _limit_query_time():
-            return _collect_matching_passages(passages, query, before, whole=session is not None)
+            if session is not None:
+                limits = ReadLimits()
+            return _collect_matching_passages(
+                passages, query, before, limits or find_read_limits(before), whole=session is not None
+            )
     except OperationalError:
         return SearchPage((), slow=True)
 
@@ -79,13 +100,12 @@ def reload_passages(workspace: int, query: SearchQuery, keys: tuple[int, ...]) -
 
 
 def _collect_matching_passages(
-    passages: QuerySet[Passage], query: SearchQuery, before: int | None, *, whole: bool
+    passages: QuerySet[Passage], query: SearchQuery, before: int | None, limits: ReadLimits, *, whole: bool
 ) -> SearchPage:
     """Collect one page of matches; `whole` is True if the scope is one session and small enough to be searched at once.
 
     A session that fills the page is left out of the following queries, so that the page has other sessions as well.
     """
-    edge = None if whole else _find_end_of_sequential_read(before)
     page: list[Passage] = []
     counts: Counter[int] = Counter()
     cut: set[int] = set()
@@ -93,7 +113,7 @@ def _collect_matching_passages(
     for _ in range(_ROUNDS):
         scope = passages.filter(pk__lt=last).exclude(session__in=cut) if cut else passages
         wanted = PAGE - len(page)
-        found = _take_matches(scope, query, edge, wanted + 1)
+        found = _take_matches(scope, query, limits, wanted + 1, before=last)
         more = len(found) > wanted
         for passage in found[:wanted]:
             last = passage.pk
@@ -104,50 +124,51 @@ def _collect_matching_passages(
                 cut.add(passage.session_id)
         if not more or len(page) >= PAGE:
             break
-    partly = not more and edge is not None and not query.indexed
+    partly = not more and limits.key is not None and not query.indexed
     built = _build_page(page, query, before=last if more else None, partly=partly)
     return replace(built, cut_sessions=frozenset(cut))
 
 
 def _take_matches(
-    passages: QuerySet[Passage], query: SearchQuery, edge: tuple[int, int] | None, limit: int
+    passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits, limit: int, *, before: int | None
 ) -> list[Passage]:
-    """Take the newest matches, up to a limit."""
+    """Take the newest matches before a key, up to a limit."""
     found: list[Passage] = []
-    for matches in _iterate_passage_ranges(passages, query, edge):
+    for matches in _iterate_passage_ranges(passages, query, limits, before):
         found += matches[: limit - len(found)]
         if len(found) >= limit:
             break
     return found
 
 
-def _find_end_of_sequential_read(before: int | None) -> tuple[int, int] | None:
-    """Return key and era of the first passage beyond the ones read one by one; None if there is none."""
+def find_read_limits(before: int | None = None) -> ReadLimits:
+    """Find the first passage before a key that is not read one by one."""
     newest = Passage.objects.all() if before is None else Passage.objects.filter(pk__lt=before)
-    return newest.order_by("-pk").values_list("pk", "era")[READ : READ + 1].first()
+    oldest_era = Subquery(Passage.objects.order_by("pk").values("era")[:1])
+    row = newest.order_by("-pk").values_list("pk", "era", oldest_era)[READ : READ + 1].first()
+    return ReadLimits() if row is None else ReadLimits(*row)
 
 
 def _iterate_passage_ranges(
-    passages: QuerySet[Passage], query: SearchQuery, edge: tuple[int, int] | None
+    passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits, before: int | None
 ) -> Iterator[QuerySet[Passage]]:
     """Yield the matches in successive ranges, newest first; frequent words are found in the first range."""
-    if edge is None:
+    if limits.key is None:
         yield filter_by_search_index(passages, query).order_by("-pk")
         return
-    key, newest = edge
-    yield filter_by_sequential_read(passages.filter(pk__gt=key), query).order_by("-pk")
+    if before is None or before > limits.key:
+        yield filter_by_sequential_read(passages.filter(pk__gt=limits.key), query).order_by("-pk")
     if not query.indexed:
         return
     # Sort by an expression: with the bare key, the planner may walk through all texts until it has enough matches.
-    older = filter_by_search_index(passages.filter(pk__lte=key), query).order_by((F("pk") + 0).desc())
-    oldest = Passage.objects.order_by("pk").values_list("era", flat=True).first() or 0
+    older = filter_by_search_index(passages.filter(pk__lte=limits.key), query).order_by((F("pk") + 0).desc())
     for first, upto in _ERAS:
         # A rare term costs as much in every range, so the last one includes everything older.
-        if newest - upto < oldest:
-            yield _filter_passages_not_newer_than_era(newest - first, older)
+        if limits.newest - upto < limits.oldest:
+            yield _filter_passages_not_newer_than_era(limits.newest - first, older)
             return
-        yield older.filter(era__in=[newest - number for number in range(first, upto)])
-    yield _filter_passages_not_newer_than_era(newest - _ERAS[-1][1], older)
+        yield older.filter(era__in=[limits.newest - number for number in range(first, upto)])
+    yield _filter_passages_not_newer_than_era(limits.newest - _ERAS[-1][1], older)
 
 
 def _filter_passages_not_newer_than_era(era: int, older: QuerySet[Passage]) -> QuerySet[Passage]:
@@ -196,10 +217,12 @@ def _limit_query_time() -> Iterator[None]:
     if connection.vendor == "sqlite":
         yield
         return
+    is_nested = connection.in_atomic_block
     with transaction.atomic():
         _set_query_limits(plan_cache_mode="force_custom_plan", statement_timeout=_PATIENCE)
         yield
-        _set_query_limits(plan_cache_mode="auto", statement_timeout="0")
+        if is_nested:  # otherwise the end of the transaction resets them
+            _set_query_limits(plan_cache_mode="auto", statement_timeout="0")
 
 
 def _set_query_limits(**settings: str) -> None:

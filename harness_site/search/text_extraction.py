@@ -52,7 +52,7 @@ def extract_call_text(call: ToolCall) -> ExtractedText:
             words.add(text)
         words.add_value(args)
         words.add(call.error_type)
-        words.add_value(parse_or_text(call.result or "null"))
+        words.add_result(parse_or_text(call.result or "null"))
         return words.extract()
 
 
@@ -120,9 +120,18 @@ class _TextCollector:
                     self.add_value(args)
                 case ResultPart(call_id=call_id, parts=inner):
                     self.add(call_id)
-                    self.add_parts(inner)
+                    for result_part in inner:
+                        if isinstance(result_part, TextPart):
+                            self.add_result(result_part.text)
+                        else:
+                            self.add_parts((result_part,))
                 case _:
                     self.add_value(part.value)
+
+    def add_result(self, result: Any) -> None:
+        """Add the result of a tool. Text that is a JSON object or list is added as its value, without escapes."""
+        is_container = isinstance(result, str) and result.startswith(("{", "[")) and len(result) <= LONGEST
+        self.add_value(parse_or_text(result) if is_container else result)
 
     def add_value(self, value: Any) -> None:
         """Add a JSON value line by line, strings without quotes and escapes."""

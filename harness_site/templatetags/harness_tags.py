@@ -12,10 +12,9 @@ from django.db import Error
 from django.http import QueryDict
 from django.template import Context, Node, NodeList, TemplateSyntaxError
 from django.template.base import FilterExpression, Parser, Token
-from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import conditional_escape, escape, format_html
 from django.utils.http import urlencode as encoded_query
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext_lazy
@@ -30,6 +29,7 @@ from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import formatting
 from harness_site.core.masking.masked_references import build_masked_reference, mask_digest, mask_query_string
 from harness_site.core.masking.masker import is_masking_active, mask_text, mask_values_in_context, masking_secrets_of
+from harness_site.core.page_paths import get_page_path, get_static_path
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.json_tree import dump_masked_json
@@ -58,13 +58,17 @@ register.filter("reference", build_masked_reference)
 register.filter("shown_query", mask_query_string)
 
 
+register.simple_tag(get_page_path, name="page_path")
+register.simple_tag(get_static_path, name="static")
+
+
 @register.simple_tag
 @cache
 def icon(name: str) -> SafeString:
     """Render a decorative icon of the sprite, to accompany a text."""
     return format_html(
         '<svg class="icon" width="16" height="16" aria-hidden="true" viewBox="0 0 24 24"><use href="{}#{}"/></svg>',
-        static("icons/sprite.svg"),
+        get_static_path("icons/sprite.svg"),
         name,
     )
 
@@ -152,13 +156,9 @@ def reader_theme(context: Context) -> str:
 
 
 def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
-    return format_html(
-        '<time datetime="{}" title="{}" data-time="{}">{}</time>',
-        formatting.format_iso_time(moment),
-        formatting.format_exact_time(moment),
-        kind,
-        text,
-    )
+    iso_time, exact_time = formatting.format_iso_time(moment), formatting.format_exact_time(moment)
+    html = f'<time datetime="{iso_time}" title="{exact_time}" data-time="{kind}">{escape(text)}</time>'
+    return mark_safe(html)  # noqa: S308 - times have no special characters, and the text is escaped
 
 
 @register.simple_tag
@@ -295,7 +295,7 @@ def json_value_list(content: Any) -> SafeString:
 def current(context: Context, *view_names: str) -> SafeString:
     """Mark a link to a section as current if the path of the request is below one of `view_names`."""
     request = context.get("request")
-    inside = request is not None and any(request.path.startswith(reverse(name)) for name in view_names)
+    inside = request is not None and any(request.path.startswith(get_page_path(name)) for name in view_names)
     return format_html(' aria-current="{}"', "page") if inside else SafeString()
 
 

@@ -1,20 +1,20 @@
-// Buttons that copy: the text in `data-copy`, that of the element `data-copy-from` names, or what stands at `data-copy-url`.
+// Copy buttons: the text is in `data-copy`, in the element that `data-copy-from` names, or at the URL `data-copy-url`.
 
-import { gettext } from "./words.js";
+import { gettext } from "./translations.js";
 
-async function fetched(address) {
+async function fetchText(address) {
   const response = await fetch(address, { headers: { Accept: "text/plain" } });
   if (!response.ok) throw new Error(response.statusText);
   return response.text();
 }
 
-function wanted(button) {
-  if (button.dataset.copyUrl) return fetched(button.dataset.copyUrl);
+function textToCopy(button) {
+  if (button.dataset.copyUrl) return fetchText(button.dataset.copyUrl);
   return Promise.resolve(button.dataset.copy ?? document.getElementById(button.dataset.copyFrom).textContent);
 }
 
-/** Browsers give the clipboard to pages that came over https alone; a selected text can be copied everywhere. */
-function select(text, button) {
+/** Copy by selecting the text, because browsers offer the clipboard interface only to pages served over HTTPS. */
+function copyBySelection(text, button) {
   const field = document.createElement("textarea");
   field.value = text;
   field.className = "visually-hidden";
@@ -26,17 +26,17 @@ function select(text, button) {
   if (!done) throw new Error("refused");
 }
 
-/** The text is promised at once, since some browsers allow copying only in the very moment of the click. */
-async function copy(text, button) {
+/** Copy a promised text; the promise is passed at once because some browsers allow copying only during the click. */
+async function copyText(text, button) {
   try {
     const blob = text.then((found) => new Blob([found], { type: "text/plain" }));
     await navigator.clipboard.write([new ClipboardItem({ "text/plain": blob })]);
   } catch {
-    select(await text, button);
+    copyBySelection(await text, button);
   }
 }
 
-function say(words) {
+function announce(words) {
   const announcement = document.getElementById("announcement");
   if (announcement) announcement.textContent = words;
 }
@@ -44,16 +44,16 @@ function say(words) {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest?.("[data-copy], [data-copy-from], [data-copy-url]");
   if (!button) return;
-  say("");
+  announce("");
   try {
-    await copy(wanted(button), button);
+    await copyText(textToCopy(button), button);
   } catch {
-    say(gettext("This could not be copied."));
+    announce(gettext("This could not be copied."));
     button.classList.add("failed");
     setTimeout(() => button.classList.remove("failed"), 1500);
     return;
   }
   button.classList.add("done");
-  say(gettext("Copied."));
+  announce(gettext("Copied."));
   setTimeout(() => button.classList.remove("done"), 1500);
 });

@@ -1,4 +1,4 @@
-// A deadline gets louder while the page is open, and when it has passed the decision page closes its form at once.
+// Deadlines become more prominent while the page is open; when one has passed, the decision page closes its form.
 
 const LEVELS = [
   [0, "overdue"],
@@ -9,12 +9,12 @@ const LEVELS = [
 const NAMES = [...LEVELS.map(([, name]) => name), "later"];
 const LONGEST = 2 ** 31 - 1; // milliseconds that a timer can wait
 
-const PAUSE = 5000;
+const RETRY_DELAY = 5000;
 
 let timer;
-let asked; // the deadline that the server was asked about when it had passed here
+let requestedDeadline; // the passed deadline for which the card was already reloaded
 
-function refresh() {
+function updateLevels() {
   for (const chip of document.querySelectorAll(".deadline")) {
     const left = (new Date(chip.querySelector("time")?.dateTime) - Date.now()) / 1000;
     const name = LEVELS.find(([longest]) => left <= longest)?.[1] ?? "later";
@@ -25,33 +25,33 @@ function refresh() {
   }
 }
 
-function close() {
-  const standing = document.querySelector("#standing[data-deadline]");
+function closeExpiredForm() {
+  const status = document.querySelector("#decision-state[data-deadline]");
   clearTimeout(timer);
-  if (!standing || standing.dataset.standing === "expired") return;
-  const left = new Date(standing.dataset.deadline) - Date.now();
+  if (!status || status.dataset.state === "expired") return;
+  const left = new Date(status.dataset.deadline) - Date.now();
   if (left > 0) {
-    timer = setTimeout(close, Math.min(left + 50, LONGEST));
+    timer = setTimeout(closeExpiredForm, Math.min(left + 50, LONGEST));
     return;
   }
-  if (asked === standing.dataset.deadline) {
-    timer = setTimeout(ask, PAUSE, standing.dataset.event); // the server's clock is behind this one
+  if (requestedDeadline === status.dataset.deadline) {
+    timer = setTimeout(triggerReload, RETRY_DELAY, status.dataset.event); // the server's clock is behind this one
     return;
   }
-  asked = standing.dataset.deadline;
-  standing.dataset.standing = "expired";
-  ask(standing.dataset.event);
+  requestedDeadline = status.dataset.deadline;
+  status.dataset.state = "expired";
+  triggerReload(status.dataset.event);
 }
 
-function ask(event) {
+function triggerReload(event) {
   window.htmx.trigger(document.body, event);
 }
-function update() {
-  refresh();
-  close();
+function updateDeadlines() {
+  updateLevels();
+  closeExpiredForm();
 }
 
-setInterval(refresh, 10000);
-document.body.addEventListener("htmx:afterSettle", update);
-document.addEventListener("visibilitychange", update);
-update();
+setInterval(updateLevels, 10000);
+document.body.addEventListener("htmx:afterSettle", updateDeadlines);
+document.addEventListener("visibilitychange", updateDeadlines);
+updateDeadlines();

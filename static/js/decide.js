@@ -1,8 +1,8 @@
-// The decision form: 1, 2, 3 and 4 choose, the button says what it will record, Ctrl+Enter records it.
+// The decision form: the keys 1 to 4 choose an answer, the button names the decision, Ctrl+Enter records it.
 
 const form = () => document.querySelector("form[data-decide]");
 
-function name(form) {
+function labelButton(form) {
   const chosen = form.querySelector("input[name='kind']:checked");
   const button = form.querySelector("button[type='submit']");
   if (chosen && button) button.textContent = chosen.dataset.button;
@@ -10,7 +10,7 @@ function name(form) {
 
 document.addEventListener("change", (event) => {
   const decide = event.target.closest?.("form[data-decide]");
-  if (decide) name(decide);
+  if (decide) labelButton(decide);
 });
 
 document.addEventListener("keydown", (event) => {
@@ -28,7 +28,7 @@ document.addEventListener("keydown", (event) => {
   option.focus();
 });
 
-// The first field that has to be filled in or corrected gets the focus, and is in sight.
+/** Focus the first invalid field, and scroll it into view. */
 function focusInvalid(form) {
   const invalid = form.dataset.invalid;
   if (!invalid) return;
@@ -42,10 +42,10 @@ function focusInvalid(form) {
 document.body.addEventListener("htmx:afterSettle", ({ target }) => {
   const decide = form();
   if (!decide) return;
-  name(decide);
+  labelButton(decide);
   if (target.id === "main") focusInvalid(decide);
 });
 if (form()) {
-  name(form());
+  labelButton(form());
   focusInvalid(form());
 }

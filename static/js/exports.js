@@ -1,20 +1,20 @@
-// An export says how far it is, and can be stopped. Without this file it is a download like any other.
+// Exports show their progress and can be stopped. Without this script they are plain downloads.
 
-import { gettext } from "./words.js";
+import { gettext } from "./translations.js";
 
 const MARKS = { record: "\n", message: "<article " };
-const LAST = 200; // bytes that hold every ending
-const KEPT_FOR = 60000; // until then a browser has written what was saved
+const ENDING_BYTES = 200; // enough bytes for every completion marker
+const REVOKE_DELAY = 60000; // milliseconds after which the browser has written the file
 
 const box = document.getElementById("exporting")?.content.firstElementChild;
-let running = 0;
+let activeExports = 0;
 
-function size(bytes) {
+function formatSize(bytes) {
   return bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} KB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-/** Counts how often `mark` comes, also where it lies across two pieces. */
-function counter(mark) {
+/** Return a function that counts the occurrences of `mark` in successive pieces, also across two of them. */
+function createCounter(mark) {
   const decoder = new TextDecoder();
   let rest = "";
   let found = 0;
@@ -26,37 +26,37 @@ function counter(mark) {
   };
 }
 
-/** `Harness-Total: message 120` says that so many of these are to come. */
-function expected(headers) {
+/** Read the expected number of units from a header such as `Harness-Total: message 120`. */
+function expectedTotal(headers) {
   const [unit, total] = (headers.get("Harness-Total") ?? "").split(" ");
-  return MARKS[unit] && Number(total) ? { unit, total: Number(total), count: counter(MARKS[unit]) } : null;
+  return MARKS[unit] && Number(total) ? { unit, total: Number(total), count: createCounter(MARKS[unit]) } : null;
 }
 
-function named(headers) {
+function fileName(headers) {
   const found = /filename="?([^";]+)/.exec(headers.get("Content-Disposition") ?? "");
   return found?.[1];
 }
 
-/** `Harness-Ending` says how a complete export ends, before its last line break; a file of the library has none. */
-function complete(headers, last) {
+/** Return whether the export ends with the text of `Harness-Ending`; session files have no such header. */
+function isComplete(headers, last) {
   const ending = headers.get("Harness-Ending");
   return !ending || new TextDecoder().decode(last).trimEnd().endsWith(ending);
 }
 
-async function read(response, say) {
-  const coming = expected(response.headers);
+async function readResponse(response, onProgress) {
+  const coming = expectedTotal(response.headers);
   const reader = response.body.getReader();
   const pieces = [];
   let bytes = 0;
   let last = new Uint8Array();
   for (;;) {
     const { done, value } = await reader.read();
-    if (done) return { pieces, bytes, whole: complete(response.headers, last) };
+    if (done) return { pieces, bytes, whole: isComplete(response.headers, last) };
     pieces.push(value);
     last = new Uint8Array([...last, ...value.slice(-LAST)]).slice(-LAST);
     bytes += value.length;
     const count = coming && Math.min(coming.count(value), coming.total);
-    say(bytes, coming && { ...coming, count });
+    onProgress(bytes, coming && { ...coming, count });
   }
 }
 
@@ -65,68 +65,68 @@ function save(pieces, type, name) {
   link.href = URL.createObjectURL(new Blob(pieces, { type }));
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), KEPT_FOR);
+  setTimeout(() => URL.revokeObjectURL(link.href), REVOKE_DELAY);
 }
 
-function opened(stop) {
-  const shown = box.cloneNode(true);
-  const [standing, bar, button] = ["[role=status]", "progress", "button"].map((part) => shown.querySelector(part));
-  let said = 0;
-  button.addEventListener("click", () => (bar.hidden ? shown.remove() : stop()));
-  document.body.append(shown);
+function openProgressBox(stop) {
+  const progressBox = box.cloneNode(true);
+  const [status, bar, button] = ["[role=status]", "progress", "button"].map((part) => progressBox.querySelector(part));
+  let updatedAt = 0;
+  button.addEventListener("click", () => (bar.hidden ? progressBox.remove() : stop()));
+  document.body.append(progressBox);
   return {
-    far(bytes, coming) {
+    update(bytes, coming) {
       if (coming) bar.value = coming.count / coming.total;
-      if (Date.now() - said < 500) return; // often enough for a listener
-      said = Date.now();
-      standing.textContent = progress(bytes, coming);
+      if (Date.now() - updatedAt < 500) return; // screen readers announce each update
+      updatedAt = Date.now();
+      status.textContent = progress(bytes, coming);
     },
     end(words) {
       bar.hidden = true;
       button.textContent = gettext("Close");
-      standing.textContent = words;
+      status.textContent = words;
     },
   };
 }
 
 function progress(bytes, coming) {
-  if (!coming) return gettext("Export: %(size)s", { size: size(bytes) });
+  if (!coming) return gettext("Export: %(size)s", { size: formatSize(bytes) });
   const [count, total] = [coming.count, coming.total].map((number) => number.toLocaleString(document.documentElement.lang));
-  return gettext("Export: %(count)s of %(total)s, %(size)s", { count, total, size: size(bytes) });
+  return gettext("Export: %(count)s of %(total)s, %(size)s", { count, total, size: formatSize(bytes) });
 }
 
-async function take(link) {
+async function exportFile(link) {
   const stopping = new AbortController();
-  const shown = opened(() => stopping.abort());
-  running += 1;
+  const progressBox = openProgressBox(() => stopping.abort());
+  activeExports += 1;
   try {
     const response = await fetch(link.href, { signal: stopping.signal });
-    const name = named(response.headers);
+    const name = fileName(response.headers);
     if (!response.ok || !name) {
-      running -= 1;
+      activeExports -= 1;
       location.assign(link.href); // the refusal is a page
       return;
     }
-    const { pieces, bytes, whole } = await read(response, shown.far);
+    const { pieces, bytes, whole } = await readResponse(response, progressBox.update);
     if (!whole) throw new Error("incomplete");
     save(pieces, response.headers.get("Content-Type"), name);
-    shown.end(gettext("%(name)s is saved, %(size)s.", { name, size: size(bytes) }));
+    progressBox.end(gettext("%(name)s is saved, %(size)s.", { name, size: formatSize(bytes) }));
   } catch {
-    shown.end(
+    progressBox.end(
       stopping.signal.aborted
         ? gettext("The export was stopped. Nothing was saved.")
         : gettext("The export broke off. Nothing was saved."),
     );
   }
-  running -= 1;
+  activeExports -= 1;
 }
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[data-export]");
   if (!link || !box || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
-  take(link);
+  exportFile(link);
 });
 window.addEventListener("beforeunload", (event) => {
-  if (running) event.preventDefault();
+  if (activeExports) event.preventDefault();
 });

@@ -1,14 +1,14 @@
-// j and k move through a list, Enter opens (the rows are links), u goes up, ? lists the keys. On a row of the queue a
-// number opens the card with that answer; on a card, c claims the call or lets it go. What has `data-key` has a key of its
-// own: a link is followed, a field gets the focus.
+// j and k move through a list, Enter opens a row, u goes up, ? lists the keys. On a row of the queue a number opens the
+// card with that answer; on a card, c claims or releases the call. An element with `data-key` has its own key: a link is
+// followed, a field gets the focus.
 
 const dialog = document.getElementById("keys");
-let last = null; // the row that had the focus, and where it stood
+let focusedRow = null; // the focused row and its index
 
 const rows = () => [...document.querySelectorAll("a[data-row]")];
-const typing = (element) => element.closest?.("input, textarea, select, dialog[open], [contenteditable]");
+const isTyping = (element) => element.closest?.("input, textarea, select, dialog[open], [contenteditable]");
 
-function move(by) {
+function moveFocus(by) {
   const all = rows();
   if (!all.length) return;
   const at = all.indexOf(document.activeElement);
@@ -17,20 +17,20 @@ function move(by) {
   all[next].scrollIntoView({ block: "nearest" });
 }
 
-// The card of the selected call, with that answer chosen.
-function answer(number) {
+/** Open the card of the focused call with an answer selected. */
+function openWithAnswer(number) {
   const row = document.activeElement;
   if (row.matches("a[data-row][data-answers]")) window.location.assign(`${row.href}?answer=${number}`);
 }
 
-// The page of the outage that the selected call was lost in; without one, that of the first outage.
-function group() {
+/** Open the outage of the focused call, or the first outage. */
+function openOutage() {
   const row = document.activeElement.closest("li");
   (row?.querySelector("a[data-group]") ?? document.querySelector("a[data-group]"))?.click();
 }
 
-// A button with a key of its own: it is pressed, or where its form asks for words, they are typed first.
-function press(key) {
+/** Click the button with this key, or focus the text field of its form. */
+function pressKeyButton(key) {
   const button = document.querySelector(`button[data-key="${CSS.escape(key)}"]`);
   const words = button?.form.querySelector("textarea");
   if (words) words.focus();
@@ -38,21 +38,21 @@ function press(key) {
 }
 
 export const actions = {
-  v: () => press("v"),
-  s: () => press("s"),
-  g: group,
+  v: () => pressKeyButton("v"),
+  s: () => pressKeyButton("s"),
+  g: openOutage,
   c: () => document.querySelector("#people button")?.click(),
-  j: () => move(1),
-  k: () => move(-1),
+  j: () => moveFocus(1),
+  k: () => moveFocus(-1),
   u: () => document.querySelector("a[data-up]")?.click(),
   "?": () => dialog?.showModal(),
-  1: () => answer(1),
-  2: () => answer(2),
-  3: () => answer(3),
-  4: () => answer(4),
+  1: () => openWithAnswer(1),
+  2: () => openWithAnswer(2),
+  3: () => openWithAnswer(3),
+  4: () => openWithAnswer(4),
 };
 
-function own(key) {
+function customAction(key) {
   const element = [...document.querySelectorAll("a[data-key], input[data-key]")].find((each) => each.dataset.key.split(" ").includes(key));
   if (!element) return undefined;
   return element.matches("a")
@@ -64,8 +64,8 @@ function own(key) {
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
-  const action = own(event.key) ?? actions[event.key];
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  const action = customAction(event.key) ?? actions[event.key];
   if (!action) return;
   if ("1234".includes(event.key) && !document.activeElement.matches("[data-answers]")) return;
   event.preventDefault();
@@ -73,13 +73,13 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.addEventListener("focusin", (event) => {
-  if (event.target.matches?.("a[data-row]")) last = { row: event.target, at: rows().indexOf(event.target) };
-  else if (event.target !== document.body) last = null;
+  if (event.target.matches?.("a[data-row]")) focusedRow = { row: event.target, at: rows().indexOf(event.target) };
+  else if (event.target !== document.body) focusedRow = null;
 });
 
-// A row that was decided elsewhere goes away under the reader: the one that took its place gets the focus.
+// If the focused row disappears because it was decided elsewhere, the row in its place gets the focus.
 document.body.addEventListener("htmx:afterSettle", () => {
-  if (!last || last.row.isConnected || document.activeElement !== document.body) return;
+  if (!focusedRow || focusedRow.row.isConnected || document.activeElement !== document.body) return;
   const all = rows();
-  all[Math.min(last.at, all.length - 1)]?.focus();
+  all[Math.min(focusedRow.at, all.length - 1)]?.focus();
 });

@@ -1,34 +1,34 @@
-// Earlier and later messages come when the reader scrolls to them, and what is being read stays where it is. The address
-// names the message that is being read, so that Back and reload find the place again.
+// Load earlier and later messages on scroll without moving the visible ones. The address names the message at the top of
+// the view, so that Back and reload return to it.
 
 import { actions } from "./keys.js";
-import { ngettext } from "./words.js";
+import { ngettext } from "./translations.js";
 
-let last = window.scrollY;
+let lastScrollY = window.scrollY;
 let scrollsUp = false;
-let kept = null; // an element that is being read, and where it stands
-let focused = false;
-let resting = 0;
-const AHEAD = 1500; // pixels: what lies so near is fetched before the reader comes to it
-const SETTLED = 3000; // until then only what the reader does himself counts, not the way to a place in the address
-let moved = false; // by the reader, not by the browser on its way to a place
+let scrollAnchor = null; // an element and its position before a swap above it
+let wasLinkFocused = false;
+let scrollEndTimer = 0;
+const PREFETCH_DISTANCE = 1500; // pixels: messages this near to the view are fetched
+const INITIAL_SCROLL_TIME = 3000; // milliseconds: earlier scroll events come from the browser, which scrolls to the hash of the address
+let hasReaderScrolled = false; // by the reader, not by the browser that scrolls to the hash
 
-const link = () => document.querySelector("a[data-earlier]");
+const earlierLink = () => document.querySelector("a[data-earlier]");
 
-function reached(element, ahead = 0) {
+function isNearView(element, ahead = 0) {
   const box = element.getBoundingClientRect();
   return box.bottom > -ahead && box.top < window.innerHeight + ahead;
 }
 
-/** What the header in sight covers of the top of the view, in pixels. */
+/** Return the height that the sticky header covers at the top of the view, in pixels. */
 function headHeight() {
   return parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop || 0);
 }
 
-/** The message at the top of the view. */
-function reading() {
+/** Return the message at the top of the view. */
+function messageAtTop() {
   const named = location.hash.startsWith("#m-") && document.querySelector(location.hash)?.closest(".msg");
-  if (named && !moved) return named;
+  if (named && !hasReaderScrolled) return named;
   const top = 8 + headHeight();
   for (const message of document.querySelectorAll(".transcript .msg[id]")) {
     if (message.offsetHeight && message.getBoundingClientRect().bottom > top) return message;
@@ -36,16 +36,16 @@ function reading() {
   return null;
 }
 
-function remember() {
-  if (!moved) return;
+function updateAddress() {
+  if (!hasReaderScrolled) return;
   const end = document.getElementById("end");
-  const message = end && reached(end) ? null : reading();
+  const message = end && isNearView(end) ? null : messageAtTop();
   const hash = message ? `#${message.id}` : "";
   if (hash !== location.hash) history.replaceState(history.state, "", location.pathname + location.search + hash);
 }
 
-// A place that this page does not hold: another window of the transcript does.
-function find() {
+/** Load the window of the transcript that contains the message of the hash, if this page does not. */
+function openWindowOfHash() {
   const position = location.hash.match(/^#m-(\d+)$/)?.[1];
   const transcript = document.querySelector(".transcript");
   if (!position || !transcript || document.getElementById(`m-${position}`)) return;
@@ -58,86 +58,86 @@ function find() {
 }
 
 for (const name of ["wheel", "touchmove", "pointerdown"]) {
-  document.addEventListener(name, (event) => (moved ||= !event.target.closest("a, button, input, select")), {
+  document.addEventListener(name, (event) => (hasReaderScrolled ||= !event.target.closest("a, button, input, select")), {
     passive: true,
   });
 }
-document.addEventListener("keydown", (event) => (moved ||= /^(Page|Arrow|Home|End| )/.test(event.key)));
+document.addEventListener("keydown", (event) => (hasReaderScrolled ||= /^(Page|Arrow|Home|End| )/.test(event.key)));
 
-// Back and reload come to the message, not to a distance from the top: what lies above is not laid out yet.
-function settle() {
-  if (!moved && location.hash.startsWith("#m-")) document.querySelector(location.hash)?.scrollIntoView();
+/** Scroll to the message of the hash; a distance from the top would be wrong while messages above have no layout. */
+function scrollToHash() {
+  if (!hasReaderScrolled && location.hash.startsWith("#m-")) document.querySelector(location.hash)?.scrollIntoView();
 }
 
-find();
-window.addEventListener("hashchange", find);
+openWindowOfHash();
+window.addEventListener("hashchange", openWindowOfHash);
 history.scrollRestoration = location.hash.startsWith("#m-") ? "manual" : "auto";
-window.addEventListener("pageshow", () => setTimeout(settle));
+window.addEventListener("pageshow", () => setTimeout(scrollToHash));
 
-// From what is being read to the next error or decision, not from where the page began.
+// Jumps to the next error or decision start at the message at the top of the view.
 document.addEventListener("click", (event) => {
-  const step = event.target.closest?.("a[data-from-here]");
-  const message = step && moved && window.scrollY > 0 ? reading() : null;
+  const jump = event.target.closest?.("a[data-from-here]");
+  const message = jump && hasReaderScrolled && window.scrollY > 0 ? messageAtTop() : null;
   if (!message) return;
-  const address = new URL(step.href);
+  const address = new URL(jump.href);
   address.searchParams.set("at", message.id.slice(2));
-  step.href = address;
+  jump.href = address;
 });
 
 /** Fetch the messages before or after these, in the direction of reading, if their link is near the view. */
 function fetchNearMessages() {
   const more = document.querySelector(scrollsUp ? "a[data-earlier]" : "a[data-later]");
-  if (more && reached(more, AHEAD)) window.htmx.trigger(more, scrollsUp ? "earlier" : "later");
+  if (more && isNearView(more, PREFETCH_DISTANCE)) window.htmx.trigger(more, scrollsUp ? "earlier" : "later");
 }
 
 document.addEventListener(
   "scroll",
   () => {
-    scrollsUp = window.scrollY < last;
-    last = window.scrollY;
-    if (!moved && performance.now() < SETTLED) return;
+    scrollsUp = window.scrollY < lastScrollY;
+    lastScrollY = window.scrollY;
+    if (!hasReaderScrolled && performance.now() < INITIAL_SCROLL_TIME) return;
     fetchNearMessages();
-    clearTimeout(resting);
-    resting = setTimeout(() => {
-      remember();
-      mark();
+    clearTimeout(scrollEndTimer);
+    scrollEndTimer = setTimeout(() => {
+      updateAddress();
+      markOutlineEntry();
     }, 200);
   },
   { passive: true },
 );
 
-// At the end of what is there, the wheel turns but nothing scrolls.
+// At the end of the page the wheel causes no scroll event.
 document.addEventListener(
   "wheel",
   (event) => {
-    if (!moved || !event.deltaY) return;
+    if (!hasReaderScrolled || !event.deltaY) return;
     scrollsUp = event.deltaY < 0;
     fetchNearMessages();
   },
   { passive: true },
 );
 
-// j and k: the message after or before the one that is being read, and what lies between when it is not there yet.
-function step(by) {
+/** Focus the next (1) or previous (-1) message, or load it if it is not on the page. */
+function moveToMessage(by) {
   const all = [...document.querySelectorAll(".transcript .msg")].filter((message) => message.offsetHeight);
   const focused = document.activeElement.closest?.(".transcript .msg");
-  const at = all.indexOf(focused ?? reading());
-  const isAtStart = !focused && !moved && !location.hash;
-  const beside = isAtStart ? all[0] : all[at + by];
-  moved = true;
+  const at = all.indexOf(focused ?? messageAtTop());
+  const isAtStart = !focused && !hasReaderScrolled && !location.hash;
+  const target = isAtStart ? all[0] : all[at + by];
+  hasReaderScrolled = true;
   const more = document.querySelector(by > 0 ? "a[data-later]" : "a[data-earlier]");
-  if (!beside) return window.htmx.trigger(more, by > 0 ? "later" : "earlier");
-  beside.tabIndex = -1;
-  beside.focus({ preventScroll: true });
-  beside.scrollIntoView({ block: "start" });
+  if (!target) return window.htmx.trigger(more, by > 0 ? "later" : "earlier");
+  target.tabIndex = -1;
+  target.focus({ preventScroll: true });
+  target.scrollIntoView({ block: "start" });
 }
 
 if (document.querySelector(".transcript")) {
-  actions.j = () => step(1);
-  actions.k = () => step(-1);
+  actions.j = () => moveToMessage(1);
+  actions.k = () => moveToMessage(-1);
 }
 
-// What the reader wants to see of all transcripts is in a cookie, so that the next page comes like that.
+// The kinds of content that the reader hides are stored in a cookie, for all transcripts.
 const transcript = document.querySelector(".transcript");
 
 document.addEventListener("click", (event) => {
@@ -146,20 +146,20 @@ document.addEventListener("click", (event) => {
   const shown = toggle.getAttribute("aria-pressed") !== "true";
   toggle.setAttribute("aria-pressed", shown);
   const hidden = [...document.querySelectorAll("button[data-reading][aria-pressed=false]")].map((each) => each.dataset.reading);
-  const kept = reading();
-  const before = kept?.getBoundingClientRect().top;
+  const topMessage = messageAtTop();
+  const before = topMessage?.getBoundingClientRect().top;
   transcript.dataset.hide = hidden.join(" ");
-  if (kept?.offsetHeight && moved) window.scrollBy({ top: kept.getBoundingClientRect().top - before, behavior: "instant" });
+  if (topMessage?.offsetHeight && hasReaderScrolled) window.scrollBy({ top: topMessage.getBoundingClientRect().top - before, behavior: "instant" });
   const secure = location.protocol === "https:" ? "; secure" : "";
   document.cookie = `harness_reading=${hidden.join(".")}; path=/; max-age=31536000; samesite=lax${secure}`;
 });
 
-// The prompt whose part of the conversation is being read is marked in the outline; a place on this page needs no request.
+// The outline marks the prompt of the visible part. A link to a message on this page causes no request.
 const outline = document.getElementById("outline");
 
-function mark() {
+function markOutlineEntry() {
   if (!outline) return;
-  const message = reading();
+  const message = messageAtTop();
   const here = message ? Number(message.id.slice(2)) : -1;
   const links = [...outline.querySelectorAll("a[data-place]")];
   const current = links.findLast((link) => Number(link.dataset.place) <= here);
@@ -173,37 +173,37 @@ outline?.addEventListener("click", (event) => {
   const place = event.target.closest("a[data-place]")?.hash;
   if (!place || !document.querySelector(place) || event.ctrlKey || event.metaKey) return;
   event.preventDefault();
-  moved = false;
+  hasReaderScrolled = false;
   location.hash = place;
-  settle();
+  scrollToHash();
 });
 
-// The title of the session stands over the toolbar while that stays at the top.
+// While the toolbar is stuck to the top, it shows the title of the session.
 const toolbar = document.querySelector(".toolbar");
 
-function stick() {
+function updateToolbarHeight() {
   if (!toolbar) return;
   const sticky = getComputedStyle(toolbar).position === "sticky";
   const room = sticky ? toolbar.offsetHeight + parseFloat(getComputedStyle(toolbar).top) : 0;
   document.documentElement.style.setProperty("--head-height", `${room}px`);
-  toolbar.classList.toggle("is-stuck", sticky && toolbar.getBoundingClientRect().top <= parseFloat(getComputedStyle(toolbar).top));
+  toolbar.classList.toggle("is-sticky", sticky && toolbar.getBoundingClientRect().top <= parseFloat(getComputedStyle(toolbar).top));
 }
 
-document.addEventListener("scroll", stick, { passive: true });
-window.addEventListener("resize", stick);
-stick();
-mark();
+document.addEventListener("scroll", updateToolbarHeight, { passive: true });
+window.addEventListener("resize", updateToolbarHeight);
+updateToolbarHeight();
+markOutlineEntry();
 
-// What the agent says while the reader is elsewhere is counted, and a link leads to it.
-const newer = document.querySelector(".newer");
-const spoken = () => [...document.querySelectorAll("#newest .msg[id]")];
+// New messages below the view are counted, with a link to them.
+const newer = document.querySelector(".new-messages");
+const newestMessages = () => [...document.querySelectorAll("#newest .msg[id]")];
 const position = (message) => Number(message.id.slice(2));
-let known = newer && position(spoken().at(-1) ?? { id: "m--1" });
+let lastReadPosition = newer && position(newestMessages().at(-1) ?? { id: "m--1" });
 
-function tell() {
-  const fresh = spoken().filter((message) => position(message) > known);
+function updateNewMessageLink() {
+  const fresh = newestMessages().filter((message) => position(message) > lastReadPosition);
   const read = fresh.findLastIndex((message) => message.getBoundingClientRect().top < window.innerHeight);
-  if (read >= 0) known = position(fresh[read]);
+  if (read >= 0) lastReadPosition = position(fresh[read]);
   const unread = fresh.length - read - 1;
   newer.hidden = !unread;
   if (!unread) return;
@@ -212,23 +212,23 @@ function tell() {
 }
 
 if (newer) {
-  document.addEventListener("scroll", tell, { passive: true });
-  document.body.addEventListener("htmx:afterSettle", tell);
+  document.addEventListener("scroll", updateNewMessageLink, { passive: true });
+  document.body.addEventListener("htmx:afterSettle", updateNewMessageLink);
 }
 
 document.body.addEventListener("htmx:beforeSwap", (event) => {
   const earlier = event.detail.requestConfig?.elt;
   if (!earlier?.matches?.("a[data-earlier]")) return;
   const first = earlier.closest(".window").querySelector(".msg");
-  kept = first && { element: first, top: first.getBoundingClientRect().top };
-  focused = document.activeElement === earlier;
+  scrollAnchor = first && { element: first, top: first.getBoundingClientRect().top };
+  wasLinkFocused = document.activeElement === earlier;
 });
 
 document.body.addEventListener("htmx:afterSettle", () => {
-  if (!kept) return;
-  const shift = kept.element.getBoundingClientRect().top - kept.top;
-  kept = null;
+  if (!scrollAnchor) return;
+  const shift = scrollAnchor.element.getBoundingClientRect().top - scrollAnchor.top;
+  scrollAnchor = null;
   if (shift) window.scrollBy({ top: shift, behavior: "instant" });
-  last = window.scrollY;
-  if (focused) link()?.focus({ preventScroll: true });
+  lastScrollY = window.scrollY;
+  if (wasLinkFocused) earlierLink()?.focus({ preventScroll: true });
 });

@@ -164,7 +164,7 @@ def test_edit_and_approval_without_javascript(start_payer: StartPayer, open_page
 
 
 @pytest.mark.parametrize(
-    ("answer", "field", "becomes"),
+    ("answer", "field", "expected_heading"),
     [
         ("Reject", "Message to the agent", "Rejected: it does not run"),
         ("Respond instead", "Answer to the agent", "Answered: it does not run"),

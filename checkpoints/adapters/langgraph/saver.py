@@ -30,25 +30,30 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
 from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
-from checkpoints.adapters.langgraph import interrupts, messages
+from checkpoints.adapters.langgraph import interrupts, messages, remembered_lists
+from checkpoints.adapters.langgraph.remembered_lists import ListMemory, Place, RememberedList
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend import DatabaseBackend
-from checkpoints.exceptions import InvalidInput
+from checkpoints.exceptions import InvalidInput, OwnershipLost
+from checkpoints.formats import digests
 from checkpoints.framework_states import state_store
-from checkpoints.framework_states.state_store import LoadedState, NewState, NewWrite
+from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.transcript_versions import VersionContent
-from checkpoints.models import FrameworkState
+from checkpoints.models import FrameworkState, Session
+from checkpoints.sessions import ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.call_records import CallIntent
 from checkpoints.tools.guard import ToolPolicies
-from checkpoints.versions.blobs import Encoded, EncodedValue
+from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList
 
 T = TypeVar("T")
 #: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
 _DELTA_KEY = "counters_since_delta_snapshot"
 _PAGE_SIZE = 20
+#: Digits of the version of a channel.
+_VERSION_WIDTH = 10
 #: Task of LangGraph that writes the input of a run.
 NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
 #: Number of checks, and seconds between two, for a state that another thread is about to store.
@@ -64,6 +69,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     All methods of `BaseCheckpointSaver` are there, blocking and async. A write is refused with `SessionBusy` while a
     run of another client owns the session, and with `OwnershipLost` if another run has taken it from this client.
     """
+
+    #: Whether a write is refused if the client does not own the session any more.
+    _must_own = False
 
     def __init__(
         self,
@@ -97,6 +105,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         self.transcript_channel = transcript_channel
         self.policies = policies or ToolPolicies()
         self.review_interrupts = review_interrupts
+        self._memory = ListMemory()
 
     @classmethod
     @contextmanager
@@ -147,7 +156,16 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         thread_id, namespace = _get_place(config)
         store = self.sync_checkpointer.store
         loaded = state_store.load_state(store, thread_id, namespace, get_checkpoint_id(config) or None)
-        return None if loaded is None else self._build_tuple(loaded)
+        if loaded is None:
+            return None
+        found = self._build_tuple(loaded)
+        for name, value in loaded.values.items():
+            if isinstance(value, list):
+                element_digests = [digests.digest_blob(*item) for item in value]
+                elements, root = found.checkpoint["channel_values"][name], _compute_root(element_digests)
+                place = (thread_id, namespace, name)
+                self._memory.set_list(place, remembered_lists.remember(elements, element_digests, root))
+        return found
 
     def list(
         self,
@@ -175,10 +193,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return all(stored.get(key) == value for key, value in wanted.items())
 
     def _build_tuple(self, loaded: LoadedState) -> CheckpointTuple:
-        checkpoint: Checkpoint = {
-            **self.serde.loads_typed(loaded.body),
-            "channel_values": {name: self._decode(value) for name, value in loaded.values.items()},
-        }
+        values = {name: self._decode(value) for name, value in loaded.values.items()}
+        checkpoint: Checkpoint = {**self.serde.loads_typed(loaded.body), "channel_values": values}
         parent = _build_config(loaded.session_id, loaded.namespace, loaded.parent_id) if loaded.parent_id else None
         return CheckpointTuple(
             _build_config(loaded.session_id, loaded.namespace, loaded.state_id),
@@ -208,10 +224,24 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a state, and the version that shows its messages if they have changed."""
+        try:
+            self._put(config, checkpoint, metadata, new_versions)
+        except GrownListNotStored:  # another process has removed the state before it
+            for name in new_versions:
+                self._memory.set_list((*_get_place(config), name), None)
+            self._put(config, checkpoint, metadata, new_versions)
+        return _build_config(*_get_place(config), checkpoint["id"])
+
+    def _put(
+        self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, versions: ChannelVersions
+    ) -> None:
         thread_id, namespace = _get_place(config)
         body = {name: value for name, value in checkpoint.items() if name != "channel_values"}
         values = checkpoint["channel_values"]
         stored_metadata = get_serializable_checkpoint_metadata(config, metadata)
+        encoded = {
+            name: self._encode_grown((thread_id, namespace, name), values[name]) for name in versions if name in values
+        }
         new = NewState(
             namespace,
             checkpoint["id"],
@@ -220,34 +250,80 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             self.serde.dumps_typed(body),
             self.serde.dumps_typed(stored_metadata),
             checkpoint["channel_versions"],
-            {name: self._encode(values[name]) for name in new_versions if name in values},
-            list(new_versions),
+            {name: value for name, (value, _) in encoded.items()},
+            list(versions),
             list(stored_metadata.get(_DELTA_KEY) or ()),
         )
-        content = None
-        if self.transcript_channel in new_versions:
-            content = self._build_content(namespace, values, stored_metadata, checkpoint["id"])
-        description = self._describe_session(values)
-        with self._claims.exclude_changes(thread_id):
-            state_store.save_state(
-                self.sync_checkpointer.store, thread_id, new, content=content, description=description
+        known = {name: remembered for name, (_, remembered) in encoded.items() if remembered is not None}
+        said = known.get(self.transcript_channel) if not namespace else None
+
+        def build_content(row: Session) -> VersionContent | None:
+            return self._build_content(
+                namespace, values, stored_metadata, checkpoint["id"], self._count_saved(row, said)
             )
-        return _build_config(thread_id, namespace, checkpoint["id"])
+
+        is_shown = self.transcript_channel in versions
+        with self._claims.exclude_changes(thread_id):
+            version = state_store.save_state(
+                self.sync_checkpointer.store,
+                thread_id,
+                new,
+                build_content=build_content if is_shown else None,
+                description=self._describe_session(values),
+                must_own=self._must_own,
+            )
+        for name, remembered in known.items():
+            self._memory.set_list((thread_id, namespace, name), remembered)
+        if is_shown and said is not None:
+            self._memory.set_transcript(thread_id, version, said.digests)
+
+    def _encode_grown(self, place: Place, value: Any) -> tuple[EncodedValue | GrownList, RememberedList | None]:
+        """Encode a value, of a list that begins as a remembered one only what is new; and describe the new list."""
+        if type(value) is not list:
+            return self.serde.dumps_typed(value), None
+        known = self._memory.find_list(place)
+        kept = 0 if known is None else known.count_unchanged(value)
+        added = [self.serde.dumps_typed(item) for item in value[kept:]]
+        if known is None or not kept:
+            element_digests = [digests.digest_blob(*item) for item in added]
+            return added, remembered_lists.remember(value, element_digests, _compute_root(element_digests))
+        grown = GrownList(known.root, known.digests[:kept], added)
+        return grown, remembered_lists.extend(known, kept, value, added, BlobWriter().add(grown))
+
+    def _count_saved(self, row: Session, said: RememberedList | None) -> int:
+        """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
+        saved = self._memory.find_transcript(row.session_id) if said is not None else None
+        if saved is None or said is None or saved[0] != row.latest_version:
+            return 0
+        count = len(saved[1])
+        return count if list(said.digests[:count]) == list(saved[1]) else 0
 
     def _describe_session(self, values: Mapping[str, Any]) -> SessionDescription:
         return SessionDescription(messages.find_first_prompt(values, self.transcript_channel), self.agent)
 
     def _build_content(
-        self, namespace: str, values: Mapping[str, Any], metadata: Mapping[str, Any], checkpoint_id: str
+        self,
+        namespace: str,
+        values: Mapping[str, Any],
+        metadata: Mapping[str, Any],
+        checkpoint_id: str,
+        saved: int = 0,
     ) -> VersionContent | None:
+        """Build the content of a version. The newest version has the first `saved` messages already."""
         said = values.get(self.transcript_channel)
         about = {"checkpoint_id": checkpoint_id, "source": metadata.get("source"), "step": metadata.get("step")}
         payload = {"langgraph": messages.to_json({**about, "namespace": namespace} if namespace else about)}
         if namespace:  # a subgraph has a transcript of its own; what it answers counts all the same
             answers = messages.find_answers(said)
             return VersionContent(None, answers, payload) if answers else None
-        transcript = messages.to_transcript(said)
-        return None if transcript is None else VersionContent(transcript, payload=payload)
+        transcript = messages.to_transcript(said[saved:] if saved and isinstance(said, list) else said)
+        if transcript is None:
+            return None
+        return (
+            VersionContent(None, added=transcript, payload=payload)
+            if saved
+            else VersionContent(transcript, payload=payload)
+        )
 
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -275,6 +351,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 encoded,
                 description=self._describe_session(dict(writes)),
                 requests=requests,
+                must_own=self._must_own,
             )
         if INTERRUPT in channels:
             self._claims.release(thread_id)
@@ -344,9 +421,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return Command(resume=answers)
 
     def get_next_version(self, current: str | int | float | None, channel: None) -> str:
-        """Return a version above `current`: a number, and a random part that keeps branches of a thread apart."""
+        """Return a version above `current`: a number, and a random part that keeps branches of a thread apart.
+
+        Each state repeats the versions of all channels several times, so they are shorter than those of LangGraph.
+        """
         number = 0 if current is None else int(str(current).split(".", maxsplit=1)[0])
-        return f"{number + 1:032}.{random.random():016}"  # noqa: S311 - no secret
+        width = _VERSION_WIDTH if current is None else len(str(current).split(".", maxsplit=1)[0])
+        return f"{number + 1:0{width}}.{random.getrandbits(32):08x}"
 
     # ---- removing and copying
 
@@ -397,6 +478,28 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             with self._claims.exclude_changes(thread_id):
                 delete(self.sync_checkpointer.store, thread_id)
 
+    # ---- ownership
+
+    def claim_write_ownership(self, thread_id: str) -> OwnedThreadSaver:
+        """Become the only writer of a thread. The one before it gets `OwnershipLost` from then on.
+
+        Args:
+            thread_id: Identifier of the thread.
+
+        Returns:
+            A saver whose writes to the thread are accepted while it is the owner. Its client is one of its own.
+
+        Raises:
+            ReviewRequired: A person has to decide about interrupted calls first.
+            ApprovalRequired: A person has to approve calls first.
+            SessionFinished: The session has ended.
+        """
+        return OwnedThreadSaver(self, str(thread_id))
+
+    async def aclaim_write_ownership(self, thread_id: str) -> OwnedThreadSaver:
+        """Become the only writer of a thread, async. The rest is as in `claim_write_ownership`."""
+        return await self._hop(partial(self.claim_write_ownership, thread_id))
+
     # ---- async twins
 
     async def abuild_resume(self, config: RunnableConfig) -> Command[Any] | None:
@@ -444,6 +547,57 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         await self._hop(partial(self.prune, thread_ids, strategy=strategy))
+
+
+class OwnedThreadSaver(HarnessSaver):
+    """Saver that owns one thread, as its only writer, until another one claims the thread or `release` ends that."""
+
+    _must_own = True
+
+    def __init__(self, saver: HarnessSaver, thread_id: str) -> None:
+        """Claim a thread; `HarnessSaver.claim_write_ownership` does that.
+
+        Args:
+            saver: Saver of the same database.
+            thread_id: Identifier of the thread.
+        """
+        store = saver.sync_checkpointer.store
+        super().__init__(
+            type(saver.checkpointer)(
+                using=store.using, workspace=store.workspace, lease_seconds=store.lease.total_seconds()
+            ),
+            serde=saver.serde,
+            agent=saver.agent,
+            transcript_channel=saver.transcript_channel,
+            policies=saver.policies,
+            review_interrupts=saver.review_interrupts,
+        )
+        self.thread_id = thread_id
+        self._claims.keep(thread_id, SessionDescription(agent=self.agent), takeover="another writer claimed the thread")
+
+    def check_write_ownership(self) -> None:
+        """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
+        store = self.sync_checkpointer.store
+        owned_session = store.find_owned(self.thread_id)
+        if owned_session is None or not ownership.renew_ownership(store, owned_session):
+            raise OwnershipLost(self.thread_id)
+
+    async def acheck_write_ownership(self) -> None:
+        """Check that no other writer has claimed the thread, async. Raises `OwnershipLost`."""
+        await self._hop(self.check_write_ownership)
+
+    def release(self) -> None:
+        """Release the thread, so that any process may write to it."""
+        self._claims.give_up(self.thread_id)
+
+    async def arelease(self) -> None:
+        """Release the thread, async."""
+        await self._hop(self.release)
+
+
+def _compute_root(element_digests: Sequence[str]) -> str:
+    """Return the digest of a list whose elements have these digests."""
+    return BlobWriter().add(GrownList("", element_digests, []))
 
 
 def _get_place(config: RunnableConfig) -> tuple[str, str]:

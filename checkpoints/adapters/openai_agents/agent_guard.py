@@ -21,9 +21,9 @@ from agents.tool import (
 )
 from agents.tool_context import ToolContext
 
-from checkpoints.adapters.openai_agents.active_run import ActiveRun
 from checkpoints.adapters.openai_agents.agent_session import HarnessSession
-from checkpoints.adapters.openai_agents.kept_model import KeptModel
+from checkpoints.adapters.openai_agents.durable_model import DurableModel
+from checkpoints.adapters.openai_agents.run_context import RunContext
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
@@ -64,7 +64,7 @@ class AgentGuard:
         session: HarnessSession,
         policies: ToolPolicies,
         *,
-        run: ActiveRun | None = None,
+        run: RunContext | None = None,
         inner: bool = False,
         guards_inner_agents: bool = False,
     ) -> None:
@@ -99,7 +99,7 @@ class AgentGuard:
         handoffs: list[Any] = []
         changes: dict[str, Any] = {"tools": [self._guard_any_tool(tool) for tool in agent.tools], "handoffs": handoffs}
         if self._run is not None and not self._inner and isinstance(agent.model, Model):
-            changes |= {"model": KeptModel(agent.model, self._run), "model_settings": agent.model_settings}
+            changes |= {"model": DurableModel(agent.model, self._run), "model_settings": agent.model_settings}
         clone = agent.clone(**changes)
         self._clones[id(agent)] = self._clones[id(clone)] = agent, clone
         handoffs.extend(self._guard_handoff(target) for target in agent.handoffs)

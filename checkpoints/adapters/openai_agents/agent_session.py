@@ -11,8 +11,8 @@ from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
 from checkpoints.adapters.adapter_client import AdapterClient
-from checkpoints.adapters.openai_agents import kept_turns
-from checkpoints.adapters.openai_agents.active_run import find_active_run
+from checkpoints.adapters.openai_agents import durable_turns
+from checkpoints.adapters.openai_agents.run_context import find_run_context
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
@@ -77,7 +77,7 @@ class HarnessSession:
         """
         count = resolve_session_limit(limit, self.session_settings)
         count = None if count is None or count < 0 else count
-        run = find_active_run(self)
+        run = find_run_context(self)
         if run is None or run.answer is None:
             return await self.client.run(partial(message_list.list_newest, self.client.store, self.session_id, count))
         # The model's answer is not history for a run that gets it as an answer.
@@ -100,9 +100,9 @@ class HarnessSession:
         """
         added = copy.deepcopy(items)
         description = self.describe(added)
-        run = find_active_run(self)
+        run = find_run_context(self)
         if run is None:
-            add = partial(kept_turns.add_items, self.client.store, self.session_id, added, description)
+            add = partial(durable_turns.add_items, self.client.store, self.session_id, added, description)
             await self.change(add)
         else:
             await run.save_items(added, description)

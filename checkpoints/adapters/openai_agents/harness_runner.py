@@ -23,11 +23,11 @@ from agents import (
 )
 from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_runner
 
-from checkpoints.adapters.openai_agents import kept_turns
-from checkpoints.adapters.openai_agents.active_run import ACTIVE_RUN, ActiveRun
+from checkpoints.adapters.openai_agents import durable_turns
 from checkpoints.adapters.openai_agents.agent_guard import AgentGuard
 from checkpoints.adapters.openai_agents.agent_session import HarnessSession
-from checkpoints.adapters.openai_agents.kept_model import KeptModel, KeptModelProvider
+from checkpoints.adapters.openai_agents.durable_model import DurableModel, DurableModelProvider
+from checkpoints.adapters.openai_agents.run_context import ACTIVE_RUN, RunContext
 from checkpoints.calls import call_queries
 from checkpoints.exceptions import CheckpointsError, InvalidInput, SessionNotFound
 from checkpoints.store import row_lookups
@@ -57,7 +57,7 @@ class _PreparedRun:
     agent: Agent[Any]
     input: Any
     options: dict[str, Any]
-    run: ActiveRun
+    run: RunContext
     guard: AgentGuard
     is_inner: bool = False
     #: Provider of models that was created for this run, which has to be closed after it.
@@ -119,10 +119,10 @@ class HarnessRunner(AgentRunner):
 
     # ---- before a run
 
-    def _find_outer_run(self, options: dict[str, Any]) -> ActiveRun | None:
+    def _find_outer_run(self, options: dict[str, Any]) -> RunContext | None:
         return ACTIVE_RUN.get() if options.get("session") is None else None
 
-    def _prepare_inner(self, outer: ActiveRun, agent: Any, input: Any, options: dict[str, Any]) -> _PreparedRun:
+    def _prepare_inner(self, outer: RunContext, agent: Any, input: Any, options: dict[str, Any]) -> _PreparedRun:
         """Prepare the run of an agent that is a tool: its calls are logged in the session of the outer agent."""
         guard = AgentGuard(outer.session, self._policies, run=outer, inner=True, guards_inner_agents=True)
         return _PreparedRun(guard.guard(agent), input, options, outer, guard, is_inner=True)
@@ -133,7 +133,7 @@ class HarnessRunner(AgentRunner):
             raise InvalidInput(
                 "A run with HarnessRunner needs session=HarnessSession(…), in which its tool calls are logged."
             )
-        run = ActiveRun(session)
+        run = RunContext(session)
         guard = AgentGuard(session, self._policies, run=run, guards_inner_agents=get_default_agent_runner() is self)
         clone = guard.guard(agent)
         if isinstance(input, RunState):
@@ -145,8 +145,10 @@ class HarnessRunner(AgentRunner):
             run.is_begun = run.is_open = True
             return self._complete(_PreparedRun(clone, state, options, run, guard))
         items = ItemHelpers.input_to_new_input_list(input)
-        run.input_digest, run.agent = kept_turns.digest_input(items), clone.name
-        open_run = await session.client.run(partial(kept_turns.find_open_run, session.client.store, session.session_id))
+        run.input_digest, run.agent = durable_turns.digest_input(items), clone.name
+        open_run = await session.client.run(
+            partial(durable_turns.find_open_run, session.client.store, session.session_id)
+        )
         if open_run is not None:
             is_same = open_run.run.input_digest == run.input_digest
             if is_same:
@@ -164,9 +166,9 @@ class HarnessRunner(AgentRunner):
         given, run = prepared.options.get("run_config"), prepared.run
         config = RunConfig(**given) if isinstance(given, dict) else given or RunConfig()
         is_own = given is None or (isinstance(given, dict) and "model_provider" not in given)
-        changes: dict[str, Any] = {"model_provider": KeptModelProvider(config.model_provider, run)}
+        changes: dict[str, Any] = {"model_provider": DurableModelProvider(config.model_provider, run)}
         if isinstance(config.model, Model):
-            changes["model"] = KeptModel(config.model, run)
+            changes["model"] = DurableModel(config.model, run)
         hooks = _TurnHooks(run, prepared.options.get("hooks"))
         options = {**prepared.options, "run_config": replace(config, **changes), "hooks": hooks}
         return replace(prepared, options=options, provider=config.model_provider if is_own else None)
@@ -201,7 +203,7 @@ class HarnessRunner(AgentRunner):
 class _TurnHooks(RunHooks[Any]):
     """Hooks that note whose turn it is, before those of the user."""
 
-    def __init__(self, run: ActiveRun, hooks: Any) -> None:
+    def __init__(self, run: RunContext, hooks: Any) -> None:
         self._run, self._hooks = run, hooks or RunHooks()
 
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: Any, input_items: Any) -> None:

@@ -38,13 +38,15 @@ class ConversationImport:
 
     def add_line(self, line: Line) -> None:
         """Add the next line of the file."""
-        key = self._get_key_of_new_line(line)
+        is_note = line_types.is_note(line)
+        # A note without a uuid is not looked for again, so it needs no key.
+        key = "" if is_note and line_types.get_uuid(line) is None else self._get_key_of_new_line(line)
         if key is None:
             self.builder.report.repeated += 1
             return
         self.builder.report.unknown.update(line_types.iterate_unknown_types(line))
         self._add_session_facts_of_line(line)
-        if line_types.is_note(line):
+        if is_note:
             self.builder.add_note(line)
             return
         message = line_types.get_message(line)

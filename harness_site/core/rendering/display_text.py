@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 from django.utils.formats import number_format
-from django.utils.text import Truncator
 from django.utils.translation import ngettext
 
 from harness_site.core.masking.masker import mask_text, mask_text_beginning
@@ -34,7 +33,7 @@ def reveal_hidden_characters(text: str) -> str:
 
 def shorten_text(text: str, limit: int) -> str:
     """Return a text of `limit` characters at most, the last one `…` if it is longer."""
-    return text if len(text) <= limit else Truncator(text).chars(limit)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def get_byte_size(text: str) -> int:

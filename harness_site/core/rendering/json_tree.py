@@ -124,7 +124,7 @@ class _Writer:
         if len(rows) < len(pairs):
             self.whole = False
             missing = len(pairs) - len(rows)
-            body += format_html('<dt>…</dt><dd class="cut">{} more</dd>', missing)
+            body += format_html('<dt>…</dt><dd class="omission">{} more</dd>', missing)
         listing = format_html('<dl class="kv">{}</dl>', body)
         if self.fold and depth and len(pairs) > _MANY:
             return format_html("<details><summary>{}</summary>{}</details>", _render_item_count(value), listing)
@@ -140,11 +140,11 @@ class _Writer:
         quoted = f"{quote}{mask_and_reveal_hidden(beginning)}{quote if not missing else ''}"
         if missing:
             self.whole = False
-            return format_html('{}<span class="cut">… {} more</span>', quoted, format_byte_size(missing))
+            return format_html('{}<span class="omission">… {} more</span>', quoted, format_byte_size(missing))
         if self.fold and len(text) > _LONG:
             head = mask_and_reveal_hidden(mask_text_beginning(text, len(fold_text(text, _LONG // 4).text)))
             summary = format_html(
-                '{}{}… <span class="cut">{}</span>', quote, head, format_byte_size(get_byte_size(text))
+                '{}{}… <span class="omission">{}</span>', quote, head, format_byte_size(get_byte_size(text))
             )
             return format_html('<details class="long"><summary>{}</summary>{}</details>', summary, quoted)
         return conditional_escape(quoted)

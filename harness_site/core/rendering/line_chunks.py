@@ -32,4 +32,4 @@ def join_chunks(parts: list[SafeString]) -> SafeString:
 
 
 def _render_chunk(html: SafeString) -> SafeString:
-    return format_html('<span class="stretch">{}</span>', html)
+    return format_html('<span class="line-chunk">{}</span>', html)

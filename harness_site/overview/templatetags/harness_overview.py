@@ -73,7 +73,7 @@ def _render_bar(bar: Bar, name: str, sessions: str) -> SafeString:
         ),
     )
     ground = format_html(
-        '<title>{}</title><rect class="ground" x="{}" y="0" width="{}" height="160"/>',
+        '<title>{}</title><rect class="hit-area" x="{}" y="0" width="{}" height="160"/>',
         bar.title,
         *map(SafeString, (bar.step_x, bar.step_width)),
     )

@@ -97,22 +97,12 @@ def count_pending_calls(
             if status is None
             else query_pending_calls(workspace, status, filters)
         )
-        number = calls[: COUNT_LIMIT + 1].count()
     else:
-        number = (
-            _query_undecided_for_count(workspace.pk)
-            if status is None
-            else _query_status_for_count(workspace.pk, status)
-        ).count()
+        statuses = UNDECIDED_CALL_STATUSES if status is None else {status}
+        calls = ToolCall.objects.filter(workspace=workspace, status__in=sorted(statuses))
+    # Reading a hundred keys takes less time than building a query that counts a subquery.
+    number = len(calls.values_list("pk")[: COUNT_LIMIT + 1])
     return BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT)
-
-
-def _query_undecided_for_count(workspace: int) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(workspace=workspace, status__in=sorted(UNDECIDED_CALL_STATUSES))[: COUNT_LIMIT + 1]
-
-
-def _query_status_for_count(workspace: int, status: CallStatus) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(workspace=workspace, status=status)[: COUNT_LIMIT + 1]
 
 
 def load_pending_page(

@@ -4,12 +4,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from django import template
-from django.templatetags.static import static
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from checkpoints.db import clock
 from harness_site.accounts.models import Membership
+from harness_site.core.page_paths import get_static_path
 from harness_site.review.selectors.pending_calls import BoundedCount, count_pending_calls
 from harness_site.templatetags.harness_tags import due
 
@@ -34,8 +34,8 @@ def count_waiting_calls(membership: Membership | None) -> BoundedCount | None:
 def favicon(waiting: BoundedCount | None) -> str:
     """Return the address of the tab's icon, which shows how many calls wait."""
     if not waiting:
-        return static("icons/favicon.svg")
-    return static(f"icons/favicon-{waiting.number if waiting.number < 10 else 'many'}.svg")
+        return get_static_path("icons/favicon.svg")
+    return get_static_path(f"icons/favicon-{waiting.number if waiting.number < 10 else 'many'}.svg")
 
 
 @register.simple_tag

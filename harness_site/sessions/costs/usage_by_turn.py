@@ -53,7 +53,7 @@ class TokenCounts:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one version added. `cost` is in US dollars, None if unknown."""
+    """Usage that one version added. `cost` is in US dollars, None if unknown."""
 
     version: int
     at: datetime

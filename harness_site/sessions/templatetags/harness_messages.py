@@ -83,7 +83,8 @@ def _render_folded_match_link(context: Context, entry: Entry) -> SafeString:
     address = reverse("harness_sessions:session-message", args=[context["session_pk"], entry.position])
     query = urlencode({"v": context["version_text"], "find": str(context["words"])})
     link = f"{address}?{query}#{FOUND}"
-    return format_html('<p class="fold further">Found in what is folded: <a href="{}">show all of it</a></p>', link)
+    words = '<p class="fold hidden-match">Found in what is folded: <a href="{}">show all of it</a></p>'
+    return format_html(words, link)
 
 
 @register.simple_tag(takes_context=True)

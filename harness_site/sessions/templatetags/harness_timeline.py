@@ -59,9 +59,9 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
     took, run = _("took"), _("run")
     return format_html_join(
         "\n",
-        '<tr{}><td class="when">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a></th>'
+        '<tr{}><td class="time-cell">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a></th>'
         "<td>{}</td><td>{}</td>"
-        '<td class="number when" data-label="{}">{}</td><td class="number" data-label="{}">{}</td></tr>',
+        '<td class="number time-cell" data-label="{}">{}</td><td class="number" data-label="{}">{}</td></tr>',
         (
             (
                 format_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS else "",

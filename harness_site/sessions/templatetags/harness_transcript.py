@@ -32,6 +32,7 @@ from harness_site.sessions.selectors.plan_steps import PlanStep, StepState
 from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_pauses import PeerWaitSummary
 from harness_site.sessions.selectors.session_rows import SessionRow
+from harness_site.sessions.session_row_html import render_session_row
 from harness_site.sessions.timeline.selectors.run_events import Takeover
 
 register = template.Library()
@@ -54,6 +55,7 @@ _STEP_STATES = {
 #: Kind of a history entry → details that its template displays itself.
 _SAID_IN_LINE = {AuditKind.TAKEOVER.value: frozenset({"last_seen", "why", "taken_by", "host", "pid"})}
 
+register.simple_tag(render_session_row)
 register.filter("visible", display_text.mask_and_reveal_hidden)
 register.filter("size", display_text.format_byte_size)
 register.filter("role_name", session_formatting.format_role_name)

@@ -149,7 +149,7 @@ def _render_label_beside_bar(bar: overview_lane_layout.Bar) -> str:
         '<text class="on-{}{}" x="{}" y="{}">{}</text>',
         _generate_safe_numbers(bar.label_x, round(bar.y + 12, 1)),
     )
-    return format_html(words, bar.kind, " beside" if bar.beside else "", *place, bar.label)
+    return format_html(words, bar.kind, " outside-label" if bar.beside else "", *place, bar.label)
 
 
 def render_model_turns(row: overview_lane_layout.Row, leading: TimelineUrls) -> SafeString:

@@ -312,3 +312,37 @@ def test_states_have_a_readable_form_without_the_types(cp: SyncCheckpointer, eff
     assert (len(list(saver.list(config()))), Blob.objects.count()) == (1, blobs)
     saver.delete_thread("s")
     assert not Session.objects.exists()
+
+
+def test_a_message_that_was_changed_in_place_is_saved_as_it_is_now(cp: SyncCheckpointer) -> None:
+    saver = HarnessSaver(cp)
+    said = [HumanMessage(f"{number}", id=f"m{number}", additional_kwargs={"seen": []}) for number in range(40)]
+
+    def look(state: Any) -> Any:
+        state["messages"][3].additional_kwargs["seen"].append("once")
+        return {"messages": [AIMessage("looked", id=f"a{len(state['messages'])}")]}
+
+    graph = StateGraph(MessagesState).add_node("look", look).add_edge(START, "look").compile(checkpointer=saver)
+    graph.invoke({"messages": said}, config())
+    graph.invoke({"messages": [HumanMessage("more", id="more")]}, config())
+    stored = graph.get_state(config()).values["messages"]
+    assert stored[3].additional_kwargs == {"seen": ["once", "once"]}
+    assert [message.content for message in stored] == [*map(str, range(40)), "looked", "more", "looked"]
+    assert _roles(cp) == [*["user"] * 40, "assistant", "user", "assistant"]
+
+
+def test_a_list_grows_from_a_state_that_another_process_removed(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    saver = HarnessSaver(cp)
+    graph = StateGraph(MessagesState).add_node("say", lambda state: {"messages": [AIMessage("yes")]})
+    agent = graph.add_edge(START, "say").compile(checkpointer=saver)
+    agent.invoke(QUESTION, config())
+
+    def remove(state: Any) -> Any:
+        HarnessSaver(open_checkpointer()).delete_thread("s")
+        return {"messages": [AIMessage("gone")]}
+
+    removing = StateGraph(MessagesState).add_node("say", remove).add_edge(START, "say").compile(checkpointer=saver)
+    removing.invoke(QUESTION, config(), durability="sync")
+    stored = agent.get_state(config()).values["messages"]
+    assert [message.content for message in stored][-1] == "gone"
+    assert len(stored) == 4

@@ -316,14 +316,14 @@ def test_approval_of_the_program_is_not_one_of_the_inbox(cp: SyncCheckpointer, e
 
 
 @pytest.fixture(params=[False, True], ids=["framework", "harness"])
-def keeps_turns(request: pytest.FixtureRequest) -> Iterator[bool]:
+def stores_turns(request: pytest.FixtureRequest) -> Iterator[bool]:
     if request.param:
         use_harness()
     yield request.param
     set_default_agent_runner(None)
 
 
-def test_guarded_agent_runs_with_any_runner(cp: SyncCheckpointer, effects: Path, keeps_turns: bool) -> None:
+def test_guarded_agent_runs_with_any_runner(cp: SyncCheckpointer, effects: Path, stores_turns: bool) -> None:
     async def run(*steps: Any) -> Any:
         async with Checkpointer.open(database_url()) as checkpointer:
             session = HarnessSession("s", checkpointer)
@@ -333,7 +333,7 @@ def test_guarded_agent_runs_with_any_runner(cp: SyncCheckpointer, effects: Path,
     result = asyncio.run(run(_send()))
     assert len(result.interruptions) == 1
     _approve(cp, cp.pending_tool_calls("s")[0])
-    asked_again = [] if keeps_turns else [_send("call_2")]
+    asked_again = [] if stores_turns else [_send("call_2")]
     assert asyncio.run(run(*asked_again, [assistant_message("Done.")])).final_output == "Done."
     assert effects.read_text().split() == ["hello"]
 

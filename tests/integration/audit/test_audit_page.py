@@ -83,7 +83,7 @@ def test_changed_entry_is_marked(reader: Client) -> None:
     AuditEvent.objects.filter(number=2).update(actor="mallory")
     page = reader.get("/audit/")
     assert visible_text(page).count("This entry was changed or moved after it was recorded.") == 1
-    assert page.content.decode().count('class="broken"') == 1
+    assert page.content.decode().count('class="altered"') == 1
 
 
 def test_entries_of_another_workspace_are_not_shown(reader: Client) -> None:

@@ -93,5 +93,5 @@ def test_query_count_is_independent_of_the_news(
 ) -> None:
     for number in range(calls):
         now(lost, tool=f"tool_{number}")
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(9):
         people["carol"].get("/review/news/", {"since": formatting.format_iso_time(clock.now())})

@@ -175,7 +175,7 @@ def test_query_count_is_independent_of_the_calls(
         call = waited_for(lost(second, verifiable=True))
         make_late_result(call=call)
         make_decision(call=call, kind=DecisionKind.PROBE_UNKNOWN, actor_kind=ActorKind.HOOK, final=True)
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         people["carol"].get(PAGE)
 
 

@@ -34,7 +34,7 @@ def search(reader: Client) -> Search:
 
     def found(text: str, **more: str) -> list[str]:
         page = reader.get("/sessions/", {"q": text, **more}).content.decode()
-        places = re.findall(r'<li><a href="([^"]+)"><span class="where">', page)
+        places = re.findall(r'<li><a href="([^"]+)"><span class="source-line">', page)
         return [place.replace("&amp;", "&") for place in places]
 
     return found

@@ -1,5 +1,6 @@
 """The indexer follows inserts and deletes of the store in any order."""
 
+import json
 import threading
 
 import pytest
@@ -34,6 +35,14 @@ def test_each_text_is_indexed_once() -> None:
     complete()
     complete()
     assert texts() == ["m0\none", "m1\ntwo"]
+
+
+def test_json_result_is_indexed_without_escapes() -> None:
+    output = json.dumps({"output": "first line\nimport lamps", "exit_code": 0})
+    make_call(session=make_session(), call_id="c1", tool="shell", status=CallStatus.COMPLETED, result=output)
+    complete()
+    (text,) = texts(Kind.CALL)
+    assert "output: first line\nimport lamps\nexit_code: 0" in text
 
 
 def test_late_committed_message_is_indexed() -> None:

@@ -1,7 +1,9 @@
 """Suggestions of similar words, and results spread over several sessions."""
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from harness_site.accounts.models import MaskingSettings
 from harness_site.search import search_query
@@ -42,6 +44,15 @@ def test_search_without_a_similar_word_finds_nothing(reader: Client, typed: str)
     response = reader.get("/sessions/", {"q": typed})
     assert response.status_code == 200
     assert "No results" in visible_text(response)
+
+
+def test_the_searches_for_near_words_read_the_limits_of_the_index_once(reader: Client) -> None:
+    make_message(session=make_session(), text="The lamp is broken.")
+    complete()
+    with CaptureQueriesContext(connection) as statements:
+        reader.get("/sessions/", {"q": "zzzzqqqq"})
+    limits = [query for query in statements.captured_queries if f"OFFSET {search_query.READ}" in query["sql"]]
+    assert len(limits) == 2  # of the search, and of all searches for near words
 
 
 @pytest.mark.parametrize("typed", ["src/app/models.py", "app/models.py", "git status --short", '"status --short"'])

@@ -202,9 +202,9 @@ def test_query_count_is_independent_of_the_results(
         make_call(session=session, args={"at": "needle"})
     complete()
     # PostgreSQL is told twice how to plan, in a savepoint.
-    with django_assert_num_queries(23 if connection.vendor == "postgresql" else 19):
+    with django_assert_num_queries(24 if connection.vendor == "postgresql" else 20):
         html = reader.get("/sessions/?q=needle").content.decode()
-    assert html.count('<span class="where">') == 2 * rows
+    assert html.count('<span class="source-line">') == 2 * rows
 
 
 def test_rare_words_in_old_passages_are_found(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def read_pages(reader: Client, html: str) -> tuple[str, int]:
     link = link and link.replace("page=2", "page=1")
     while link:
         html = reader.get(unescape(link)).content.decode()
-        body = re.search(r'<div class="returned" dir="auto">(.*?)</div></div>', html, re.DOTALL)
+        body = re.search(r'<div class="tool-output" dir="auto">(.*?)</div></div>', html, re.DOTALL)
         assert body is not None
         text, count = text + unescape(re.sub("<[^>]*>", "", body[1])), count + 1
         following = re.search(r'rel="next" href="([^"]*)"', html)

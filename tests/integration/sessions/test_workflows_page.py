@@ -33,7 +33,7 @@ def make_step(workflow: Workflow, step_id: str, **fields: Any) -> WorkflowStep:
         "call_id": f"{workflow.workflow_id}/{step_id}",
         "idempotency_key": f"k-{workflow.pk}-{position}",
     }
-    given |= {"function": "Desk.charge", "version": "1", "args_digest": "d", "schema_version": 1} | fields
+    given |= {"function": "OrderSteps.charge", "version": "1", "args_digest": "d", "schema_version": 1} | fields
     return WorkflowStep.objects.create(
         session=workflow.session, workflow=workflow, step_id=step_id, position=position, **given
     )
@@ -45,7 +45,7 @@ def make_workflow(session: Session, workflow_id: str = "order-17") -> Workflow:
 
 def test_steps_are_listed_in_order_with_their_outcomes(session: Session, reader: Client) -> None:
     workflow = make_workflow(session)
-    done = make_step(workflow, "reserve", function="Desk.reserve")
+    done = make_step(workflow, "reserve", function="OrderSteps.reserve")
     unknown = make_step(workflow, "charge", version="2", generation=2)
     make_step(workflow, "ship")
     make_call(session=session, call_id=done.call_id, status=CallStatus.FAILED)
@@ -53,12 +53,13 @@ def test_steps_are_listed_in_order_with_their_outcomes(session: Session, reader:
     lost = make_call(session=session, call_id=unknown.call_id, args={"order": 17})
     page = reader.get(f"/sessions/{session.pk}/workflows/")
     words = visible_text(page)
-    assert "1 reserve Desk.reserve version 1" in words
+    assert "1 reserve OrderSteps.reserve version 1" in words
     assert "Completed" in words
     assert "done at last" in words
-    assert "2 charge Desk.charge version 2 its identity changed once before it ran order 17 Outcome unknown" in words
+    charge = "2 charge OrderSteps.charge version 2 its identity changed once before it ran order 17 Outcome unknown"
+    assert charge in words
     assert "Its run died during the call" in words
-    assert "3 ship Desk.charge version 1 – Not started 0 –" in words
+    assert "3 ship OrderSteps.charge version 1 – Not started 0 –" in words
     assert f'href="/review/calls/{lost.pk}/"' in page.content.decode()
     assert [len(step.attempts) for step in workflow_steps.load_workflow_page(session.pk).parts[0].steps] == [2, 1, 0]
 

@@ -48,11 +48,11 @@ def test_long_text_is_split_at_line_ends() -> None:
     text = "\x1b[31m" + "".join(f"{number}\n" for number in range(LINES)) + "<last>"
     first = "".join(f"{number}\n" for number in range(LINES))
     assert ansi_colors.render_ansi_as_html(text) == (
-        f'<span class="stretch"><span class="ansi-red">{first}</span></span>'
-        '<span class="stretch"><span class="ansi-red">&lt;last&gt;</span></span>'
+        f'<span class="line-chunk"><span class="ansi-red">{first}</span></span>'
+        '<span class="line-chunk"><span class="ansi-red">&lt;last&gt;</span></span>'
     )
     assert ansi_colors.render_ansi_as_html(first + "<last>") == (
-        f'<span class="stretch">{first}</span><span class="stretch">&lt;last&gt;</span>'
+        f'<span class="line-chunk">{first}</span><span class="line-chunk">&lt;last&gt;</span>'
     )
     assert ansi_colors.render_ansi_as_html(first) == first
     assert ansi_colors.render_ansi_as_html("") == ""

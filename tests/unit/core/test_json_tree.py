@@ -40,13 +40,13 @@ def test_size_limit_is_reported_with_the_missing_size() -> None:
     found = render_json_tree({"text": "x" * 20_000}, limit=1000)
     assert not found.whole
     assert found.size == 20_012
-    assert '<span class="cut">… 19 KB more</span>' in found.html
+    assert '<span class="omission">… 19 KB more</span>' in found.html
 
 
 def test_entry_limit_is_reported_with_the_missing_entries() -> None:
     found = render_json_tree({str(number): "x" * 100 for number in range(100)}, limit=1000)
     assert not found.whole
-    assert '<dd class="cut">90 more</dd>' in found.html
+    assert '<dd class="omission">90 more</dd>' in found.html
 
 
 def test_tree_without_a_limit_is_complete() -> None:

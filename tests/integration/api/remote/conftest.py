@@ -34,7 +34,7 @@ def order_steps(effects: Path) -> OrderSteps:
 
 
 @pytest.fixture
-def person(server: HttpServer, token: str) -> Iterator[SyncCheckpointer]:
+def approver(server: HttpServer, token: str) -> Iterator[SyncCheckpointer]:
     """Client with which a person decides."""
     with SyncCheckpointer(server.address, token=make_token(TokenRole.APPROVER, name="alice")) as client:
         yield client

@@ -346,7 +346,7 @@ def test_person_may_call_the_hook(open_checkpointer: Open) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "text_message", "status"),
+    ("answer", "expected_message", "status"),
     [(NotLanded(), "not_landed", "failed"), (Unknown("closed"), "unknown", "interrupted")],
     ids=["not landed", "unknown"],
 )

@@ -42,7 +42,9 @@ def _save(
         values.keys(),
     )
     content = None if transcript is None else VersionContent(transcript, payload={"state": number})
-    state_store.save_state(cp.store, session_id, new, content=content, description=SessionDescription())
+    state_store.save_state(
+        cp.store, session_id, new, build_content=lambda row: content, description=SessionDescription()
+    )
 
 
 def _load(cp: SyncCheckpointer, state_id: str | None = None, session_id: str = "s") -> dict[str, EncodedValue]:

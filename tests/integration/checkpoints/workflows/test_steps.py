@@ -51,9 +51,9 @@ def test_step_log_keeps_the_order_of_steps(cp: SyncCheckpointer, order_steps: Or
     again.step("thank", str.upper, "thanks")
 
     assert [(step["step_id"], step["function"], step["status"], step["result"]) for step in again.journal()] == [
-        ("reserve", "Desk.reserve", "completed", {"order": 17}),
-        ("charge", "Desk.charge", "completed", "charged 40.00"),
-        ("ship", "Desk.ship", "completed", [17]),
+        ("reserve", "OrderSteps.reserve", "completed", {"order": 17}),
+        ("charge", "OrderSteps.charge", "completed", "charged 40.00"),
+        ("ship", "OrderSteps.ship", "completed", [17]),
         ("thank", "str.upper", "completed", "THANKS"),
     ]
 

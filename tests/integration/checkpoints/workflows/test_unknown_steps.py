@@ -27,7 +27,7 @@ def leave_step_unknown(cp: SyncCheckpointer, order_steps: OrderSteps, *, landed:
             order_steps.charge(order)
         raise PowerCut
 
-    charge.__qualname__ = "Desk.charge"
+    charge.__qualname__ = "OrderSteps.charge"
     with pytest.raises(PowerCut):
         cp.workflow("s", "order-17").step("charge", charge, 17)
 
@@ -49,7 +49,7 @@ def test_unknown_step_refuses_the_session_at_the_gate(cp: SyncCheckpointer, orde
     leave_step_unknown(start_session(cp), order_steps)
     call = undecided_steps(cp, order_steps.charge)
 
-    assert (call["call_id"], call["tool_name"], call["reason"]) == (CALL, "Desk.charge", "cancelled")
+    assert (call["call_id"], call["tool_name"], call["reason"]) == (CALL, "OrderSteps.charge", "cancelled")
     with pytest.raises(ReviewRequired):
         cp.workflow("s", "order-17").step("ship", order_steps.ship, 17)
     with pytest.raises(ReviewRequired):
@@ -99,7 +99,7 @@ def test_step_of_a_lost_run_needs_a_decision(open_checkpointer: Open, order_step
         taken.append(lose_run(open_checkpointer))
         return order_steps.charge(order)
 
-    charge.__qualname__ = "Desk.charge"
+    charge.__qualname__ = "OrderSteps.charge"
     with pytest.raises(Exception, match="came too late"):
         first.workflow("s", "order-17").step("charge", charge, 17)
 
@@ -127,7 +127,7 @@ def test_hook_of_the_step_is_called_before_a_person_decides(
         asked.append(args)
         return answer
 
-    tool = Tool("Desk.charge", order_steps.charge, verify=was_charged)
+    tool = Tool("OrderSteps.charge", order_steps.charge, verify=was_charged)
 
     assert taker.workflow("s", "order-17").step("charge", tool, 17) == result
     assert (asked, order_steps.done) == ([{"order": 17}], done)
@@ -139,7 +139,7 @@ def test_unknown_answer_of_a_hook_leaves_the_decision_to_a_person(
 ) -> None:
     leave_step_unknown(start_session(cp), order_steps)
 
-    assert undecided_steps(cp, Tool("Desk.charge", order_steps.charge, verify=lambda args: Unknown("closed")))[
+    assert undecided_steps(cp, Tool("OrderSteps.charge", order_steps.charge, verify=lambda args: Unknown("closed")))[
         "status"
     ] == ("interrupted")
     assert order_steps.done == ["charge 17 40.00"]
@@ -149,7 +149,7 @@ def test_resume_calls_the_hooks_of_steps(open_checkpointer: Open, order_steps: O
     with open_checkpointer() as first:
         leave_step_unknown(start_session(first), order_steps)
     second = open_checkpointer()
-    tool = Tool("Desk.charge", order_steps.charge, verify=lambda args: Landed("receipt 5"))
+    tool = Tool("OrderSteps.charge", order_steps.charge, verify=lambda args: Landed("receipt 5"))
     second.resume("s", ToolRegistry([tool]))
 
     assert second.workflow("s", "order-17").step("charge", tool, 17) == "receipt 5"
@@ -260,7 +260,7 @@ def test_person_may_respond_instead_of_a_step(
 def test_verification_of_a_step_can_be_repeated(cp: SyncCheckpointer, order_steps: OrderSteps) -> None:
     leave_step_unknown(start_session(cp), order_steps)
     answers: list[Answer] = [Landed("receipt 5"), Unknown("closed")]
-    tool = Tool("Desk.charge", order_steps.charge, verify=lambda args: answers.pop())
+    tool = Tool("OrderSteps.charge", order_steps.charge, verify=lambda args: answers.pop())
     workflow = cp.workflow("s", "order-17")
     with pytest.raises(ReviewRequired):
         workflow.step("charge", tool, 17)

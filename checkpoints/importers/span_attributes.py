@@ -1,0 +1,149 @@
+"""Attributes of spans: their names in the conventions, and their values in OTLP JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from checkpoints.importers.imported_message import read_count
+from checkpoints.importers.imported_session_builder import Body
+
+#: Names of attributes for each fact, since the conventions move; the first one that is there counts.
+ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
+    "session": (
+        "gen_ai.conversation.id",
+        "session.id",
+        "langfuse.session.id",
+        "traceloop.association.properties.session_id",
+    ),
+    "model": ("gen_ai.response.model", "llm.model_name", "gen_ai.request.model", "llm.response.model", "ai.model.id"),
+    "agent": ("gen_ai.agent.name", "agent.name", "graph.node.id"),
+    "inputs": (
+        "gen_ai.input.messages",
+        "llm.input_messages",
+        "gen_ai.prompt",
+        "ai.prompt.messages",
+        "ai.prompt",
+        "input.value",
+        "traceloop.entity.input",
+    ),
+    "outputs": (
+        "gen_ai.output.messages",
+        "llm.output_messages",
+        "gen_ai.completion",
+        "ai.response.toolCalls",
+        "ai.response.text",
+        "output.value",
+        "traceloop.entity.output",
+    ),
+    "system": ("gen_ai.system_instructions",),
+    "arguments": (
+        "gen_ai.tool.call.arguments",
+        "ai.toolCall.args",
+        "input.value",
+        "traceloop.entity.input",
+        "tool.parameters",  # last, because some instrumentations write the schema of the arguments there
+    ),
+    "result": ("gen_ai.tool.call.result", "ai.toolCall.result", "output.value", "traceloop.entity.output"),
+    "call_id": ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id"),
+    "tool": ("gen_ai.tool.name", "tool.name", "ai.toolCall.name"),
+    "cost": ("gen_ai.usage.cost", "llm.cost.total"),
+    "input_tokens": ("gen_ai.usage.input_tokens", "llm.token_count.prompt", "gen_ai.usage.prompt_tokens"),
+    "output_tokens": ("gen_ai.usage.output_tokens", "llm.token_count.completion", "gen_ai.usage.completion_tokens"),
+    "cache_read_input_tokens": (
+        "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.cache_read_input_tokens",
+        "llm.token_count.prompt_details.cache_read",
+    ),
+    "cache_creation_input_tokens": (
+        "gen_ai.usage.cache_creation.input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "llm.token_count.prompt_details.cache_write",
+    ),
+}
+
+
+def find_fact(attributes: Body, fact: str) -> Any:
+    """Find a fact under any of its names: as one attribute, or as a list that was flattened into several."""
+    for name in ATTRIBUTES[fact]:
+        if attributes.get(name) not in (None, ""):
+            return attributes[name]
+        entries = _collect_list(attributes, name)
+        if entries:
+            return entries
+    return None
+
+
+def _collect_list(attributes: Body, prefix: str) -> list[Any]:
+    """Collect a list that was flattened to `prefix.0.message.role` and so on."""
+    tree: dict[str, Any] = {}
+    start = f"{prefix}."
+    for name, value in attributes.items():
+        if name.startswith(start) and name[len(start) :].split(".")[0].isdigit():
+            node = tree
+            *path, last = name[len(start) :].split(".")
+            for step in path:
+                node = node.setdefault(step, {}) if isinstance(node.get(step, {}), dict) else {}
+            node[last] = value
+    return _to_lists(tree) if tree else []
+
+
+def _to_lists(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    if node and all(name.isdigit() for name in node):
+        return [_to_lists(node[name]) for name in sorted(node, key=int)]
+    return {name: _to_lists(value) for name, value in node.items()}
+
+
+def leave_out_messages(attributes: Body) -> Body:
+    """Leave out the attributes that the messages were read from."""
+    prefixes = tuple(
+        name for fact in ("inputs", "outputs", "system", "arguments", "result") for name in ATTRIBUTES[fact]
+    )
+    return {
+        name: value for name, value in attributes.items() if not name.startswith(prefixes) or name.endswith("mime_type")
+    }
+
+
+def read_tokens(attributes: Body) -> dict[str, int]:
+    """Read the counts; the input includes what came from the cache, and is separated from it."""
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    counts = {name: read_count(to_int(find_fact(attributes, name))) for name in names}
+    cached = counts["cache_read_input_tokens"] + counts["cache_creation_input_tokens"]
+    if cached <= counts["input_tokens"]:
+        counts["input_tokens"] -= cached
+    return counts
+
+
+def to_int(value: Any) -> Any:
+    """Convert a number that OTLP JSON writes as text; other values stay as they are."""
+    return int(value) if isinstance(value, float) or (isinstance(value, str) and value.isdecimal()) else value
+
+
+def read_attributes(holder: Any) -> Body:
+    """Read the attributes of a span, an event or a resource."""
+    return {str(entry.get("key")): _read_any(entry.get("value")) for entry in list_dicts(holder, "attributes")}
+
+
+def _read_any(value: Any) -> Any:
+    """Read a value of OTLP, which names its type."""
+    if not isinstance(value, dict):
+        return value
+    for name, inner in value.items():
+        if name in {"arrayValue", "array_value"}:
+            return [_read_any(item) for item in (inner or {}).get("values", [])]
+        if name in {"kvlistValue", "kvlist_value"}:
+            return {str(entry.get("key")): _read_any(entry.get("value")) for entry in list_dicts(inner, "values")}
+        return to_int(inner) if name in {"intValue", "int_value"} else inner
+    return None
+
+
+def list_dicts(holder: Any, *names: str) -> Iterator[Body]:
+    """Iterate over the objects in the first of these fields that is a list."""
+    values: Iterable[Any] = (
+        next((holder[name] for name in names if isinstance(holder.get(name), list)), [])
+        if isinstance(holder, dict)
+        else []
+    )
+    yield from (value for value in values if isinstance(value, dict))

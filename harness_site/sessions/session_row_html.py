@@ -1,0 +1,51 @@
+"""HTML of a row of the session list. A template takes several times as long, and a page has dozens of rows."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from harness_site.sessions.session_lines import SessionLine
+
+_ROW: Final = """\
+<tr id="session-{pk}"{css_class}>
+  <td class="pick"><input type="checkbox" name="session" value="{pk}" id="pick-{pk}" aria-label="{box_name}"></td>
+  <th scope="row"><a data-row href="{address}" dir="auto">{name}</a> <small>{session_id}{agent}{labels}</small></th>
+  <td class="state"><span class="chip {status_shape}">{status}</span> <small><span>{activity}</span></small></td>
+  <td class="number" data-label="{version_label}">{version}</td>
+  <td class="number" data-label="{messages_label}">{messages}</td>
+  <td class="number" data-label="{cost_label}">{estimate}{cost}</td>
+  <td class="time-cell">{time}</td>
+</tr>"""
+
+
+def render_session_row(
+    line: SessionLine, version_label: str, messages_label: str, cost_label: str, estimate_label: str
+) -> SafeString:
+    """Render a line as a row of the table; the labels are the same in all rows."""
+    return format_html(
+        _ROW,
+        pk=line.pk,
+        css_class=format_html(' class="{}"', line.css_class) if line.css_class else "",
+        box_name=line.box_name,
+        address=line.address,
+        name=line.name,
+        session_id=line.session_id,
+        agent=format_html(" <span><bdi>{}</bdi></span>", line.agent) if line.agent else "",
+        labels=format_html_join(
+            "", ' <a class="label" href="{}">{}</a>', ((label.address, label.name) for label in line.labels)
+        ),
+        status_shape=line.status_shape,
+        status=line.status,
+        activity=line.activity,
+        version_label=version_label,
+        version=line.version,
+        messages_label=messages_label,
+        messages=line.messages,
+        cost_label=cost_label,
+        estimate=format_html('<abbr title="{}">≈</abbr> ', estimate_label) if line.is_cost_estimated else "",
+        cost=line.cost,
+        time=line.time,
+    )
