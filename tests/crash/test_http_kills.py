@@ -21,7 +21,7 @@ from tests.conftest import StartChild
 from tests.crash import http_agent, http_server
 from tests.crash.http_agent import WRITES
 from tests.crash.http_server import PLACES
-from tests.crash.world import effects
+from tests.crash.simulated_world import effects
 from tests.support.api_client import make_token
 from tests.support.cluster import Cluster
 from tests.support.exhaustive_mode import EXHAUSTIVE
