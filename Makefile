@@ -129,7 +129,7 @@ $(VENV_NEXT)/.complete: requirements.lock
 
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
-	@.ci/system-parts postgresql
+	@.ci/system-parts postgresql chromium
 	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal tests/adapters
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
 		langgraph/test_conformance.py claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
