@@ -129,7 +129,7 @@ $(VENV_NEXT)/.complete: requirements.lock
 
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
-	@.ci/system-parts postgresql
+	@.ci/system-parts postgresql chromium
 	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal tests/adapters
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
 		langgraph/test_conformance.py claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
@@ -178,9 +178,15 @@ typescript-types: setup typescript ## Generate the types of the TypeScript clien
 	$(RUN) -m tests.support.typescript_types
 
 .PHONY: benchmarks
-benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (minutes, on a quiet machine)
+benchmarks: setup ## Measure against other stores, write docs/benchmarks.md and docs/benchmarks-frameworks.md (on a quiet machine)
 	@.ci/system-parts python postgresql
 	$(RUN) -m benchmarks
+	@$(MAKE) benchmarks-frameworks
+
+.PHONY: benchmarks-frameworks
+benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' stores, write docs/benchmarks-frameworks.md (minutes)
+	@.ci/system-parts python postgresql
+	$(RUN_ADAPTERS) -m benchmarks.frameworks
 
 # The frameworks of the adapters are in a lock file of their own.
 LOCKED_EXTRAS := $(addprefix --extra ,postgres secrets remote mcp site dev)

@@ -16,6 +16,7 @@ from checkpoints.db import clock
 from checkpoints.db.operation_context import database_operation
 from checkpoints.db.row_batches import iterate_rows
 from checkpoints.enums import AuditKind
+from checkpoints.integrity import verification
 from checkpoints.models import Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
@@ -72,6 +73,7 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
 
 
 def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
+    verification.require_all_rows(store.using, session)
     segment_lengths = required_segments.find_borrowed_segments(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],

@@ -12,7 +12,7 @@ from django.db import connections, models, transaction
 from checkpoints.calls import signed_decisions
 from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows
 from checkpoints.db.sql_fragments import quote_column, quote_table
-from checkpoints.exceptions import IntegrityError
+from checkpoints.exceptions import IntegrityError, RowNotSealed
 from checkpoints.formats import digests
 from checkpoints.models import (
     AuditEvent,
@@ -148,6 +148,28 @@ def _find_head_problem(session: Session, newest: Checkpoint | None) -> Integrity
         row = row_seals.describe_row(session)
         return IntegrityProblem(Session._meta.db_table, row, "its transcript does not end as its newest version does")
     return None
+
+
+def require_unaltered(using: str, session: Session) -> None:
+    """Require that all rows and transcripts of a session are as they were written. Nothing if sealing is off.
+
+    Raises `IntegrityError` naming the first one that is not, or `RowNotSealed`.
+    """
+    if get_seal_keys() is None:
+        return
+    for problem in find_session_problems(using, session, VerificationCounts()):
+        if problem.is_alteration:
+            raise IntegrityError(problem.table, problem.row, problem.why)
+        raise RowNotSealed(problem.table, problem.row)
+
+
+def require_all_rows(using: str, session: Session) -> None:
+    """Require that no row of a session is missing, was added, or is in a former state. Nothing if sealing is off.
+
+    Raises `IntegrityError`. The seals of the rows themselves are not verified.
+    """
+    for problem in _find_sum_problems(using, session):
+        raise IntegrityError(problem.table, problem.row, problem.why)
 
 
 def find_session_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:

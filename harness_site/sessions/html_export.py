@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.contrib.staticfiles import finders
+from django.db import DEFAULT_DB_ALIAS
 from django.template.loader import render_to_string
 from django.utils import timezone, translation
 from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.db import clock
+from checkpoints.integrity import verification
 from harness_site.sessions.selectors import conversation, session_history, version_list
 from harness_site.sessions.selectors.session_history import HistoryPage
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -38,7 +40,14 @@ def generate_html_pieces(head: SessionHead, *, zone: tzinfo = UTC, language: str
 
     A file is a document of its reader: its times are in their zone, which it names, and its words in their language,
     that of the settings if it is None. Both hold for each piece only, because other work runs between two of them.
+
+    The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
+    verification.require_unaltered(DEFAULT_DB_ALIAS, head.stored)
+    return _generate_localized_pieces(head, zone, language)
+
+
+def _generate_localized_pieces(head: SessionHead, zone: tzinfo, language: str | None) -> Iterator[str]:
     pieces = _generate_pieces(head)
     while True:
         with timezone.override(zone), translation.override(language or settings.LANGUAGE_CODE):

@@ -12,6 +12,7 @@ from django.shortcuts import render
 from django.utils.translation import gettext as _
 
 from checkpoints.enums import Role
+from checkpoints.seals import row_seals
 from harness_site.accounts import session_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.sessions.selectors import session_rows
@@ -49,10 +50,11 @@ def serve_session_page(
     return require_member(Role.AUDITOR)(answered)
 
 
-def get_session_head_or_404(request: MemberRequest, pk: int) -> SessionHead:
+def get_session_head_or_404(request: MemberRequest, pk: int, *, verified: bool = True) -> SessionHead:
     """Load the session of a page and mask its secret values until the response.
 
-    Raises `PageNotFound`, also if the session belongs to another workspace.
+    `verified` False is for the page about what was altered. Raises `PageNotFound`, also if the session belongs to
+    another workspace, and `IntegrityError` for a session that was altered.
     """
     head = session_rows.load_session_head(request.membership.workspace_id, pk) if pk <= _MOST else None
     if head is None:
@@ -62,6 +64,8 @@ def get_session_head_or_404(request: MemberRequest, pk: int) -> SessionHead:
         )
     session_secrets.mask_session_secrets(pk)
     request.session_shown = pk
+    if verified:
+        row_seals.verify_row(head.stored)
     return head
 
 

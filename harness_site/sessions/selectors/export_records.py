@@ -15,6 +15,7 @@ from django.db.models import Model, QuerySet
 
 from checkpoints.archive import required_segments
 from checkpoints.formats import parse_or_text
+from checkpoints.integrity import verification
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall
 
 #: A JSON object; `record` names its type.
@@ -26,8 +27,16 @@ _PIECE = 25
 
 
 def generate_export_records(session_pk: int) -> Iterator[Record]:
-    """Yield the records of a session; the last one counts the others, so that a truncated file can be detected."""
+    """Yield the records of a session; the last one counts the others, so that a truncated file can be detected.
+
+    The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
+    """
     session = Session.objects.select_related("workspace", "forked_from").get(pk=session_pk)
+    verification.require_unaltered(DEFAULT_DB_ALIAS, session)
+    return _generate_records(session)
+
+
+def _generate_records(session: Session) -> Iterator[Record]:
     number = 0
     for record in _generate_record_groups(session):
         number += 1

@@ -44,7 +44,7 @@ class ReleaseForm(forms.Form):
 @serve_session_page
 def show_or_release_quarantine(request: MemberRequest, pk: int) -> HttpResponse:
     """Show what was found in a quarantined session to every member; an admin may release it."""
-    head = get_session_head_or_404(request, pk)
+    head = get_session_head_or_404(request, pk, verified=False)
     if head.stored.quarantined_at is None:
         raise PageNotFound(
             _("This session is not quarantined."), _("Somebody may have released it. Its history says who."), head

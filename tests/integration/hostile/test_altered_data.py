@@ -1,11 +1,19 @@
 """Rows that were changed outside the library are not shown; other pages still work."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from django.db import models
 from django.test import Client
 
+from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import to_canonical_json
-from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
+from checkpoints.models import AuditEvent, Checkpoint, Decision, Message, Session, ToolCall
+from harness_site.accounts.models import TokenRole
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session
+from tests.support.api_client import make_token
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -75,6 +83,72 @@ def test_altered_prompt_or_permission_mode_before_the_window_is_not_shown(
     assert (response.status_code, f"(message {position})" in visible_text(response)) == (409, True)
 
 
+@pytest.mark.parametrize("column", ["status", "result", "session_id", "latest_version", "row_seal"])
+def test_pages_of_an_altered_session_are_not_shown(session: Session, reader: Client, column: str) -> None:
+    pages = [f"/sessions/{session.pk}/{page}" for page in ("", "versions/", "timeline/", "history/", "export/jsonl/")]
+    assert {reader.get(page).status_code for page in pages} == {200}
+    forged = {
+        "status": "failed",
+        "result": '"forged"',
+        "session_id": "forged",
+        "latest_version": 7,
+        "row_seal": bytes(32),
+    }
+    models.QuerySet(Session).filter(pk=session.pk).update(**{column: forged[column]})
+    if column != "row_seal":  # a seal by a key that nobody has says nothing about the session
+        assert "Quarantined" in visible_text(reader.get("/sessions/"))
+    answers = [reader.get(page) for page in pages]
+    assert {answer.status_code for answer in answers} == {409}
+    if column != "session_id":  # by which the page names the row
+        assert "forged" not in "".join(visible_text(answer) for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("model", "forged"),
+    [
+        (Message, {"body": '{"role":"user","text":"forged"}'}),
+        (Message, {"role": "forged"}),
+        (Checkpoint, {"plan": '"forged"'}),
+        (Checkpoint, {"payload": '"forged"'}),
+        (ToolCall, {"result": '"forged"'}),
+        (Decision, {"reason": "forged"}),
+        (AuditEvent, {"details": '{"reason":"forged"}'}),
+        (Decision, None),
+        (ToolCall, {"session": None}),
+    ],
+    ids=["text", "role", "plan", "payload", "result", "reason", "audit entry", "deleted decision", "moved call"],
+)
+def test_exports_of_a_session_with_an_altered_row_are_refused(
+    open_checkpointer: Open, settings: object, tmp_path: Path, model: type[models.Model], forged: dict[str, Any] | None
+) -> None:
+    settings.HARNESS_SEAL_KEY = "5e" * 32  # type: ignore[attr-defined]
+    create_sealed_session(open_checkpointer, "s")
+    session, cp = Session.objects.get(session_id="s"), open_checkpointer()
+    reader = Client()
+    reader.force_login(make_user())
+    token = {"Authorization": f"Bearer {make_token(TokenRole.AUDITOR)}"}
+    pages = [f"/sessions/{session.pk}/export/jsonl/", f"/sessions/{session.pk}/export/html/"]
+    assert {reader.get(page).status_code for page in pages} == {200}
+    assert Client().get("/api/v1/sessions/s/export", headers=token).status_code == 200
+    cp.export_session("s", tmp_path / "s.session")
+    rows: models.QuerySet[Any] = models.QuerySet(model).filter(session=session)
+    if forged is None:
+        rows.filter(pk__in=rows.values("pk")[:1]).delete()
+    else:
+        other = Session.objects.exclude(pk=session.pk).first()
+        rows.filter(pk__in=rows.values("pk")[:1]).update(
+            **{**forged, **({"session": other} if "session" in forged else {})}
+        )
+
+    assert {reader.get(page).status_code for page in pages} == {409}
+    answer = Client().get("/api/v1/sessions/s/export", headers=token)
+    assert (answer.status_code, answer.json()["type"]) == (500, "IntegrityError")
+    if model is not AuditEvent:  # which is of the database, and not in the file
+        with pytest.raises(IntegrityError):
+            cp.export_session("s", tmp_path / "t.session")
+        assert not (tmp_path / "t.session").exists()
+
+
 def test_card_of_an_altered_call_or_with_an_altered_decision_is_not_shown(session: Session, reader: Client) -> None:
     call = make_call(session=session)
     decision = make_decision(call=call, final=False)
@@ -106,5 +180,6 @@ def test_missing_segment_and_missing_run_are_named(reader: Client) -> None:
 def test_missing_seal_and_missing_key_are_explained(session: Session, reader: Client, settings: object) -> None:
     settings.HARNESS_SEAL_KEY = "a1" * 32  # type: ignore[attr-defined]
     assert "does not have the key" in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    settings.HARNESS_SEAL_KEY = "5e" * 32  # type: ignore[attr-defined]
     models.QuerySet(Message).update(row_seal=None)
     assert "harness seal_sessions" in visible_text(reader.get(f"/sessions/{session.pk}/"))
