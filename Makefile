@@ -26,8 +26,8 @@ ON_POSTGRES := $(RUN) -m tests.support.cluster --
 BESIDE := --numprocesses 4 --dist worksteal
 NEWEST_MATTERS := review site $(addprefix checkpoints/,resume versions)
 # What reads and writes the database in ways of its own: the pages above it are much the same on every database.
-POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,state_machine.py statements.py altered_histories.py) \
-	$(addprefix crash/test_,every_boundary.py requests.py opening.py) \
+POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,state_machine.py hot_statements.py altered_histories.py) \
+	$(addprefix crash/test_,every_boundary.py request_worker.py database_creation.py http_kills.py) \
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_database_setup.py) \
 		concurrency/test_peers_over_http.py integration/api/remote/test_contract.py)
@@ -129,7 +129,7 @@ $(VENV_NEXT)/.complete: requirements.lock
 
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
-	@.ci/system-parts postgresql
+	@.ci/system-parts postgresql chromium
 	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal tests/adapters
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
 		langgraph/test_conformance.py claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
@@ -178,9 +178,15 @@ typescript-types: setup typescript ## Generate the types of the TypeScript clien
 	$(RUN) -m tests.support.typescript_types
 
 .PHONY: benchmarks
-benchmarks: setup ## Measure against other stores, write docs/benchmarks.md (minutes, on a quiet machine)
+benchmarks: setup ## Measure against other stores, write docs/benchmarks.md and docs/benchmarks-frameworks.md (on a quiet machine)
 	@.ci/system-parts python postgresql
 	$(RUN) -m benchmarks
+	@$(MAKE) benchmarks-frameworks
+
+.PHONY: benchmarks-frameworks
+benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' stores, write docs/benchmarks-frameworks.md (minutes)
+	@.ci/system-parts python postgresql
+	$(RUN_ADAPTERS) -m benchmarks.frameworks
 
 # The frameworks of the adapters are in a lock file of their own.
 LOCKED_EXTRAS := $(addprefix --extra ,postgres secrets remote mcp site dev)

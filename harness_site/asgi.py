@@ -34,6 +34,8 @@ THREADS = 8
 _threads = RequestThreads(stop_when_abandoned(_wsgi), threads=THREADS)
 #: A thread of its own for the health check, which must not wait for pages that take long.
 _health_thread = RequestThreads(_wsgi, threads=1)
+#: A thread for the heartbeats of agents, whose leases must not run out while many requests wait.
+_heartbeat_thread = RequestThreads(_wsgi, threads=1)
 
 
 async def is_known_sender(scope: Scope) -> bool:
@@ -43,7 +45,13 @@ async def is_known_sender(scope: Scope) -> bool:
 
 async def _run_in_thread(scope: Scope, receive: Receive, send: Send) -> None:
     path = scope["path"].removeprefix(scope.get("root_path", ""))
-    await (_health_thread if path == "/health/" else _threads)(scope, receive, send)
+    if path == "/health/":
+        threads = _health_thread
+    elif path.startswith("/api/v1/") and path.endswith("/heartbeat"):
+        threads = _heartbeat_thread
+    else:
+        threads = _threads
+    await threads(scope, receive, send)
 
 
 _pages = ResponseDeadlines(

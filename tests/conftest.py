@@ -27,19 +27,19 @@ LONG = {"mutations", "property", "crash", "concurrency"}
 
 
 def pytest_sessionstart() -> None:
-    """Importing the tests creates much and leaves no garbage."""
+    """Disable garbage collection while tests are imported, which creates no garbage."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded stays: no collection of garbage looks through it again."""
+    """Exclude the imported objects from later garbage collections."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each process begins with some of the longest tests, so that none is left alone with one at the end.
+    """Give each process some of the longest tests first, so that none runs alone at the end.
 
     The processes first get parts of the list that follow each other and are of one size.
     """
@@ -66,14 +66,14 @@ def database_is_emptied_quickly() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def static_files_are_found_when_asked_for() -> Iterator[None]:
-    """A client of a test asks for pages; listing all static files for each client takes a tenth of the whole run."""
+    """Look up static files on request; listing all of them for each client takes a tenth of the run."""
     with override_settings(WHITENOISE_AUTOREFRESH=True):
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def nothing_lies_about() -> Iterator[None]:
-    """Beside the database file of this process there were others: of locks, and of connections that were cut off."""
+def leftover_database_files_are_removed() -> Iterator[None]:
+    """Remove files beside the database file of this process: locks and journals of aborted connections."""
     yield
     if connection.vendor == "sqlite" and (name := connection.settings_dict["TEST"]["NAME"]):
         file = Path(name)
@@ -97,7 +97,7 @@ def workspace(transactional_db: None) -> Workspace:
 
 @pytest.fixture
 def open_checkpointer(workspace: Workspace) -> Iterator[Open]:
-    """Open any number of checkpointers on the test database; all are closed at the end."""
+    """Open checkpointers on the test database; all are closed at the end."""
     opened: list[SyncCheckpointer] = []
 
     def open_(**options: Any) -> SyncCheckpointer:
@@ -116,7 +116,7 @@ def cp(open_checkpointer: Open) -> SyncCheckpointer:
 
 @pytest.fixture
 def start_child(workspace: Workspace) -> Iterator[StartChild]:
-    """Start child processes; what is left of them is killed at the end."""
+    """Start child processes; running ones are killed at the end."""
     children: list[Child] = []
 
     def start(function: Callable[..., object], **arguments: Any) -> Child:
@@ -130,7 +130,7 @@ def start_child(workspace: Workspace) -> Iterator[StartChild]:
 
 @pytest.fixture
 def fresh_url(workspace: object, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database that is empty, of the kind that is being tested."""
+    """URL of an empty database of the tested kind."""
     if connection.vendor == "sqlite":
         yield f"sqlite:///{tmp_path}/fresh.db"
         return
@@ -145,7 +145,7 @@ def fresh_url(workspace: object, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def effects(tmp_path: Path) -> Path:
-    """The file in which tools leave their effects, one line each."""
+    """File to which tools append one line per effect."""
     path = tmp_path / "effects.log"
     path.touch()
     return path

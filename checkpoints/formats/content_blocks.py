@@ -7,12 +7,14 @@ Anything else is returned as `OtherPart`: nothing of a message is ever dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, TypeVar
 
 from checkpoints.formats import parse_json, pydantic_ai_messages, to_canonical_json
+
+_COMPACTION_BEGINNING: Final = "Compacted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +334,13 @@ def _read_compaction_block(block: dict[str, Any]) -> Part | None:
         return None
     at = f" at {tokens:,} tokens" if isinstance(tokens, int) else ""
     earlier = "1 earlier message is" if messages == 1 else f"{messages:,} earlier messages are"
-    return TextPart(f"Compacted{at}: {earlier} in the version before this one.")
+    return TextPart(f"{_COMPACTION_BEGINNING}{at}: {earlier} in the version before this one.")
+
+
+def is_compaction(parts: Sequence[Part]) -> bool:
+    """Return whether the last part of a message is the sentence about a compaction."""
+    last = parts[-1] if parts else None
+    return isinstance(last, TextPart) and last.text.startswith(_COMPACTION_BEGINNING)
 
 
 def _read_image_block(block: dict[str, Any]) -> Part | None:

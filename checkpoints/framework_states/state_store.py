@@ -123,7 +123,7 @@ def lock_session(
     `SessionFinished`, `SessionBusy`, `OwnershipLost`.
     """
     store.flush_pending_writes(session_id)
-    with database_operation(store.using), transaction.atomic(using=store.using):
+    with database_operation(store.using), transaction.atomic(using=store.using, savepoint=False):
         try:
             row = row_lookups.get_session(store, session_id, lock=True)
         except SessionNotFound:

@@ -10,8 +10,9 @@ from typing import Any
 from django.db import connections
 
 from checkpoints.calls import call_queries, call_seals, interrupt_requests
+from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db.hot_statements import SaveBase
-from checkpoints.exceptions import VersionConflict
+from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, message_calls
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Segment, Session
@@ -56,6 +57,7 @@ def write_version_if_changed(
 
     Raises:
         NotRepresentable: A message has no exact JSON form.
+        SchemaFromFuture: A newer version of this library has written the newest version.
         VersionConflict: The session was changed without its lock.
     """
     operations = OpenOperations() if owned_session is None else owned_session.operations
@@ -99,6 +101,8 @@ def write_version(
         )
         interrupt_requests.report_results(store, answered_rows, _read_results(end.said))
     newest = save_version.find_newest_version(using, row.pk)
+    if newest is not None and newest.schema_version > SCHEMA_VERSION:
+        raise SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
     before = save_version.parse_version_state(row.session_id, newest)
     state = change.apply_to(before)
     is_unchanged = (end.length, end.chain) == (row.message_count, bytes(row.head_chain))

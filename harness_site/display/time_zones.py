@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from django.http import HttpRequest
 
-#: Cookie in which a script of the pages (`zone.js`) names the time zone of the browser.
+#: Cookie in which a script of the pages (`time_zone.js`) names the time zone of the browser.
 COOKIE: Final = "harness_zone"
 #: Key of the chosen time zone in the user session.
 SESSION_KEY: Final = "display_time_zone"

@@ -53,7 +53,7 @@ async function readResponse(response, onProgress) {
     const { done, value } = await reader.read();
     if (done) return { pieces, bytes, whole: isComplete(response.headers, last) };
     pieces.push(value);
-    last = new Uint8Array([...last, ...value.slice(-LAST)]).slice(-LAST);
+    last = new Uint8Array([...last, ...value.slice(-ENDING_BYTES)]).slice(-ENDING_BYTES);
     bytes += value.length;
     const count = coming && Math.min(coming.count(value), coming.total);
     onProgress(bytes, coming && { ...coming, count });

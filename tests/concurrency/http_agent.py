@@ -1,4 +1,4 @@
-"""One process of an agent of the example, dying at a write boundary."""
+"""Process of an example agent that dies at a write boundary."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ CLAIM = timedelta(seconds=2)
 
 
 def live(boundary: int, arguments: list[str]) -> Never:
-    """Be the agent; with `boundary` 0 it does not die."""
+    """Run the agent, and die at a write boundary; with `boundary` 0 it does not die."""
     with patch("checkpoints.peers.notice_outbox.CLAIM_DURATION", CLAIM), fault_at(boundary, Fault.KILL):
         sys.exit(main(arguments))

@@ -1,4 +1,4 @@
-"""Workers of a web application take turns with the same sessions: each holds one only while it answers a request."""
+"""Workers of a web application that alternate on the same sessions, one request at a time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db.models import F
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, Session, ToolCall
-from tests.concurrency import agents, web_worker
+from tests.concurrency import agent_processes, web_worker
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.session_setups import count_messages
 from tests.support.processes import database_url
@@ -21,7 +21,7 @@ TURNS = 100
 
 
 def test_two_workers_alternate_for_a_hundred_turns(cp: SyncCheckpointer, start_child: StartChild) -> None:
-    workers = [start_child(agents.take_turns, url=database_url(), session_id="s") for _ in range(2)]
+    workers = [start_child(agent_processes.take_turns, url=database_url(), session_id="s") for _ in range(2)]
     for worker in workers:
         worker.expect("ready")
     versions = []
@@ -39,8 +39,8 @@ def test_two_workers_alternate_for_a_hundred_turns(cp: SyncCheckpointer, start_c
     assert len({each["message"]["pid"] for each in cp.messages("s")}) == 2
 
 
-def test_worker_that_stood_still_inside_its_turn_is_refused(start_child: StartChild, open_checkpointer: Open) -> None:
-    zombie = start_child(agents.stall_inside_a_turn, url=database_url(), session_id="s")
+def test_worker_stopped_inside_its_turn_is_refused(start_child: StartChild, open_checkpointer: Open) -> None:
+    zombie = start_child(agent_processes.stall_inside_a_turn, url=database_url(), session_id="s")
     zombie.expect("inside")
     zombie.pause()
     Run.objects.update(lease_expires_at=F("started_at"))
@@ -56,10 +56,10 @@ def test_worker_that_stood_still_inside_its_turn_is_refused(start_child: StartCh
     assert Session.objects.get().latest_version == 5
 
 
-def test_worker_that_stood_still_is_refused_after_an_append_without_a_run(
+def test_worker_stopped_before_an_append_without_a_run_is_refused(
     start_child: StartChild, cp: SyncCheckpointer
 ) -> None:
-    zombie = start_child(agents.stall_inside_a_turn, url=database_url(), session_id="s")
+    zombie = start_child(agent_processes.stall_inside_a_turn, url=database_url(), session_id="s")
     zombie.expect("inside")
     zombie.pause()
     Run.objects.update(lease_expires_at=F("started_at"))

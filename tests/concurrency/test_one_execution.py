@@ -1,10 +1,10 @@
-"""One idempotency key is executed once, by however many processes and tasks at the same moment."""
+"""One idempotency key is executed once by concurrent processes and tasks."""
 
 from pathlib import Path
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import ToolCall
-from tests.concurrency import agents
+from tests.concurrency import agent_processes
 from tests.conftest import StartChild
 from tests.support.processes import Child, database_url
 
@@ -20,7 +20,7 @@ def started_together(children: list[Child]) -> None:
 
 def test_eight_processes_with_one_key(start_child: StartChild, effects: Path) -> None:
     children = [
-        start_child(agents.dispatch_one_key, url=database_url(), session_id=f"s{number}", effects=str(effects))
+        start_child(agent_processes.dispatch_one_key, url=database_url(), session_id=f"s{number}", effects=str(effects))
         for number in range(PROCESSES)
     ]
     started_together(children)
@@ -34,7 +34,9 @@ def test_eight_processes_with_one_key(start_child: StartChild, effects: Path) ->
 
 def test_four_processes_of_ten_tasks_with_one_key(start_child: StartChild, effects: Path) -> None:
     children = [
-        start_child(agents.dispatch_from_many_tasks, url=database_url(), session_id=f"s{number}", effects=str(effects))
+        start_child(
+            agent_processes.dispatch_from_many_tasks, url=database_url(), session_id=f"s{number}", effects=str(effects)
+        )
         for number in range(4)
     ]
     started_together(children)
@@ -44,11 +46,11 @@ def test_four_processes_of_ten_tasks_with_one_key(start_child: StartChild, effec
     assert sorted(results) == [["welcomed bob", False]] + [["welcomed bob", True]] * 39
 
 
-def test_waiter_gets_the_result_of_the_one_that_runs(start_child: StartChild, effects: Path) -> None:
+def test_waiter_gets_the_result_of_the_executing_process(start_child: StartChild, effects: Path) -> None:
     shared = {"url": database_url(), "effects": str(effects)}
-    first = start_child(agents.stay_inside_the_tool, session_id="s0", **shared)
+    first = start_child(agent_processes.stay_inside_the_tool, session_id="s0", **shared)
     first.expect("inside")
-    second = start_child(agents.wait_for_the_other, session_id="s1", **shared)
+    second = start_child(agent_processes.wait_for_the_other, session_id="s1", **shared)
     second.expect("waiting")
     first.tell()
 
@@ -57,13 +59,13 @@ def test_waiter_gets_the_result_of_the_one_that_runs(start_child: StartChild, ef
     assert effects.read_text() == "welcome bob\n"
 
 
-def test_waiter_whose_executor_is_killed_is_told_instead_of_hanging(
+def test_waiter_is_notified_when_the_executing_process_is_killed(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path
 ) -> None:
     shared = {"url": database_url(), "effects": str(effects)}
-    first = start_child(agents.stay_inside_the_tool, session_id="s0", **shared)
+    first = start_child(agent_processes.stay_inside_the_tool, session_id="s0", **shared)
     first.expect("inside")
-    second = start_child(agents.wait_for_the_other, session_id="s1", **shared)
+    second = start_child(agent_processes.wait_for_the_other, session_id="s1", **shared)
     second.expect("waiting")
     first.kill()
 

@@ -1,4 +1,4 @@
-"""A session has one live run, however many processes want it at the same moment."""
+"""A session has one live run, however many processes compete for it."""
 
 import sqlite3
 from contextlib import closing
@@ -9,7 +9,7 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import SessionBusy
 from checkpoints.models import Checkpoint, Message, Run, Session
-from tests.concurrency import agents
+from tests.concurrency import agent_processes
 from tests.conftest import Open, StartChild
 from tests.support.processes import Child, database_url, until
 
@@ -18,7 +18,7 @@ PROCESSES = 8
 
 @pytest.fixture
 def released(open_checkpointer: Open) -> str:
-    """A session that nobody owns."""
+    """Session without an owner."""
     with open_checkpointer() as cp:
         cp.start_session("s")
         cp.save_checkpoint("s", [{"turn": 1}], None, 0)
@@ -27,7 +27,8 @@ def released(open_checkpointer: Open) -> str:
 
 def compete(start_child: StartChild, session_id: str, how: str) -> tuple[list[Child], list[str]]:
     children = [
-        start_child(agents.take_at_once, url=database_url(), session_id=session_id, how=how) for _ in range(PROCESSES)
+        start_child(agent_processes.take_at_once, url=database_url(), session_id=session_id, how=how)
+        for _ in range(PROCESSES)
     ]
     for child in children:
         child.expect("ready")
@@ -37,7 +38,7 @@ def compete(start_child: StartChild, session_id: str, how: str) -> tuple[list[Ch
 
 
 @pytest.mark.parametrize("how", ["resume", "start"])
-def test_of_eight_processes_exactly_one_gets_the_session(start_child: StartChild, released: str, how: str) -> None:
+def test_one_of_eight_processes_takes_the_session(start_child: StartChild, released: str, how: str) -> None:
     children, took = compete(start_child, released, how)
 
     assert sorted(took) == ["SessionBusy"] * (PROCESSES - 1) + ["owner"]
@@ -48,7 +49,7 @@ def test_of_eight_processes_exactly_one_gets_the_session(start_child: StartChild
     assert set(Run.objects.values_list("status", flat=True)) == {"released"}
 
 
-def test_of_eight_processes_exactly_one_begins_a_new_session(start_child: StartChild) -> None:
+def test_one_of_eight_processes_starts_a_new_session(start_child: StartChild) -> None:
     _, took = compete(start_child, "brand new", "start")
 
     assert sorted(took) == ["SessionBusy"] * (PROCESSES - 1) + ["owner"]
@@ -56,7 +57,7 @@ def test_of_eight_processes_exactly_one_begins_a_new_session(start_child: StartC
 
 
 def test_killed_owner_is_replaced_at_once(cp: SyncCheckpointer, start_child: StartChild, released: str) -> None:
-    owner = start_child(agents.take_at_once, url=database_url(), session_id="s", how="resume")
+    owner = start_child(agent_processes.take_at_once, url=database_url(), session_id="s", how="resume")
     owner.expect("ready")
     owner.tell()
     assert owner.expect("took") == "owner"
@@ -80,7 +81,7 @@ def test_live_owner_keeps_its_session_beyond_one_lease(open_checkpointer: Open) 
     assert caught.value.lease_ends > first_end
 
 
-def test_process_that_owns_again_after_owning_nothing_is_alive_again(open_checkpointer: Open) -> None:
+def test_heartbeat_restarts_when_a_process_owns_again(open_checkpointer: Open) -> None:
     for _ in range(3):
         with open_checkpointer(lease_seconds=1.5) as cp:
             cp.start_session("s")
@@ -88,11 +89,9 @@ def test_process_that_owns_again_after_owning_nothing_is_alive_again(open_checkp
             until(lambda pk=run.pk, seen=run.heartbeat_at: Run.objects.get(pk=pk).heartbeat_at > seen)  # type: ignore[misc]
 
 
-def test_a_database_that_stands_still_holds_back_no_sign_of_life_in_another(
-    start_child: StartChild, tmp_path: Path
-) -> None:
+def test_hanging_database_does_not_delay_heartbeats_of_another(start_child: StartChild, tmp_path: Path) -> None:
     still = tmp_path / "still.db"
-    owner = start_child(agents.own_in_two_databases, url=database_url(), session_id="s", still=str(still))
+    owner = start_child(agent_processes.own_in_two_databases, url=database_url(), session_id="s", still=str(still))
     owner.expect("began")
     with closing(sqlite3.connect(still, isolation_level=None)) as held:
         held.execute("BEGIN IMMEDIATE")
@@ -109,7 +108,7 @@ def test_a_database_that_stands_still_holds_back_no_sign_of_life_in_another(
 
 
 def test_saves_of_an_owner_and_its_successor_do_not_mix(open_checkpointer: Open, start_child: StartChild) -> None:
-    first = start_child(agents.save_until_lost, url=database_url(), session_id="s")
+    first = start_child(agent_processes.save_until_lost, url=database_url(), session_id="s")
     first.expect("saving")
     until(lambda: Checkpoint.objects.count() >= 5)
     taker = open_checkpointer()
@@ -124,9 +123,10 @@ def test_saves_of_an_owner_and_its_successor_do_not_mix(open_checkpointer: Open,
     assert Message.objects.count() == len(theirs) + 5
 
 
-def test_processes_that_oust_each_other_for_every_save_all_get_to_write(start_child: StartChild, released: str) -> None:
+def test_processes_that_replace_each_other_all_save_versions(start_child: StartChild, released: str) -> None:
     children = [
-        start_child(agents.take_over_for_each_save, url=database_url(), session_id="s", saves=10) for _ in range(4)
+        start_child(agent_processes.take_over_for_each_save, url=database_url(), session_id="s", saves=10)
+        for _ in range(4)
     ]
     for child in children:
         child.expect("ready")

@@ -1,4 +1,4 @@
-"""The example: three agents ask each other over HTTP, and each is killed at every second place it writes at."""
+"""The example of three agents over HTTP, each killed at every second write boundary."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def ports() -> dict[str, int]:
 
 
 def asked(wire: HttpTransport, request: dict[str, Any]) -> Any:
-    """What the desk answers; the test fails where that takes for ever."""
+    """Return the answer of the desk; fail after a timeout."""
     answers: queue.Queue[Any] = queue.Queue()
     threading.Thread(target=lambda: answers.put(ask_until_answered(wire, request, "q")), daemon=True).start()
     return answers.get(timeout=6 * PATIENCE)
 
 
 @pytest.mark.parametrize("step", [0, 2], ids=["undisturbed", "killed at every second boundary"])
-def test_it_runs_to_the_right_end(workspace: Workspace, ports: dict[str, int], step: int) -> None:
+def test_question_is_answered_despite_kills(workspace: Workspace, ports: dict[str, int], step: int) -> None:
     with ExitStack() as leaving:
         supervisors = [leaving.enter_context(Supervisor(agent, ports, database_url(), step)) for agent in PORTS]
         answer = asked(HttpTransport("customer", ports, KEY), {"deliver": 17, "to": "Bergen"})

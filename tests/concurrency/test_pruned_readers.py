@@ -1,4 +1,4 @@
-"""Readers beside a process that replaces the conversation and prunes what was before it, again and again."""
+"""Readers during repeated replacement and pruning of the conversation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def replace_and_prune(url: str) -> int:
     return version
 
 
-def test_readers_see_whole_versions_while_old_ones_are_removed(start_child: StartChild, cp: SyncCheckpointer) -> None:
+def test_readers_see_complete_versions_while_old_ones_are_removed(
+    start_child: StartChild, cp: SyncCheckpointer
+) -> None:
     child = start_child(replace_and_prune, url=database_url())
     child.expect("saved")
     seen: list[int] = []

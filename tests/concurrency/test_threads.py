@@ -1,4 +1,4 @@
-"""Many threads of one process, on one checkpointer and on several."""
+"""Concurrent threads of one process, on one checkpointer and on several."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ from tests.integration.checkpoints.session_setups import conversation, lose_run,
 
 
 def together(*works: Callable[[], Any]) -> list[Any]:
-    """Begin all at the same moment, each on a thread of its own; what they return, or the first error."""
+    """Run functions concurrently in threads; return their results, or raise the first error."""
     barrier = Barrier(len(works))
 
     def begin(work: Callable[[], Any]) -> Any:
@@ -30,7 +30,7 @@ def together(*works: Callable[[], Any]) -> list[Any]:
         return [future.result() for future in [threads.submit(begin, work) for work in works]]
 
 
-def test_saves_at_once_are_one_version_each(cp: SyncCheckpointer) -> None:
+def test_concurrent_saves_create_one_version_each(cp: SyncCheckpointer) -> None:
     start_session(cp)
     letters = "abcd"
 
@@ -46,7 +46,7 @@ def test_saves_at_once_are_one_version_each(cp: SyncCheckpointer) -> None:
             assert (loaded["transcript"], loaded["plan"]) == (conversation(letter * length), {"by": letter})
 
 
-def test_of_appends_to_one_version_exactly_one_is_taken(cp: SyncCheckpointer) -> None:
+def test_one_of_several_appends_to_a_version_succeeds(cp: SyncCheckpointer) -> None:
     start_session(cp)
 
     def append(letter: str) -> list[str]:
@@ -69,7 +69,7 @@ def test_of_appends_to_one_version_exactly_one_is_taken(cp: SyncCheckpointer) ->
     assert [*first, *second].count("VersionConflict") == 20 - newest["version"]
 
 
-def test_calls_of_a_batch_run_beside_each_other(cp: SyncCheckpointer) -> None:
+def test_calls_of_a_batch_run_concurrently(cp: SyncCheckpointer) -> None:
     registry, meeting = ToolRegistry(checkpointer=start_session(cp), session_id="s"), Barrier(4)
     registry.tool(name="pay")(lambda order: f"paid {order} with {meeting.wait(60) >= 0}")
 
@@ -79,7 +79,7 @@ def test_calls_of_a_batch_run_beside_each_other(cp: SyncCheckpointer) -> None:
     assert [result.content for result in results] == [f"paid {number} with True" for number in range(4)]
 
 
-def test_late_results_and_decisions_do_not_lock_each_other_out(open_checkpointer: Open) -> None:
+def test_late_results_and_decisions_do_not_deadlock(open_checkpointer: Open) -> None:
     stale = start_session(open_checkpointer())
     ids = [f"call_{number}" for number in range(25)]
     for call_id in ids:
@@ -104,7 +104,7 @@ def test_late_results_and_decisions_do_not_lock_each_other_out(open_checkpointer
     assert LateResult.objects.count() == 25
 
 
-def test_heartbeats_and_saves_do_not_hinder_each_other(open_checkpointer: Open) -> None:
+def test_heartbeats_and_saves_do_not_block_each_other(open_checkpointer: Open) -> None:
     cp = open_checkpointer(lease_seconds=0.3)
     start_session(cp)
 

@@ -1,4 +1,4 @@
-"""An agent with a scripted model: it uses everything of the library that writes."""
+"""Agent with a scripted model that uses every writing operation of the library."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from checkpoints import ResumePoint, SyncCheckpointer, ToolRegistry, exceptions
-from tests.crash.world import said_by, toolbox
+from tests.crash.simulated_world import said_by, toolbox
 from tests.support.processes import append_line
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def act_with_approval(url: str, session_id: str, path: str) -> None:
 
 
 def _act(url: str, session_id: str, path: str, model: Model) -> None:
-    """Start the session or go on with it, to its end."""
+    """Start or resume the session, and run it to its end."""
     with SyncCheckpointer(url) as cp:
         registry = toolbox(path)
         point = persistently(lambda: begin(cp, session_id, registry))
@@ -57,7 +57,7 @@ def begin(cp: SyncCheckpointer, session_id: str, registry: ToolRegistry) -> Resu
 
 
 def persistently(work: Callable[[], T]) -> T:
-    """Do it again after the connection was lost, as an agent would that runs for days."""
+    """Repeat the work after a lost connection, as a long-running agent would."""
     for _ in range(5):
         try:
             return work()
@@ -67,7 +67,7 @@ def persistently(work: Callable[[], T]) -> T:
 
 
 class Loop:
-    """Model, tools, model, tools: a version before the tools run and one after."""
+    """Loop of model and tools that saves a version before and after the tools run."""
 
     def __init__(
         self,
@@ -96,11 +96,11 @@ class Loop:
 
     @property
     def turn(self) -> int:
-        """How often the model has answered."""
+        """Return the number of model answers."""
         return sum(each["role"] == "assistant" for each in self.transcript)
 
     def ask(self) -> list[dict[str, Any]] | None:
-        """The calls that the model wants: the journaled ones, or a new answer that is journaled first."""
+        """Return the calls of the pending answer, or of a new answer that is saved first."""
         if self.pending is None:
             if self.transcript[0]["id"] == "summary" or self.turn == len(self.model) - 1:
                 return None
@@ -116,7 +116,7 @@ class Loop:
         return {"kind": "tool_result", "call_id": call["id"], "text": result.content, "is_error": result.is_error}
 
     def book(self) -> None:
-        """A call logged by hand, without the registry, and one that only reads."""
+        """Log a call manually, and make one that only reads."""
         for tool, effects in (("audit", "read"), ("book", "mutate")):
             args, key = {"order": 17}, f"{tool} of {self.session_id}"
             try:
@@ -148,7 +148,7 @@ class Loop:
         )
 
     def compact(self) -> None:
-        """The past becomes one message, and the last word is appended: a branch, then an append."""
+        """Compact the transcript to one message, and append the last one."""
         if self.transcript[0]["id"] != "summary":
             self.transcript = [message("summary", "user", text="Order 17 was handled."), *self.transcript[-1:]]
             self.save("turn")

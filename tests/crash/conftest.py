@@ -16,7 +16,7 @@ Fresh = Callable[[], dict[str, Any]]
 
 @pytest.fixture
 def fresh_session(workspace: Workspace, tmp_path: Path) -> Fresh:
-    """For each trial a new session and a new file of effects."""
+    """Create a new session and effects file for each trial."""
 
     def make() -> dict[str, Any]:
         session_id = uuid4().hex
@@ -27,7 +27,7 @@ def fresh_session(workspace: Workspace, tmp_path: Path) -> Fresh:
 
 @pytest.fixture
 def fresh_database(workspace: Workspace, tmp_path: Path) -> Iterator[Fresh]:
-    """For each trial a new database of the kind that is tested, without tables."""
+    """Create a new database without tables for each trial."""
     made: list[str] = []
 
     def make() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A process can be killed, or lose its connection, at every write boundary of a run: the end is always the same."""
+"""Kill or disconnect a process at every write boundary of a run: the end is always the same."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.agent import act_with_approval, act_with_tools
-from tests.crash.batches import act_at_once
+from tests.crash.batch_agent import act_at_once
 from tests.crash.conftest import Fresh
-from tests.crash.world import decide, observe, observe_replays
+from tests.crash.simulated_world import decide, observe, observe_replays
 from tests.support.exhaustive_mode import boundaries, examples
 
 #: Every operation that writes while a session runs.

@@ -1,4 +1,4 @@
-"""The page about testing one's own agent: its two files do what it says."""
+"""The files of docs/testing.md do what the page says."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_agent_of_the_page_survives_everything(files: Path) -> None:
+def test_agent_of_the_page_survives_every_crash(files: Path) -> None:
     assert "1 passed" in run(files)
 
 
-def test_agent_without_a_log_does_not(files: Path) -> None:
+def test_agent_without_a_log_fails(files: Path) -> None:
     """The same agent, calling the function by itself instead of through the registry."""
     agent = files / "my_agent.py"
     logged = 'result = registry.dispatch("pay", {"order": order}, f"call_{order}")'

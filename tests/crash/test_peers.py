@@ -1,8 +1,8 @@
-"""An agent that waits for others can be killed, or lose its connection, at every write boundary of that."""
+"""Kill or disconnect an agent that waits for peers at every write boundary."""
 
 from checkpoints.testing import CrashPoints, Fault, Script
-from tests.crash.asking import ask, observe
 from tests.crash.conftest import Fresh
+from tests.crash.peer_agent import ask, observe
 from tests.support.exhaustive_mode import boundaries
 
 #: Every operation of waiting for other agents that writes.

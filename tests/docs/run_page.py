@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 def blocks(page: str) -> list[str]:
-    """The code of each block, moved down to the line where it stands on the page."""
+    """Return the code of each block, shifted to its line on the page."""
     return ["\n" * page.count("\n", 0, found.start(1)) + found.group(1) for found in _BLOCK.finditer(page)]
 
 

@@ -1,4 +1,4 @@
-"""What the README and the pages of `docs/` say in Python is true: each page runs, from its first block to its last."""
+"""The Python blocks of the README and of each page in `docs/` run from first to last."""
 
 import os
 import subprocess

@@ -41,7 +41,7 @@ assert browser.post(card, decision).status_code == 302
 """
 
 
-def test_every_file_of_the_page_is_tried_here() -> None:
+def test_every_file_of_the_page_is_tested() -> None:
     assert list(FILES) == ["shop/settings.py", "first_session.py", "refund_desk.py"]
 
 

@@ -1,4 +1,4 @@
-"""The lines that carry the promise, each with a way to break it and the test that has to notice."""
+"""Mutations of lines that guarantees depend on, each with the test that must fail."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ MUTATIONS = [
         "    early = yield Invoke(request.tool.run, bound_args, request.tool.timeout)\n"
         "    request = replace(request, tool=replace(request.tool, run=lambda **_: early))\n"
         "    execution: Execution | ToolResult = yield from log.issue_flow(request, wait_options)\n",
-        "tests/concurrency/test_killed.py::test_kill_inside_the_call_leaves_the_outcome_unknown",
+        "tests/concurrency/test_killed_calls.py::test_killed_inside_the_call_leaves_the_outcome_unknown",
     ),
     Mutation(
         "what a lost run had issued is unknown",
         "checkpoints/sessions/ownership.py",
         '        _interrupt_orphaned_calls(store, row, run, f"run {run.number}")\n',
         "",
-        "tests/concurrency/test_killed.py::test_kill_inside_the_call_leaves_the_outcome_unknown",
+        "tests/concurrency/test_killed_calls.py::test_killed_inside_the_call_leaves_the_outcome_unknown",
     ),
     Mutation(
         "an error that leaves it open is not a failure",

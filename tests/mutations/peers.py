@@ -1,4 +1,4 @@
-"""The lines that carry the promise about other agents."""
+"""Mutations of lines that guarantees about peers depend on."""
 
 from __future__ import annotations
 

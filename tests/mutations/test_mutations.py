@@ -1,4 +1,4 @@
-"""Whoever breaks a line that carries the promise is told so by a test. Each is broken here once, in a copy."""
+"""Each mutation of a line that a guarantee depends on makes its test fail, in a copy of the library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from tests.conftest import StartChild
-from tests.mutations.copies import Runner, Verdict, copied, mutate
+from tests.mutations.mutated_copies import Runner, Verdict, copied, mutate
 from tests.mutations.mutations import MUTATIONS as LIBRARY_MUTATIONS
 from tests.mutations.mutations import Mutation
 from tests.mutations.peers import PEER_MUTATIONS
@@ -27,13 +27,13 @@ def make_tables(url: str) -> None:
 
 @pytest.fixture
 def model(start_child: StartChild, fresh_url: str) -> str:
-    """The database that those of all runs are copies of: the tables of the library, made once."""
+    """Database with the tables of the library, copied for each run."""
     start_child(make_tables, url=fresh_url).result()
     return fresh_url
 
 
 def tried(folder: Path, model: str, mutations: Sequence[Mutation]) -> dict[Mutation, Verdict]:
-    """What the test of each mutation says, one after the other."""
+    """Run the test of each mutation in turn; return the verdicts."""
     verdicts = {}
     with Runner() as runner:
         for mutation in mutations:
@@ -43,7 +43,7 @@ def tried(folder: Path, model: str, mutations: Sequence[Mutation]) -> dict[Mutat
     return verdicts
 
 
-def test_every_broken_line_is_noticed_by_its_test(model: str, tmp_path: Path) -> None:
+def test_every_mutation_fails_its_test(model: str, tmp_path: Path) -> None:
     with ThreadPoolExecutor(ABREAST) as threads, Runner() as runner:
         parts = threads.map(partial(tried, tmp_path, model), [MUTATIONS[start::ABREAST] for start in range(ABREAST)])
         tests = sorted({mutation.test for mutation in MUTATIONS})

@@ -1,4 +1,4 @@
-"""The lines that carry the promise about workflows, runs, files, and what is written behind."""
+"""Mutations of lines that guarantees about workflows, runs, files and write-behind depend on."""
 
 from __future__ import annotations
 

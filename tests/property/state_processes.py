@@ -1,4 +1,4 @@
-"""Processes that drive a session in one process: their tools stand still where the function would be called."""
+"""Simulated processes within one process, whose tools pause where the function would be called."""
 
 from __future__ import annotations
 

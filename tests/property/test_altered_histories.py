@@ -1,4 +1,4 @@
-"""Whatever a session has done, one edit of any of its rows is found, and nothing is found without one."""
+"""One edit of any row of a random session is detected, and nothing is reported without one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from checkpoints.integrity.verification import VerificationCounts, find_session_
 from checkpoints.models import Message, Session, ToolCall, Workspace
 from checkpoints.seals.sealed_model import SealedModel
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, rolled_back
-from tests.property.test_statements import Player, actions
+from tests.property.test_hot_statements import Player, actions
 from tests.support.exhaustive_mode import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -35,7 +35,7 @@ def count_problems(session: Session) -> int:
 
 @given(history=st.lists(actions, min_size=1, max_size=8), choice=st.integers(0, 10**6))
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_one_edit_of_any_history_is_found(history: list[tuple[str, Any]], choice: int, workspace: Workspace) -> None:
+def test_one_edit_of_any_history_is_detected(history: list[tuple[str, Any]], choice: int, workspace: Workspace) -> None:
     name = f"sealed {uuid.uuid4()}"
     Player(name).play([("append", [{"id": "m", "n": 1}]), *history])
     Player(f"{name} donor").play([("append", [{"id": "m", "n": 1}]), *history])  # the same history, elsewhere

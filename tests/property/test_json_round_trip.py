@@ -1,4 +1,4 @@
-"""Any JSON value comes back exactly as it was given: same type, same text, at every place."""
+"""Every JSON value is restored exactly, with equal types and texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ values = st.recursive(
 
 
 def exactly(value: Any) -> Any:
-    """A form in which 1, 1.0, True and -0.0 are four different things."""
+    """Return a representation in which 1, 1.0, True and -0.0 differ."""
     if isinstance(value, dict):
         return {key: exactly(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -33,7 +33,7 @@ def exactly(value: Any) -> Any:
 
 
 @given(values)
-def test_value_comes_back_exactly(value: Any) -> None:
+def test_value_is_restored_exactly(value: Any) -> None:
     assert exactly(parse_json(to_canonical_json(value))) == exactly(value)
 
 
@@ -47,26 +47,26 @@ def test_text_is_its_own_canonical_form(value: Any) -> None:
 
 
 @given(values, values)
-def test_two_values_have_one_text_only_when_they_are_the_same(first: Any, second: Any) -> None:
+def test_only_equal_values_have_the_same_text(first: Any, second: Any) -> None:
     assert (to_canonical_json(first) == to_canonical_json(second)) == (exactly(first) == exactly(second))
 
 
 @given(st.lists(values, max_size=4), st.lists(values, max_size=4))
-def test_two_lists_of_parts_have_one_key_only_when_they_are_the_same(first: list[Any], second: list[Any]) -> None:
+def test_only_equal_parts_have_the_same_key(first: list[Any], second: list[Any]) -> None:
     assert (digests.digest_key_parts(*first) == digests.digest_key_parts(*second)) == (
         exactly(first) == exactly(second)
     )
 
 
 @given(values, st.sampled_from([math.nan, math.inf, -math.inf, b"", {1}, 1j, object(), "\ud83d\ude00"]))
-def test_one_bad_leaf_anywhere_is_refused(value: Any, bad: Any) -> None:
+def test_invalid_leaf_at_any_position_is_refused(value: Any, bad: Any) -> None:
     for spoiled in ([value, bad], {"a": value, "b": [bad]}, [[[bad]], value]):
         with pytest.raises(NotRepresentable):
             to_canonical_json(spoiled)
 
 
 @given(st.lists(texts, max_size=8), st.integers(0, 8), texts)
-def test_chain_shows_where_two_transcripts_part(bodies: list[str], place: int, other: str) -> None:
+def test_chain_finds_where_two_transcripts_differ(bodies: list[str], place: int, other: str) -> None:
     assume(place < len(bodies))
     assume(other != bodies[place])
     changed = [*bodies[:place], other, *bodies[place + 1 :]]

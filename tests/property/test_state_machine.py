@@ -1,4 +1,4 @@
-"""Runs, crashes, take-overs, decisions and late results in any order, held against a small model of what is allowed."""
+"""Random runs, crashes, takeovers, decisions and late results, compared with an in-memory model."""
 
 from __future__ import annotations
 
@@ -310,8 +310,8 @@ class Life(RuleBasedStateMachine):
         self.seen = now
 
 
-def test_any_history_is_as_the_model_allows(workspace: Workspace) -> None:
-    """PostgreSQL takes four times as long, so fewer histories have to do there; they need not show every move."""
+def test_random_histories_match_the_model(workspace: Workspace) -> None:
+    """Fewer histories run on PostgreSQL, which takes four times as long; they need not cover every transition."""
     complete = connection.vendor == "sqlite"
     run_state_machine_as_test(
         Life,

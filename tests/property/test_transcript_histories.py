@@ -1,4 +1,4 @@
-"""Random histories of a session against a plain list of what was saved."""
+"""Random histories of a session, compared with a list of saved transcripts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def changed(transcript: Transcript, saved: list[Transcript], step: Step) -> Tran
 
 
 class History:
-    """A session and its model: the list of everything that was saved."""
+    """Session, and the list of all its saved transcripts."""
 
     def __init__(self, open_checkpointer: Open, session_id: str) -> None:
         self.open_checkpointer, self.session_id = open_checkpointer, session_id
@@ -79,13 +79,13 @@ class History:
             self.crash()
 
     def _append(self, new: Transcript) -> int:
-        """The newest version is what an append goes on from, whatever the loop has in memory."""
+        """Append to the newest version, whatever transcript the loop has in memory."""
         self.transcript = copy.deepcopy(self.saved[-1]) if self.saved else []
         self.transcript.extend(new)
         return self.cp.append_checkpoint(self.session_id, new, expected_version=len(self.saved))
 
     def crash(self) -> None:
-        """The next run starts from what is stored."""
+        """Start the next run from the stored transcript."""
         self.cp = self.open_checkpointer()
         self.transcript = self.cp.resume(self.session_id, takeover=True).transcript
 

@@ -53,7 +53,7 @@ def turns(draw: st.DrawFn) -> Turn:
 
 @dataclass
 class World:
-    """What the tools did: a result for each time one ran."""
+    """Record of tool executions with their results."""
 
     ran: Counter[str] = field(default_factory=Counter)
 
@@ -136,7 +136,7 @@ class Agent:
 
 @given(history=st.lists(turns(), max_size=8))
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_operation_happens_once_and_every_new_one_does(history: list[Turn], workspace: Workspace) -> None:
+def test_every_operation_runs_exactly_once(history: list[Turn], workspace: Workspace) -> None:
     agent, expected = Agent(), Expected()
     try:
         for turn in history:

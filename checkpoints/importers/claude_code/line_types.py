@@ -97,6 +97,7 @@ _INSERTED_ELEMENTS: Final = (
 )
 #: Texts that the program writes in place of a prompt.
 _INSERTED_TEXT_PATTERN = re.compile(rf"\s*(<(?:{'|'.join(_INSERTED_ELEMENTS)})[\s>]|\[Request interrupted|Caveat: )")
+_INSERTED_ELEMENT_PATTERN = re.compile(rf"<({'|'.join(_INSERTED_ELEMENTS)})>.*?</\1>", re.DOTALL)
 _INTERRUPTION: Final = "[Request interrupted"
 
 
@@ -193,6 +194,11 @@ def extract_prompt(content: Any) -> str:
     return "\n\n".join(
         text for text in texts if isinstance(text, str) and not _INSERTED_TEXT_PATTERN.match(text)
     ).strip()
+
+
+def remove_inserted_elements(text: str) -> str:
+    """Remove what the program wrote around a short text of a person."""
+    return _INSERTED_ELEMENT_PATTERN.sub("", text).strip()
 
 
 def _extract_element(text: str, name: str) -> str | None:

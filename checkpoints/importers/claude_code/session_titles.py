@@ -33,8 +33,8 @@ class SessionTitles:
                 ("prompt", line_types.extract_prompt(content)),
                 ("command", line_types.extract_command(content)),
             ):
-                if text:
-                    self._titles.setdefault(name, text[:_MAX_TEXT_LENGTH])
+                if title := line_types.remove_inserted_elements(text[:_MAX_TEXT_LENGTH]):
+                    self._titles.setdefault(name, title)
 
     def set_title(self, builder: TranscriptBuilder, keys: Container[str]) -> None:
         """Set the title of the session; `keys` are those of its lines.

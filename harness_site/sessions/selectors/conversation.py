@@ -109,10 +109,14 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Start of messages in which `version` replaced those of an earlier version, of another session if `forked`."""
+    """Start of messages in which `version` replaced those of an earlier version, of another session if `forked`.
+
+    `compacted` tells that they are summarised.
+    """
 
     version: int | None
     forked: bool
+    compacted: bool = False
     kind: str = field(default="rewrite", init=False)
 
 
@@ -308,7 +312,7 @@ class _ConversationBuilder:
         for index, message in enumerate(self.messages):
             origin = self.origins.get(message.position)
             entry = self._build_conversation_entry(index, message, origin)
-            items += self._build_transcript_edit_items(message, origin)
+            items += self._build_transcript_edit_items(index, message, origin)
             if origin is not None and origin.run_number is not None:
                 items += self._build_handovers(run_number, origin.run_number)
                 run_number = origin.run_number
@@ -386,10 +390,16 @@ class _ConversationBuilder:
             log[record.call_id, record.step].append(record)
         return log
 
-    def _build_transcript_edit_items(self, message: StoredMessage, origin: Origin | None) -> Iterator[Rewrite]:
+    def _build_transcript_edit_items(
+        self, index: int, message: StoredMessage, origin: Origin | None
+    ) -> Iterator[Rewrite]:
         segment = self.segments.get(message.segment_id)
         if segment and segment.parent_id is not None and segment.parent_length == message.position:
-            yield Rewrite(origin.version if origin else None, forked=segment.parent_session != self.session.pk)
+            yield Rewrite(
+                origin.version if origin else None,
+                forked=segment.parent_session != self.session.pk,
+                compacted=content_blocks.is_compaction(self.parts[index]),
+            )
 
     def _build_pending_items(self, run_number: int | None) -> Iterator[Item]:
         """Yield logged calls that the transcript does not contain yet, then runs that have not saved."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,6 +16,8 @@ PREVIEW_LINES: Final = 24
 #: Characters of one text on the page of its message or call. A call with a longer one is shown as it is, in pages.
 LONGEST: Final = 50_000
 _UNLIMITED_LINES: Final = 1_000_000
+#: Tag that programs write around errors of their tools.
+_ERROR_TAG: Final = re.compile(r"\s*<tool_use_error>(.*)</tool_use_error>\s*", re.DOTALL)
 #: Characters of a name, path, query or URL in the header of a call.
 _TARGET: Final = 300
 
@@ -50,12 +53,16 @@ class ToolUse:
         values = (self.args.get(name) for name in names)
         return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
 
-    def show(self, text: str) -> ShownText:
-        """Mask a text for display; in a conversation, only its beginning."""
+    def show(self, text: str, *, is_terminal: bool = False) -> ShownText:
+        """Mask a text for display; in a conversation, only its beginning.
+
+        With `is_terminal`, terminal codes stay for `ansi_colors`, which names other hidden characters itself.
+        """
         limit, lines = (LONGEST, _UNLIMITED_LINES) if self.is_whole else (PREVIEW, PREVIEW_LINES)
         beginning = fold_text(text, limit, lines)
         masked = mask_text_beginning(text, len(beginning.text))
-        return ShownText(reveal_hidden_characters(masked), beginning.whole, beginning.size)
+        shown = masked if is_terminal else reveal_hidden_characters(masked)
+        return ShownText(shown, beginning.whole, beginning.size)
 
     def show_line(self, text: str) -> str:
         """Mask a short text for display on one line."""
@@ -96,6 +103,8 @@ def make_tool_use(name: str, args: Any, result: str | None, *, is_error: bool, i
         return None
     if is_whole and max(map(get_byte_size, _list_texts(args, result)), default=0) > LONGEST:
         return None
+    if is_error and (tagged := _ERROR_TAG.fullmatch(result or "")):
+        result = tagged[1]
     values = {field.key: MASK if field.hidden else field.value for field in list_masked_fields(args)}
     return ToolUse(name, values, result, is_error, is_whole)
 

@@ -34,7 +34,7 @@ def view_command(use: ToolUse) -> ToolView | None:
     if "*** Begin Patch" in command and (patch := edits.view_patch_text(use, command)) is not None:
         return patch
     output, code = split_command_result(use.result or "")
-    shown, returned = use.show(command), use.show(output)
+    shown, returned = use.show(command), use.show(output, is_terminal=True)
     return ToolView(
         "command",
         _("Shell"),
@@ -58,7 +58,7 @@ def view_background(use: ToolUse) -> ToolView | None:
     )
     if not task:
         return None
-    returned = use.show(use.result or "")
+    returned = use.show(use.result or "", is_terminal=True)
     return ToolView(
         "command",
         _("Background command"),

@@ -78,7 +78,10 @@ def view_notebook_edit(use: ToolUse) -> ToolView | None:
 
 def _build_view(use: ToolUse, path: str, cells: list[Cell], *, note: str, size: int, returned: str = "") -> ToolView:
     shown_cells = cells if use.is_whole else cells[:_CELLS]
-    pairs = [(cell, use.show(cell.source.rstrip("\n")), use.show(cell.output.strip("\n"))) for cell in shown_cells]
+    pairs = [
+        (cell, use.show(cell.source.rstrip("\n")), use.show(cell.output.strip("\n"), is_terminal=True))
+        for cell in shown_cells
+    ]
     answer = use.show(returned)
     texts: list[ShownText] = [text for _cell, source, output in pairs for text in (source, output)]
     return ToolView(

@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from checkpoints.enums import Role
-from tests.integration.accounts.test_every_address import things
+from tests.integration.accounts.test_url_access import things
 from tests.support.client_login import sign_in
 from tests.support.factories import make_user, make_workspace
 

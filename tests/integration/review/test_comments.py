@@ -8,7 +8,7 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from checkpoints.models import AuditEvent
 from harness_site.review.models import Claim, Comment
-from tests.integration.review.lost_calls import lost_call
+from tests.integration.review.interrupted_calls import lost_call
 from tests.integration.review.payment_agents import url
 from tests.support.page_text import visible_text
 

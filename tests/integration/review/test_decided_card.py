@@ -7,7 +7,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, DecisionKind, SessionStatus
 from checkpoints.models import Session, ToolCall
-from tests.integration.review.lost_calls import lost_call, page, raw
+from tests.integration.review.interrupted_calls import lost_call, page, raw
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session
 
 pytestmark = pytest.mark.django_db

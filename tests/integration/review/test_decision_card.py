@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role
 from checkpoints.models import Session, ToolCall
 from harness_site.core.masking.masked_references import compute_keyed_fingerprint
-from tests.integration.review.lost_calls import lost_call, page, raw
+from tests.integration.review.interrupted_calls import lost_call, page, raw
 from tests.support.factories import make_call, make_decision, make_late_result, make_run, make_session, make_user
 from tests.support.page_text import visible_text
 

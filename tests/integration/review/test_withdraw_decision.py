@@ -5,7 +5,7 @@ from django.test import Client
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.models import Decision, Session, ToolCall
-from tests.integration.review.lost_calls import lost_call
+from tests.integration.review.interrupted_calls import lost_call
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
 from tests.support.page_text import visible_text
 

@@ -237,3 +237,16 @@ def test_web_search_lists_the_pages_that_it_found() -> None:
     shown = view("WebSearch", {"query": "numbers"}, result)
     assert shown.content["pages"] == [("One [1]", "https://one.example/"), ("Two", "")]
     assert shown.content["returned"] == "Results for numbers\n\nOne comes before two."
+
+
+def test_output_of_a_command_has_its_colours_and_names_other_control_characters() -> None:
+    shown = view("Bash", {"command": "ls"}, "\x1b[31mred\x1b[0m and \x07")
+    output = str(shown.content["output"])
+    assert '<span class="ansi-red">red</span>' in output
+    assert ("\x1b" in output, "\x07" in output) == (False, False)
+
+
+def test_error_of_a_tool_is_shown_without_its_tag() -> None:
+    error = "<tool_use_error>Read it first.</tool_use_error>"
+    shown = view("Edit", {"file_path": "a.py", "old_string": "a", "new_string": "b"}, error, is_error=True)
+    assert shown.content["returned"] == "Read it first."

@@ -190,6 +190,7 @@ def test_compaction_starts_a_new_segment(cp: SyncCheckpointer, transcript_writer
     assert place is not None
     items = conversation.load_conversation(session(), place).items
     assert isinstance(items[0], Rewrite)
+    assert items[0].compacted
     boundary, summary = items[1], items[2]
     assert isinstance(boundary, Entry)
     assert isinstance(summary, Entry)
@@ -262,3 +263,9 @@ def test_session_ends_with_its_newest_message(cp: SyncCheckpointer, transcript_w
     import_transcripts(cp, transcript_writer.path)
     row = session()
     assert (row.created_at, row.updated_at) == (THEN, THEN + timedelta(hours=1))
+
+
+def test_title_has_no_tags_of_the_program(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    transcript_writer.user("Water the plants.<system-reminder>It is May.</system-reminder>")
+    import_transcripts(cp, transcript_writer.path)
+    assert session().title == "Water the plants."

@@ -14,7 +14,7 @@ def main() -> None:
 
     call_command("migrate", verbosity=0, run_syncdb=True)
     from checkpoints.models import Workspace
-    from tests.integration.accounts.test_every_address import things
+    from tests.integration.accounts.test_url_access import things
 
     things(Workspace.objects.get())
     superuser, staff = Client(), Client()

@@ -24,7 +24,7 @@ def pages() -> dict[str, Any]:
     from django.test import Client
 
     from checkpoints.models import Workspace
-    from tests.integration.accounts.test_every_address import things
+    from tests.integration.accounts.test_url_access import things
     from tests.support.client_login import sign_in
     from tests.support.url_table import TABLE
     from tests.support.url_table.line import WHO

@@ -12,7 +12,7 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus, KeyScope, Role
 from checkpoints.models import AuditEvent, Message, Session, ToolCall
 from harness_site.search import indexer
-from tests.integration.accounts.test_every_address import things
+from tests.integration.accounts.test_url_access import things
 from tests.support.client_login import sign_in
 from tests.support.factories import make_call, make_message, make_run, make_session, make_user, make_workspace
 from tests.support.url_table import TABLE

@@ -1,4 +1,4 @@
-"""A person withdraws a decision while a run uses it, or a vote while another person votes: exactly one succeeds."""
+"""A withdrawal that races with the use of the decision, or with another vote: exactly one succeeds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def withdrawn(cp: SyncCheckpointer, session_id: str, revision: int) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["approve_call", "respond_call"])
-def test_withdrawal_and_dispatch(open_checkpointer: Open, effects: Path, kind: str) -> None:
+def test_withdrawal_races_with_dispatch(open_checkpointer: Open, effects: Path, kind: str) -> None:
     for number in range(ROUNDS):
         session_id = f"s{number}"
         registry = ToolRegistry(checkpointer=start_session(open_checkpointer(), session_id), session_id=session_id)
@@ -55,7 +55,7 @@ def test_withdrawal_and_dispatch(open_checkpointer: Open, effects: Path, kind: s
         assert effects.read_text().count(f"{session_id}\n") == (used and kind == "approve_call")
 
 
-def test_withdrawal_and_gate(open_checkpointer: Open) -> None:
+def test_withdrawal_races_with_the_gate(open_checkpointer: Open) -> None:
     for number in range(ROUNDS):
         session_id = f"s{number}"
         taker, call = interrupt_call(start_session(open_checkpointer(), session_id), open_checkpointer, session_id)
@@ -76,8 +76,8 @@ def test_withdrawal_and_gate(open_checkpointer: Open) -> None:
         assert ToolCall.objects.get(session__session_id=session_id).status == ("interrupted" if undone else "failed")
 
 
-def test_own_vote_and_last_vote(open_checkpointer: Open) -> None:
-    """Either both votes count and nothing is withdrawn, or the second person has to look again."""
+def test_withdrawal_of_a_vote_races_with_the_last_vote(open_checkpointer: Open) -> None:
+    """Either both votes count and nothing is withdrawn, or the second vote is refused as stale."""
 
     def pay(order: int) -> str:
         return "paid"

@@ -1,4 +1,4 @@
-"""A process of an agent that does what it is told: it waits for other agents, takes what they answer, goes on."""
+"""Process of an agent that pauses, takes tasks and accepts responses on command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.processes import append_line, die, heed, say
 
 
 def obey(url: str, log: str = "") -> None:
-    """Do one thing for each line that is heard, and say what came of it. `fault` names a write boundary to die at."""
+    """Execute one command per input line, and report its outcome. `fault` names a write boundary to die at."""
     process = _Process(SyncCheckpointer.open(url), log)
     say("ready")
     while order := heed():
@@ -43,7 +43,7 @@ class _Process:
         return ["Paused", "j" in paused.complete, 0]
 
     def accept(self, call: str) -> list[Any]:
-        """What became of a response: its kind, whether its join is complete (or was and is unused), and the count."""
+        """Accept a response; return its kind, whether its join is complete or ready, and the counts."""
         answer = self.cp.accept_response(call, f"answer to {call}")
         if isinstance(answer, Accepted):
             return ["Accepted", answer.join_complete, answer.completed]

@@ -1,4 +1,4 @@
-"""Comparing two versions finds exactly the changes that were made between them."""
+"""Comparison of two versions finds exactly the changes between them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -99,7 +99,7 @@ def said(messages: Sequence[dict[str, Any]]) -> list[ComparedMessage]:
 
 @given(operations)
 @example([("remove", 2), ("remove", 2), ("remove", 2), ("edit", 2)])
-def test_aligning_finds_exactly_the_changes_that_were_made(operations: list[tuple[str, int]]) -> None:
+def test_alignment_finds_exactly_the_changes(operations: list[tuple[str, int]]) -> None:
     old, new, done = changed(operations)
     assert found_in(list(message_alignment.align_messages(said(old), said(new)))) == done
 
@@ -108,7 +108,7 @@ def test_aligning_finds_exactly_the_changes_that_were_made(operations: list[tupl
     st.lists(st.tuples(st.sampled_from("ua"), st.sampled_from(["x", "x y z", "x y z w", "p q"])), max_size=10),
     st.lists(st.tuples(st.sampled_from("ua"), st.sampled_from(["x", "x y z", "x y z w", "p q"])), max_size=10),
 )
-def test_aligned_lines_are_both_transcripts(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> None:
+def test_aligned_lines_contain_both_transcripts(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> None:
     before = said([{"role": role, "content": text} for role, text in old])
     after = said([{"role": role, "content": text} for role, text in new])
     lines = list(message_alignment.align_messages(before, after))
@@ -116,8 +116,8 @@ def test_aligned_lines_are_both_transcripts(old: list[tuple[str, str]], new: lis
 
 
 @given(st.lists(st.integers(0, 30), unique=True, max_size=12), st.data())
-def test_whatever_is_put_in_another_order_is_found_again(numbers: list[int], data: st.DataObject) -> None:
-    """Nothing came and nothing went: what does not stay has moved, and is named where it was and where it is."""
+def test_reordered_messages_are_found_as_moved(numbers: list[int], data: st.DataObject) -> None:
+    """Without additions and removals, every changed message has moved, and both positions are named."""
     messages = [{"id": f"m{number}", "role": "user", "content": str(number)} for number in numbers]
     before, after = said(messages), said(data.draw(st.permutations(messages)))
     lines = list(message_alignment.align_messages(before, after))
@@ -130,7 +130,7 @@ def test_whatever_is_put_in_another_order_is_found_again(numbers: list[int], dat
 @pytest.mark.django_db(transaction=True)
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(operations=operations)
-def test_comparing_saved_versions_finds_exactly_the_changes_that_were_made(operations: list[tuple[str, int]]) -> None:
+def test_comparison_of_saved_versions_finds_exactly_the_changes(operations: list[tuple[str, int]]) -> None:
     old, new, done = changed(operations)
     with SyncCheckpointer() as checkpointer:
         session_id = f"property-{Session.objects.count()}"

@@ -13,7 +13,7 @@ from uuid import uuid4
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, exceptions
 from checkpoints.models import ToolCall
 from tests.crash.agent import begin, persistently
-from tests.crash.world import effects
+from tests.crash.simulated_world import effects
 from tests.support.processes import append_line
 
 #: How many calls each answer of the model makes, all of the same tool with the same arguments.
@@ -33,7 +33,7 @@ def tools_of(path: str) -> ToolRegistry:
 
 
 def act_one_by_one(url: str, session_id: str, path: str) -> None:
-    """Each answer's calls in their order."""
+    """Run the agent with sequential calls."""
     with SyncCheckpointer(url) as cp:
         registry = tools_of(path)
         point = persistently(lambda: begin(cp, session_id, registry))
@@ -51,7 +51,7 @@ def act_one_by_one(url: str, session_id: str, path: str) -> None:
 
 
 def act_at_the_same_time(url: str, session_id: str, path: str) -> None:
-    """Each answer's calls at once."""
+    """Run the agent with concurrent calls."""
 
     async def act() -> None:
         async with Checkpointer(url) as cp:
@@ -75,7 +75,7 @@ def act_at_the_same_time(url: str, session_id: str, path: str) -> None:
 
 
 def next_answer(transcript: list[dict[str, Any]]) -> int | None:
-    """How many calls the model makes next; None where it has nothing more to do."""
+    """Return the number of calls of the next answer; None if the model is done."""
     answers = sum(message["role"] == "assistant" for message in transcript)
     return ANSWERS[answers] if answers < len(ANSWERS) else None
 
@@ -98,7 +98,7 @@ def finish(cp: SyncCheckpointer, session_id: str, *, ended: bool) -> None:
 
 
 def decide(url: str, session_id: str, path: str) -> None:
-    """As many calls as left a line without a result have happened; the others run once more."""
+    """Confirm as many calls as have an effect without a result, and approve a re-run of the others."""
     cp = SyncCheckpointer(url)
     logged = ToolCall.objects.using(cp.store.using).filter(session__session_id=session_id)
     for call in cp.pending_tool_calls(session_id):
@@ -112,7 +112,7 @@ def decide(url: str, session_id: str, path: str) -> None:
 
 
 def observe(url: str, session_id: str, path: str) -> dict[str, Any]:
-    """What has happened, how often, and what the model was told."""
+    """Return the effects, their number, and the results given to the model."""
     cp = SyncCheckpointer(url)
     latest = cp.load_latest(session_id) or {}
     answered = ToolCall.objects.using(cp.store.using).filter(session__session_id=session_id, status="completed")

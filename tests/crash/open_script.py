@@ -1,4 +1,4 @@
-"""A script whose database does not exist yet: it is created by opening it."""
+"""Script that creates its database by opening it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def open_and_use(url: str, session_id: str) -> None:
 
 
 def observe(url: str, session_id: str) -> dict[str, Any]:
-    """The tables that there are, and that they can be used."""
+    """Return the existing tables, after using them."""
     from django.db import connections
 
     cp = SyncCheckpointer.open(url)

@@ -1,4 +1,4 @@
-"""The world of the scripted agent: a file of effects, the tools that write to it, and the people who look at it."""
+"""Environment of the scripted agent: a file of effects, tools that write to it, and decisions made by it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PEOPLE = ("alice", "bob")
 
 
 def effects(path: str) -> list[str]:
-    """What has happened to the world, in the order it did."""
+    """Return all effects in order."""
     return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
 def said_by(tool: str, args: dict[str, Any]) -> str:
-    """What a tool returns; a person who has seen its effect says the same."""
+    """Return the result of a tool, as the tool or a person who has seen its effect gives it."""
     return f"{tool} done for order {args['order']}"
 
 
@@ -62,7 +62,7 @@ def toolbox(path: str) -> ToolRegistry:
 
 
 def decide(url: str, session_id: str, path: str) -> None:
-    """Decide what is pending, by what is in the world: what landed is confirmed, what did not runs again."""
+    """Decide about pending calls according to their effects: confirm those that happened, re-run the others."""
     cp = SyncCheckpointer(url)
     for call in cp.pending_tool_calls(session_id):
         for person in PEOPLE:
@@ -70,7 +70,7 @@ def decide(url: str, session_id: str, path: str) -> None:
 
 
 def _decide(cp: SyncCheckpointer, session_id: str, call_id: str, person: str, path: str) -> None:
-    """One person's word on a call, if it still needs it."""
+    """Record the decision of one person, if the call still needs it."""
     pending = [call for call in cp.pending_tool_calls(session_id) if call["call_id"] == call_id]
     for call in pending:
         args = {"order": int("".join(filter(str.isdigit, call["args_json"])))}
@@ -87,7 +87,7 @@ def _decide(cp: SyncCheckpointer, session_id: str, call_id: str, person: str, pa
 
 
 def observe(url: str, session_id: str, path: str) -> dict[str, Any]:
-    """Everything that has to be the same at the end, whatever happened on the way."""
+    """Return everything that must be equal at the end, whatever crashes happened."""
     from checkpoints.models import Session, ToolCall
 
     cp = SyncCheckpointer(url)

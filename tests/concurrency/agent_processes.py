@@ -1,4 +1,4 @@
-"""What child processes do in the tests of this folder."""
+"""Functions for the child processes of these tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Message = dict[str, Any]
 
 
 def outcome(attempt: Callable[[], Any]) -> Any:
-    """What `attempt` returns, or the name of the error it raises."""
+    """Return the result of `attempt`, or the name of its error."""
     try:
         return attempt()
     except exceptions.CheckpointsError as error:
@@ -27,7 +27,7 @@ def outcome(attempt: Callable[[], Any]) -> Any:
 
 
 def welcoming(cp: SyncCheckpointer | Checkpointer, session_id: str, effects: str, seconds: float = 0) -> ToolRegistry:
-    """One tool whose key is the same in all sessions, and that takes its time."""
+    """Build a registry with a slow tool whose key is the same in all sessions."""
     registry = ToolRegistry(checkpointer=cp, session_id=session_id)
 
     @registry.tool(scope="workspace")
@@ -40,7 +40,7 @@ def welcoming(cp: SyncCheckpointer | Checkpointer, session_id: str, effects: str
 
 
 def dispatch_one_key(url: str, session_id: str, effects: str) -> Any:
-    """One of many processes that make the same call at the same moment."""
+    """Make a call when told to, at the same time as other processes."""
     with SyncCheckpointer.open(url) as cp:
         registry = welcoming(cp, session_id, effects, seconds=0.2)
         cp.start_session(session_id)
@@ -51,7 +51,7 @@ def dispatch_one_key(url: str, session_id: str, effects: str) -> Any:
 
 
 def dispatch_from_many_tasks(url: str, session_id: str, effects: str) -> Any:
-    """The same from an event loop, with many tasks in each process."""
+    """Make the call from many tasks of an event loop."""
 
     async def main() -> Any:
         async with Checkpointer.open(url) as cp:
@@ -68,7 +68,7 @@ def dispatch_from_many_tasks(url: str, session_id: str, effects: str) -> Any:
 
 
 def own_in_two_databases(url: str, session_id: str, still: str) -> None:
-    """Own a session in each until told."""
+    """Own a session in each of two databases until told to stop."""
     with SyncCheckpointer(still, lease_seconds=1.5) as other, SyncCheckpointer.open(url, lease_seconds=3) as cp:
         other.start_session(session_id)
         say("began")
@@ -79,7 +79,7 @@ def own_in_two_databases(url: str, session_id: str, still: str) -> None:
 
 
 def stay_inside_the_tool(url: str, session_id: str, effects: str, before_effect: bool = False) -> Any:
-    """Begin a call and stay in it until told; what becomes of it is returned."""
+    """Start a call and stay inside the tool until told; return its outcome."""
     cp = SyncCheckpointer.open(url, lease_seconds=1)
     registry = ToolRegistry(checkpointer=cp, session_id=session_id)
 
@@ -104,7 +104,7 @@ def stay_inside_the_tool(url: str, session_id: str, effects: str, before_effect:
 
 
 def wait_for_the_other(url: str, session_id: str, effects: str) -> Any:
-    """Make a call that another process is in the middle of."""
+    """Make a call that another process is executing."""
     with SyncCheckpointer.open(url) as cp:
         registry = welcoming(cp, session_id, effects)
         cp.start_session(session_id)
@@ -113,7 +113,7 @@ def wait_for_the_other(url: str, session_id: str, effects: str) -> Any:
 
 
 def take_at_once(url: str, session_id: str, how: str) -> Any:
-    """One of many processes that want the same session at the same moment; holds it until told."""
+    """Take a session at the same time as other processes, and hold it until told."""
     cp = SyncCheckpointer.open(url)
     say("ready")
     heed()
@@ -127,7 +127,7 @@ def take_at_once(url: str, session_id: str, how: str) -> Any:
 
 
 def take_over_for_each_save(url: str, session_id: str, saves: int) -> list[int]:
-    """One of many processes that each oust the others again and again; returns the versions it wrote."""
+    """Take over a session again and again while others do the same; return the versions written."""
     cp = SyncCheckpointer.open(url)
     say("ready")
     heed()
@@ -143,7 +143,7 @@ def take_over_for_each_save(url: str, session_id: str, saves: int) -> list[int]:
 
 
 def stall(url: str, session_id: str) -> Any:
-    """Own a session with a short lease, wait until told, and then try everything."""
+    """Own a session with a short lease, wait until told, and then try every operation."""
     cp = SyncCheckpointer.open(url, lease_seconds=1)
     registry = ToolRegistry(checkpointer=cp, session_id=session_id)
     ran: list[int] = []
@@ -164,7 +164,7 @@ def stall(url: str, session_id: str) -> Any:
 
 
 def save_until_lost(url: str, session_id: str) -> Any:
-    """Save version after version until another process has taken the session."""
+    """Save versions until another process has taken the session."""
     cp = SyncCheckpointer.open(url)
     cp.start_session(session_id)
     transcript: list[Message] = []
@@ -179,7 +179,7 @@ def save_until_lost(url: str, session_id: str) -> Any:
 
 
 def die_at(url: str, session_id: str, effects: str, point: str) -> None:
-    """Pay one order, and die at a named point of it."""
+    """Pay an order, and die at a named point."""
     cp = SyncCheckpointer.open(url)
     registry = paying(cp, session_id, effects, point)
     cp.start_session(session_id)
@@ -195,7 +195,7 @@ def die_at(url: str, session_id: str, effects: str, point: str) -> None:
 
 
 def paying(cp: SyncCheckpointer, session_id: str, effects: str, point: str = "") -> ToolRegistry:
-    """`pay` leaves a line for each payment."""
+    """Build a registry whose tool `pay` appends a line for each payment."""
     registry = ToolRegistry(checkpointer=cp, session_id=session_id)
 
     def key(args: dict[str, Any]) -> str:
@@ -216,7 +216,7 @@ def paying(cp: SyncCheckpointer, session_id: str, effects: str, point: str = "")
 
 
 def take_turns(url: str, session_id: str) -> dict[str, int]:
-    """A worker that does one turn whenever it is told to. Returns how often it slept and was refused."""
+    """Do one turn whenever told to; return the number of sleeps and refusals."""
     refused = 0
     with SyncCheckpointer.open(url) as cp, counted_sleeps() as slept:
         say("ready")
@@ -232,7 +232,7 @@ def take_turns(url: str, session_id: str) -> dict[str, int]:
 
 
 def stall_inside_a_turn(url: str, session_id: str) -> list[Any]:
-    """A worker that is stopped between two saves of one turn; what each way to write says after that."""
+    """Stop between two saves of a turn, and return the error of each write method afterwards."""
     with SyncCheckpointer.open(url) as cp, cp.session(session_id) as session:
         session.append([{"turn": 0}])
         say("inside")
@@ -245,7 +245,7 @@ def stall_inside_a_turn(url: str, session_id: str) -> list[Any]:
 
 
 def fork_and_dispatch(url: str, number: int, rounds: int) -> list[str]:
-    """One of many processes that fork, take, use and delete the same few sessions; returns the errors it met."""
+    """Fork, take, use and delete sessions together with other processes; return the errors."""
     random, met = Random(number), []
     with SyncCheckpointer.open(url) as cp:
         for _ in range(rounds):
@@ -272,7 +272,7 @@ def _storming_call(cp: SyncCheckpointer, session_id: str, number: int) -> object
 
 
 def _error(future: Future[object]) -> str:
-    """The name of the error of this library; anything else is raised."""
+    """Return the name of the library's error of a future; raise other errors."""
     try:
         future.result()
     except exceptions.CheckpointsError as error:

@@ -1,4 +1,4 @@
-"""An async agent that makes the calls of a wide batch at once."""
+"""Async agent that makes the calls of a large batch concurrently."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from checkpoints import Checkpointer, ResumePoint, ToolRegistry, exceptions
 from tests.crash.agent import message
-from tests.crash.world import toolbox
+from tests.crash.simulated_world import toolbox
 
 CALLS: list[dict[str, Any]] = [
     {"id": f"call_{order}", "tool": "charge", "args": {"order": order}} for order in range(21, 27)

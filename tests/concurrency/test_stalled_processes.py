@@ -1,4 +1,4 @@
-"""A process that stood still past its lease has lost its session: when it goes on, it changes nothing."""
+"""A process that is suspended past its lease loses its session, and changes nothing when it continues."""
 
 from pathlib import Path
 from typing import Any
@@ -9,20 +9,20 @@ from django.db.models import F
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import SessionBusy
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Session, ToolCall
-from tests.concurrency import agents
+from tests.concurrency import agent_processes
 from tests.conftest import StartChild
 from tests.integration.checkpoints.session_setups import take_session_past_gate
 from tests.support.processes import database_url, until
 
 
 def everything() -> list[Any]:
-    """What a stalled process must not change."""
+    """Return all rows that a stalled process must not change."""
     models = (Session, Run, Checkpoint, Message, ToolCall, Decision)
     return [list(model.objects.order_by("pk").values()) for model in models]
 
 
 def takes(cp: SyncCheckpointer) -> bool:
-    """Whether the session can be had by now, without a take-over."""
+    """Return whether the session can be taken without a takeover."""
     try:
         take_session_past_gate(cp, takeover=False)
     except SessionBusy:
@@ -43,7 +43,7 @@ def takes(cp: SyncCheckpointer) -> bool:
 def test_stalled_process_changes_nothing(
     cp: SyncCheckpointer, start_child: StartChild, attempt: str, text_message: str
 ) -> None:
-    child = start_child(agents.stall, url=database_url(), session_id="s")
+    child = start_child(agent_processes.stall, url=database_url(), session_id="s")
     child.expect("ready")
     child.pause()
     until(lambda: takes(cp))
@@ -57,8 +57,8 @@ def test_stalled_process_changes_nothing(
     assert AuditEvent.objects.filter(kind="run_lost").count() == 1
 
 
-def test_late_result_of_a_stalled_process_is_kept(cp: SyncCheckpointer, start_child: StartChild) -> None:
-    child = start_child(agents.stall, url=database_url(), session_id="s")
+def test_late_result_of_a_stalled_process_is_stored(cp: SyncCheckpointer, start_child: StartChild) -> None:
+    child = start_child(agent_processes.stall, url=database_url(), session_id="s")
     child.expect("ready")
     child.pause()
     until(lambda: takes(cp))
@@ -70,11 +70,15 @@ def test_late_result_of_a_stalled_process_is_kept(cp: SyncCheckpointer, start_ch
     assert (late.success, late.result_text, late.tool_call.status) == (True, "paid", "interrupted")
 
 
-def test_process_that_stalled_inside_its_tool_reports_too_late(
+def test_process_stalled_inside_its_tool_reports_a_late_result(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path
 ) -> None:
     child = start_child(
-        agents.stay_inside_the_tool, url=database_url(), session_id="s", effects=str(effects), before_effect=True
+        agent_processes.stay_inside_the_tool,
+        url=database_url(),
+        session_id="s",
+        effects=str(effects),
+        before_effect=True,
     )
     child.expect("inside")
     child.pause()
@@ -91,8 +95,8 @@ def test_process_that_stalled_inside_its_tool_reports_too_late(
     assert (Checkpoint.objects.count(), Session.objects.get().status) == (1, "ready")
 
 
-def test_suspended_process_continues_a_session_that_no_other_took(start_child: StartChild) -> None:
-    child = start_child(agents.stall, url=database_url(), session_id="s")
+def test_suspended_process_continues_a_session_not_taken_by_others(start_child: StartChild) -> None:
+    child = start_child(agent_processes.stall, url=database_url(), session_id="s")
     child.expect("ready")
     child.pause()
     Run.objects.update(lease_expires_at=F("started_at"))

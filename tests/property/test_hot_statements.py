@@ -1,4 +1,4 @@
-"""The hot statements do exactly what the plain ORM would do, on whatever database the tests run."""
+"""The hot statements have exactly the effect of the plain ORM."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(scope="module", autouse=True)
 def sealing_is_off() -> Iterator[None]:
-    """The twin writes no seals."""
+    """Disable seals, which the ORM implementation does not write."""
     with override_settings(HARNESS_SEAL_KEY="", HARNESS_SEAL_REQUIRED=None):
         yield
 
@@ -138,7 +138,7 @@ def _plain(row: Any) -> dict[str, Any]:
 
 @given(history=st.lists(actions, max_size=12))
 @settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_statements_equal_their_orm_twin(history: list[tuple[str, Any]], workspace: Workspace) -> None:
+def test_statements_equal_the_orm_implementation(history: list[tuple[str, Any]], workspace: Workspace) -> None:
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}
     twins = {name: getattr(orm_statements, name) for name in ("save_version", "insert_call", "settle_call")}

@@ -1,11 +1,11 @@
-"""A worker of a web application can be killed, or lose its connection, at every write boundary of its requests."""
+"""Kill or disconnect a worker of a web application at every write boundary of its requests."""
 
 from __future__ import annotations
 
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.conftest import Fresh
-from tests.crash.requests import answer_requests
-from tests.crash.world import decide, observe
+from tests.crash.request_worker import answer_requests
+from tests.crash.simulated_world import decide, observe
 from tests.support.exhaustive_mode import boundaries
 
 SCRIPT = Script(answer_requests, observe, decide)

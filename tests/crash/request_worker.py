@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from checkpoints import SyncCheckpointer
 from tests.crash.agent import persistently
-from tests.crash.world import toolbox
+from tests.crash.simulated_world import toolbox
 
 TURNS = 1
 
 
 def answer_requests(url: str, session_id: str, path: str) -> None:
-    """Serve all requests of the conversation that are not served yet, and end it."""
+    """Serve the remaining requests of the conversation, and finish the session."""
     registry = toolbox(path)
     with SyncCheckpointer(url) as cp:
 

@@ -1,10 +1,10 @@
-"""A process can be killed while it creates its database: the next one finishes that."""
+"""A process that is killed while it creates its database: the next one completes it."""
 
 from __future__ import annotations
 
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.conftest import Fresh
-from tests.crash.openings import observe, open_and_use
+from tests.crash.open_script import observe, open_and_use
 from tests.support.exhaustive_mode import boundaries
 
 

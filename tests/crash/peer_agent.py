@@ -1,4 +1,4 @@
-"""An agent that asks others, twice, and gives a third question up; the others answer in the same process."""
+"""Agent that asks its peers twice and cancels a third question; the peers run in the same process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUESTIONS = [("weight", "stock"), ("price", "courier")]
 
 
 def ask(url: str, session_id: str, path: str) -> None:
-    """Be the agent and its peers, until the session is finished and the side session is cancelled."""
+    """Run the agent and its peers until the session is finished and the second session is cancelled."""
     with opened(url, session_id) as cp:
         while not _finished(cp, session_id):
             _step(cp, session_id, path)
@@ -26,7 +26,7 @@ def ask(url: str, session_id: str, path: str) -> None:
 
 
 def opened(url: str, session_id: str) -> SyncCheckpointer:
-    """A checkpointer in a workspace of its own: what it sweeps and tells is of this session."""
+    """Open a checkpointer in a separate workspace, so that sweeps and notices concern this session only."""
     cp = SyncCheckpointer(url, workspace=session_id)
     with database_operation(cp.store.using):
         Workspace.objects.using(cp.store.using).get_or_create(slug=session_id)
@@ -41,7 +41,7 @@ def _finished(cp: SyncCheckpointer, session_id: str) -> bool:
 
 
 def _step(cp: SyncCheckpointer, session_id: str, path: str) -> None:
-    """Whatever is to be done next: by the agent, by its peers, or by the sweeper."""
+    """Perform the next step of the agent, its peers or the sweeper."""
     try:
         cp.start_session(session_id, agent="desk")
     except exceptions.PausedForPeers:
@@ -75,7 +75,7 @@ def _work(cp: SyncCheckpointer, session_id: str, transcript: Messages) -> None:
 
 
 def _be_the_peers(cp: SyncCheckpointer, session_id: str, path: str) -> None:
-    """Take the requests and answer them, twice each; a request may come more than once, and that changes nothing."""
+    """Answer each request twice; repeated requests change nothing."""
     cp.sweep_deadlines()
     _tell(cp, path)
     for call in cp.peer_calls(session_id):
@@ -85,7 +85,7 @@ def _be_the_peers(cp: SyncCheckpointer, session_id: str, path: str) -> None:
 
 
 def _give_up(cp: SyncCheckpointer, session_id: str, path: str) -> None:
-    """A session of its own that is paused and cancelled."""
+    """Pause and cancel a second session."""
     while not _finished(cp, session_id):
         try:
             cp.start_session(session_id)
@@ -96,7 +96,7 @@ def _give_up(cp: SyncCheckpointer, session_id: str, path: str) -> None:
 
 
 def _tell(cp: SyncCheckpointer, path: str) -> None:
-    """Tell what is to be told, also what a process before this one had claimed."""
+    """Send all notices, including those claimed by an earlier process."""
     claimed = PeerCallRow.objects.using(cp.store.using).filter(workspace_id=cp.store.workspace_id)
     with database_operation(cp.store.using):
         claimed.exclude(notice="").update(tell_after="2000-01-01T00:00:00Z")
@@ -108,7 +108,7 @@ def _tell(cp: SyncCheckpointer, path: str) -> None:
 
 
 def observe(url: str, session_id: str, path: str) -> Any:
-    """What the agent came to, what became of each call, and what the peers were told, however often."""
+    """Return the result of the agent, the status of each call, and the notices without repetitions."""
     cp = opened(url, session_id)
     point = cp.resume(session_id)
     told = sorted(set(Path(path).read_text().splitlines()))

@@ -1,4 +1,4 @@
-"""Many processes and one join: every answer counts once, and exactly one of them is told that all are there."""
+"""Concurrent responses to a join: each counts once, and exactly one process learns of the completion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from checkpoints.models import AuditEvent, PausedTask, PeerCall, Session
 from checkpoints.models import Join as JoinRow
 from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Call
-from tests.concurrency.peers import obey
+from tests.concurrency.peer_processes import obey
 from tests.conftest import StartChild
 from tests.support.processes import Child, database_url
 
@@ -36,7 +36,7 @@ def log(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def crew(start_child: StartChild, log: Path) -> Crew:
-    """So many processes that do what they are told."""
+    """Start processes that execute commands."""
 
     def start(count: int) -> list[Child]:
         children = [start_child(obey, url=database_url(), log=str(log)) for _ in range(count)]
@@ -52,7 +52,7 @@ def order(child: Child, do: str, **arguments: Any) -> None:
 
 
 def at_once(children: list[Child], do: str, *arguments: dict[str, Any]) -> list[Any]:
-    """Let all of them do it at the same moment; what came of each."""
+    """Send a command to all processes at once; return their outcomes."""
     for child, given in zip(children, arguments, strict=True):
         order(child, do, **given)
     return [child.expect("did") for child in children]
@@ -75,7 +75,7 @@ def completed(session_id: str) -> tuple[str, int]:
     return join.status, join.completed
 
 
-def test_sixty_rounds_of_six_answers_have_one_completer_each(cp: SyncCheckpointer, crew: Crew) -> None:
+def test_sixty_joins_of_six_responses_are_completed_once_each(cp: SyncCheckpointer, crew: Crew) -> None:
     children = crew(PROCESSES)
     for number in range(ROUNDS):
         session_id = paused(cp, f"round {number}")
@@ -88,7 +88,7 @@ def test_sixty_rounds_of_six_answers_have_one_completer_each(cp: SyncCheckpointe
     assert AuditEvent.objects.filter(kind="join_complete").count() == ROUNDS
 
 
-def test_one_answer_delivered_to_six_processes_counts_once(cp: SyncCheckpointer, crew: Crew) -> None:
+def test_response_delivered_to_six_processes_counts_once(cp: SyncCheckpointer, crew: Crew) -> None:
     children = crew(PROCESSES)
     for number in range(ROUNDS // 3):
         session_id = paused(cp, f"round {number}")
@@ -98,8 +98,8 @@ def test_one_answer_delivered_to_six_processes_counts_once(cp: SyncCheckpointer,
         assert JoinRow.objects.get(session__session_id=session_id).completed == 1
 
 
-def test_a_process_is_killed_in_every_second_round(cp: SyncCheckpointer, crew: Crew) -> None:
-    """Before and after its commit in turns. Its message was not acknowledged, so another process gets it again."""
+def test_joins_complete_when_processes_are_killed(cp: SyncCheckpointer, crew: Crew) -> None:
+    """It is killed before or after its commit; its unacknowledged message is delivered to another process."""
     children = crew(PROCESSES)
     for number in range(ROUNDS // 3):
         session_id = paused(cp, f"round {number}")
@@ -134,8 +134,8 @@ def _with_one_killed(children: list[Child], number: int, given: list[dict[str, A
     return [*told, again]
 
 
-def test_early_answers_race_with_the_pause(crew: Crew) -> None:
-    """However a pause and the answers to it overtake each other, none is lost and one process is told."""
+def test_early_responses_race_with_the_pause(crew: Crew) -> None:
+    """In any order of the pause and its responses, none is lost and one process learns of the completion."""
     children = crew(PROCESSES)
     pausing, answering = children[0], children[1:]
     for number in range(ROUNDS // 2):
@@ -155,7 +155,7 @@ def test_early_answers_race_with_the_pause(crew: Crew) -> None:
         assert completed(session_id) == ("complete", len(answering))
 
 
-def test_one_process_takes_the_task_and_when_it_is_killed_exactly_one_other(cp: SyncCheckpointer, crew: Crew) -> None:
+def test_task_of_a_killed_process_is_taken_by_exactly_one_other(cp: SyncCheckpointer, crew: Crew) -> None:
     session_id = paused(cp, "s")
     for call_id in call_ids(session_id):
         cp.accept_response(call_id, "yes")
@@ -177,7 +177,7 @@ def test_one_process_takes_the_task_and_when_it_is_killed_exactly_one_other(cp: 
     assert cp.list_paused() == []
 
 
-def test_four_sweepers_give_up_each_call_once_while_answers_arrive(cp: SyncCheckpointer, crew: Crew) -> None:
+def test_concurrent_sweepers_expire_each_call_once(cp: SyncCheckpointer, crew: Crew) -> None:
     children = crew(PROCESSES)
     for number in range(ROUNDS // 3):
         session_id = paused(cp, f"round {number}")
@@ -202,10 +202,8 @@ def test_four_sweepers_give_up_each_call_once_while_answers_arrive(cp: SyncCheck
         assert JoinRow.objects.get(session__session_id=session_id).completed == PROCESSES
 
 
-def test_cancellation_reaches_all_peers_although_those_who_tell_are_killed(
-    cp: SyncCheckpointer, crew: Crew, log: Path
-) -> None:
-    """The one who cancels dies while it tells the third peer, the next one with the fifth: nobody is left out."""
+def test_cancel_notices_reach_all_peers_despite_killed_senders(cp: SyncCheckpointer, crew: Crew, log: Path) -> None:
+    """The canceller dies while it notifies the third peer, and the next process at the fifth."""
     session_id = paused(cp, "s")
     calls = call_ids(session_id)
     first, second, third = crew(3)
@@ -228,7 +226,7 @@ def _time_for_another_attempt() -> None:
     PeerCall.objects.exclude(tell_after=None).update(tell_after=F("created_at"))
 
 
-def test_many_tellers_tell_each_peer_once(cp: SyncCheckpointer, crew: Crew, log: Path) -> None:
+def test_concurrent_senders_notify_each_peer_once(cp: SyncCheckpointer, crew: Crew, log: Path) -> None:
     children = crew(PROCESSES)
     for number in range(5):
         paused(cp, f"round {number}", sent=False)

@@ -1,4 +1,4 @@
-"""Scripts that no harness may take for good."""
+"""Scripts that the crash harness must refuse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def act_wrongly(url: str, session_id: str, path: str) -> None:
 
 
 def give_up_review(url: str, session_id: str, path: str) -> None:
-    """Leaves a call open, and nobody ever decides."""
+    """Leave a call undecided."""
     with SyncCheckpointer(url) as cp:
         cp.start_session(session_id)
         if not cp.pending_tool_calls(session_id):

@@ -1,4 +1,4 @@
-"""A copy of the library and its tests in which something may be broken."""
+"""Copies of the library and its tests with one mutated line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def copied(to: Path) -> Path:
 
 
 def mutate(copy: Path, mutation: Mutation) -> None:
-    """Break one line. Fails where the source does not have it exactly once: then the list has to follow the source."""
+    """Replace one line. Fails if the source does not contain it exactly once, because the list must then be updated."""
     file = copy / mutation.file
     source = file.read_text()
     found = source.count(mutation.old)
@@ -57,7 +57,7 @@ def mutate(copy: Path, mutation: Mutation) -> None:
 
 
 class Runner:
-    """Runs tests of copies, one run after the other. A context manager."""
+    """Context manager that runs tests of copies, one run at a time."""
 
     def __enter__(self) -> Self:
         program = [sys.executable, str(Path(__file__).with_name("forked_pytest.py"))]

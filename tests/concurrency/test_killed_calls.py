@@ -1,4 +1,4 @@
-"""SIGKILL at every point of a call: nothing is lost, nothing is done twice, nothing is guessed."""
+"""SIGKILL at every point of a call: nothing is lost, repeated or guessed."""
 
 import signal
 from pathlib import Path
@@ -11,26 +11,26 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints import SyncCheckpointer, ToolResult
 from checkpoints.exceptions import ReviewRequired
 from checkpoints.models import Session, ToolCall
-from tests.concurrency import agents
+from tests.concurrency import agent_processes
 from tests.conftest import StartChild
 from tests.integration.checkpoints.session_setups import call_statuses
 from tests.support.processes import database_url
 
 
 def killed(start_child: StartChild, effects: Path, point: str) -> None:
-    child = start_child(agents.die_at, url=database_url(), session_id="s", effects=str(effects), point=point)
+    child = start_child(agent_processes.die_at, url=database_url(), session_id="s", effects=str(effects), point=point)
 
     assert child.died_by() == signal.SIGKILL
 
 
 def resumed(cp: SyncCheckpointer, effects: Path) -> Any:
-    """The next run: what it is given, and what a call with the same arguments gives it."""
-    registry = agents.paying(cp, "s", str(effects))
+    """Resume in another process; return the replayable results and the result of the same call."""
+    registry = agent_processes.paying(cp, "s", str(effects))
     point = cp.resume("s", registry)
     return point, registry.dispatch("pay", {"order": 17}, "call_1")
 
 
-def test_before_the_intent_nothing_has_happened(cp: SyncCheckpointer, start_child: StartChild, effects: Path) -> None:
+def test_killed_before_the_intent_has_no_effect(cp: SyncCheckpointer, start_child: StartChild, effects: Path) -> None:
     killed(start_child, effects, "before the intent")
     point, result = resumed(cp, effects)
 
@@ -39,7 +39,7 @@ def test_before_the_intent_nothing_has_happened(cp: SyncCheckpointer, start_chil
 
 
 @pytest.mark.parametrize(("point", "happened"), [("before the effect", ""), ("after the effect", "pay 17\n")])
-def test_kill_inside_the_call_leaves_the_outcome_unknown(
+def test_killed_inside_the_call_leaves_the_outcome_unknown(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path, point: str, happened: str
 ) -> None:
     killed(start_child, effects, point)
@@ -57,7 +57,7 @@ def test_kill_inside_the_call_leaves_the_outcome_unknown(
     ("decision", "content", "runs"),
     [("confirm_landed", "receipt 5", 0), ("approve_rerun", "paid 17", 1)],
 )
-def test_person_decides_what_follows(
+def test_decision_determines_the_next_run(
     cp: SyncCheckpointer,
     start_child: StartChild,
     effects: Path,
@@ -81,7 +81,7 @@ def test_person_decides_what_follows(
     assert effects.read_text() == "pay 17\n" * (happened + runs)
 
 
-def test_after_the_call_its_result_is_replayed(cp: SyncCheckpointer, start_child: StartChild, effects: Path) -> None:
+def test_killed_after_the_call_replays_its_result(cp: SyncCheckpointer, start_child: StartChild, effects: Path) -> None:
     killed(start_child, effects, "after the call")
     point, result = resumed(cp, effects)
 
@@ -90,13 +90,13 @@ def test_after_the_call_its_result_is_replayed(cp: SyncCheckpointer, start_child
     assert effects.read_text() == "pay 17\n"
 
 
-def test_resume_gives_what_happened_without_asking_for_it(
+def test_resume_returns_results_without_a_dispatch(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path
 ) -> None:
-    """A replay that had to be stopped by the constraint on its key would look the same from outside."""
+    """A replay caused by the key constraint would look the same from outside."""
     killed(start_child, effects, "after the call")
     with CaptureQueriesContext(connection) as asked:
-        point = cp.resume("s", agents.paying(cp, "s", str(effects)))
+        point = cp.resume("s", agent_processes.paying(cp, "s", str(effects)))
         cp.save_checkpoint("s", [{"turn": 1}, {"paid": point.replayable["call_1"].content}], None, 1)
 
     log = ToolCall._meta.db_table
@@ -107,7 +107,7 @@ def test_resume_gives_what_happened_without_asking_for_it(
     assert list(ToolCall.objects.values_list("status", "replay_count")) == [("completed", 0)]
 
 
-def test_after_the_save_the_run_goes_on_from_there(
+def test_killed_after_the_save_continues_from_there(
     cp: SyncCheckpointer, start_child: StartChild, effects: Path
 ) -> None:
     killed(start_child, effects, "after the save")
@@ -118,7 +118,7 @@ def test_after_the_save_the_run_goes_on_from_there(
     assert (result.replayed, effects.read_text()) == (True, "pay 17\n")
 
 
-def test_after_the_end_the_result_is_returned(cp: SyncCheckpointer, start_child: StartChild, effects: Path) -> None:
+def test_killed_after_the_end_returns_the_result(cp: SyncCheckpointer, start_child: StartChild, effects: Path) -> None:
     killed(start_child, effects, "after the end")
     point = cp.resume("s")
 

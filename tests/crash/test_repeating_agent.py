@@ -1,10 +1,10 @@
-"""The same call, made again and again by a model that gives it a new id each time: every crash ends the same way."""
+"""Crashes of an agent that repeats the same call with new ids: the end is always the same."""
 
 from __future__ import annotations
 
 from checkpoints.testing import CrashPoints, Fault, Script
 from tests.crash.conftest import Fresh
-from tests.crash.repeating import ANSWERS, act_at_the_same_time, act_one_by_one, decide, observe
+from tests.crash.repeating_agent import ANSWERS, act_at_the_same_time, act_one_by_one, decide, observe
 from tests.support.exhaustive_mode import boundaries
 
 

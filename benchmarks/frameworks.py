@@ -1,0 +1,388 @@
+"""Benchmark of the frameworks' stores: what a turn costs and leaves on disk, beside each framework's own store.
+
+python -m benchmarks.frameworks
+
+It needs the frameworks of the adapters, and the savers of LangGraph for both databases. A framework that has no durable
+store of its own has one row. Contenders save in turn, so that disturbances of the machine affect all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import psycopg
+from agents import SQLiteSession
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.postgres import PostgresSaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, MessagesState, StateGraph
+from psycopg.rows import dict_row
+from pydantic_ai.conversation import Conversation
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+
+from benchmarks.databases import KINDS, TITLES, Database, Kind, create_temporary_databases
+from benchmarks.environment import ROOT
+from benchmarks.generated_conversation import build_conversation
+from checkpoints import Checkpointer, SyncCheckpointer
+from checkpoints.adapters.claude import HarnessSessionStore
+from checkpoints.adapters.langgraph import HarnessSaver
+from checkpoints.adapters.openai_agents import HarnessSession
+from checkpoints.adapters.pydantic_ai import HarnessConversationStore
+
+PAGE = ROOT / "docs" / "benchmarks-frameworks.md"
+#: Number of turns at the beginning and at the end whose medians are compared.
+WINDOW = 20
+WORKERS = 8
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a user says and what the agent answers; `size` is the number of bytes of both."""
+
+    question: str
+    answer: str
+
+    @property
+    def size(self) -> int:
+        return len(self.question.encode()) + len(self.answer.encode())
+
+
+def build_turns(count: int) -> list[Turn]:
+    """Build turns of 4.5 KB of text on average."""
+    conversation = build_conversation(count)
+    texts = []
+    for number in range(1, count + 1):
+        blocks = [message["blocks"][0] for message in conversation.get_turn(number)]
+        texts.append([block.get("text") or block.get("content") for block in blocks])
+    return [Turn(first, second + third) for first, second, third in texts]
+
+
+class Store(ABC):
+    """Store of one conversation of a framework, in a database of its own."""
+
+    framework: ClassVar[str]
+    title: ClassVar[str]
+    kinds: ClassVar[Sequence[Kind]] = KINDS
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @abstractmethod
+    def save(self, turn: Turn) -> float:
+        """Save a turn as the framework does. Returns the seconds that the store took."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release all resources."""
+
+
+def _get_url(database: Database) -> str:
+    return database.url if database.kind == "postgresql" else f"sqlite:///{database.url}"
+
+
+class OwnSaver(Store):
+    framework = "LangGraph"
+    title = "LangGraph's own saver"
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.seconds = 0.0
+        self.answer = ""
+        saver = self.open_saver()
+        for name in ("put", "put_writes"):
+            setattr(saver, name, self._measure(getattr(saver, name)))
+        graph = StateGraph(MessagesState).add_node("answer", lambda state: {"messages": [AIMessage(self.answer)]})
+        self.graph = graph.add_edge(START, "answer").compile(checkpointer=saver)
+        self.config: Any = {"configurable": {"thread_id": str(uuid4())}}
+
+    def open_saver(self) -> Any:
+        if self.database.kind == "postgresql":
+            self.connection: Any = psycopg.connect(
+                self.database.url, autocommit=True, prepare_threshold=0, row_factory=dict_row
+            )
+            saver: Any = PostgresSaver(self.connection)
+        else:
+            self.connection = sqlite3.connect(self.database.url, check_same_thread=False)
+            self.connection.execute("PRAGMA synchronous=FULL")
+            saver = SqliteSaver(self.connection)
+        saver.setup()
+        return saver
+
+    def _measure(self, method: Any) -> Any:
+        def measured(*args: Any) -> Any:
+            start = time.perf_counter()
+            try:
+                return method(*args)
+            finally:
+                self.seconds += time.perf_counter() - start
+
+        return measured
+
+    def save(self, turn: Turn) -> float:
+        self.seconds, self.answer = 0.0, turn.answer
+        self.graph.invoke({"messages": [HumanMessage(turn.question)]}, self.config, durability="sync")
+        return self.seconds
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class Saver(OwnSaver):
+    title = "**HarnessSaver**"
+
+    def open_saver(self) -> Any:
+        self.connection = SyncCheckpointer(_get_url(self.database), migrate=True)
+        return HarnessSaver(self.connection)
+
+
+class OwnSession(Store):
+    framework = "OpenAI Agents"
+    title = "the SDK's own `SQLiteSession`"
+    kinds: ClassVar[Sequence[Kind]] = ("sqlite",)
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.loop = asyncio.Runner()
+        self.session: Any = self.open_session()
+
+    def open_session(self) -> Any:
+        return SQLiteSession("measured", self.database.url)
+
+    def save(self, turn: Turn) -> float:
+        said = [{"role": "user", "content": turn.question}]
+        text = {"type": "output_text", "text": turn.answer, "annotations": []}
+        said.append({"type": "message", "role": "assistant", "status": "completed", "id": "msg", "content": [text]})  # type: ignore[dict-item]
+        return self.loop.run(_measure_await(self.session.add_items(said)))
+
+    def close(self) -> None:
+        self.session.close()
+        self.loop.close()
+
+
+class Session(OwnSession):
+    title = "**HarnessSession**"
+    kinds = KINDS
+
+    def open_session(self) -> Any:
+        self.client = Checkpointer(_get_url(self.database), migrate=True)
+        return HarnessSession("measured", self.client)
+
+    def close(self) -> None:
+        self.loop.run(self.client.close())
+        self.loop.close()
+
+
+class Conversations(Store):
+    framework = "Pydantic AI"
+    title = "**HarnessConversationStore**"
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.client, self.loop = Checkpointer(_get_url(database), migrate=True), asyncio.Runner()
+        self.store = HarnessConversationStore(self.client)
+        self.conversation = Conversation(conversation_id="measured", messages=[])
+
+    def save(self, turn: Turn) -> float:
+        said = [ModelRequest(parts=[UserPromptPart(turn.question)]), ModelResponse(parts=[TextPart(turn.answer)])]
+        self.conversation.messages.extend(said)
+        return self.loop.run(_measure_await(self.store.save(self.conversation)))
+
+    def close(self) -> None:
+        self.loop.run(self.client.close())
+        self.loop.close()
+
+
+class Transcripts(Store):
+    framework = "Claude Agent SDK"
+    title = "**HarnessSessionStore**"
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.client, self.loop = Checkpointer(_get_url(database), migrate=True), asyncio.Runner()
+        self.store = HarnessSessionStore(self.client)
+        self.parent: str | None = None
+
+    def save(self, turn: Turn) -> float:
+        lines = [
+            self._build_line("user", turn.question),
+            self._build_line("assistant", [{"type": "text", "text": turn.answer}]),
+        ]
+        key: Any = {"project_key": "-srv-shop", "session_id": "5e55a0a0-0000-4000-8000-000000000000"}
+        return self.loop.run(_measure_await(self.store.append(key, lines)))
+
+    def _build_line(self, role: str, content: object) -> Any:
+        line = {
+            "type": role,
+            "uuid": str(uuid4()),
+            "parentUuid": self.parent,
+            "sessionId": "5e55a0a0-0000-4000-8000-000000000000",
+            "timestamp": datetime.now(UTC).isoformat(),
+            "message": {"role": role, "content": content},
+        }
+        self.parent = str(line["uuid"])
+        return line
+
+    def close(self) -> None:
+        self.loop.run(self.client.close())
+        self.loop.close()
+
+
+STORES: Sequence[type[Store]] = (Saver, OwnSaver, Session, OwnSession, Conversations, Transcripts)
+
+
+async def _measure_await(work: Any) -> float:
+    start = time.perf_counter()
+    await work
+    return time.perf_counter() - start
+
+
+@dataclass
+class Measured:
+    """Seconds of each turn, and the bytes that all of them left on disk."""
+
+    seconds: list[float] = field(default_factory=list)
+    bytes_on_disk: int = 0
+
+    def get_early_median(self) -> float:
+        return statistics.median(self.seconds[:WINDOW]) * 1000
+
+    def get_late_median(self) -> float:
+        return statistics.median(self.seconds[-WINDOW:]) * 1000
+
+
+def measure_kind(databases: Any, kind: Kind, turns: Sequence[Turn]) -> dict[type[Store], Measured]:
+    """Save all turns with all stores of a kind of database, in turn."""
+    places = {
+        each: databases.create_database(kind, f"fw_{each.__name__.lower()}") for each in STORES if kind in each.kinds
+    }
+    stores = {each: each(database) for each, database in places.items()}
+    sizes = {each: database.get_size_on_disk() for each, database in places.items()}
+    results = {each: Measured() for each in stores}
+    for number, turn in enumerate(turns):
+        order = list(stores.items())
+        for each, store in order[number % len(order) :] + order[: number % len(order)]:
+            results[each].seconds.append(store.save(turn))
+    for each, store in stores.items():
+        results[each].bytes_on_disk = places[each].get_size_on_disk() - sizes[each]
+        store.close()
+    return results
+
+
+def measure_workers(databases: Any, turns: int) -> dict[type[Store], float]:
+    """Return the turns per second of eight processes that drive a graph each, on one PostgreSQL database."""
+    rates: dict[type[Store], float] = {}
+    for each in (Saver, OwnSaver):
+        database = databases.create_database("postgresql", f"workers_{each.__name__.lower()}")
+        each(database).close()  # creates the tables
+        command = [sys.executable, "-m", "benchmarks.frameworks", "--worker", each.__name__, database.url]
+        workers = [
+            subprocess.Popen([*command, "--turns", str(turns)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+            for _ in range(WORKERS)
+        ]
+        for worker in workers:
+            assert worker.stdout is not None  # noqa: S101 - it has a pipe
+            worker.stdout.readline()
+        start = time.perf_counter()
+        for worker in workers:
+            worker.communicate(b"go\n")
+        rates[each] = WORKERS * turns / (time.perf_counter() - start)
+    return rates
+
+
+def run_worker(name: str, url: str, count: int) -> None:
+    """Drive one graph for `count` turns, once a line arrives."""
+    store = next(each for each in STORES if each.__name__ == name)(Database("postgresql", "worker", url))
+    turns = build_turns(count)
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for turn in turns:
+        store.save(turn)
+    store.close()
+
+
+#: Results of each kind of database, by contender.
+Results = dict[Kind, dict[type[Store], Measured]]
+_INTRODUCTION = """\
+# Benchmarks of the frameworks' stores
+
+A conversation of {turns} turns, with {size:.1f} KB of text in each, saved as an unchanged framework saves it. Times are
+those of the store alone: medians of {window} turns, on {cores} cores, {day:%Y-%m-%d}. A turn of LangGraph is five
+writes, a turn of the others one. Pydantic AI and the Claude Agent SDK have no durable store of their own.
+`make benchmarks-frameworks` writes this page.
+"""
+_HEADING = "| framework | store | first turns | turn {turns} | bytes for a byte of text |\n|---|---|---|---|---|"
+_ROW = "| {store.framework} | {store.title} | {early:.1f} ms | {late:.1f} ms | {size:.2f} |"
+_WORKERS = """\
+## {workers} processes on one PostgreSQL
+
+Each process drives a graph of its own for {turns} turns: {ours:.0f} turns a second with HarnessSaver, {own:.0f} with
+LangGraph's own saver. The ratio is {ratio:.2f}.
+"""
+PACKAGES = (
+    "langgraph",
+    "langgraph-checkpoint-postgres",
+    "langgraph-checkpoint-sqlite",
+    "openai-agents",
+    "pydantic-ai-slim",
+)
+
+
+def format_page(turns: Sequence[Turn], results: Results, rates: dict[type[Store], float], shared: int) -> str:
+    """Format docs/benchmarks-frameworks.md."""
+    said = sum(turn.size for turn in turns)
+    size, cores = said / len(turns) / 1000, os.cpu_count()
+    parts = [
+        _INTRODUCTION.format(turns=len(turns), size=size, window=WINDOW, cores=cores, day=datetime.now(UTC)),
+    ]
+    for kind, measured in results.items():
+        rows = [
+            _ROW.format(
+                store=store,
+                early=result.get_early_median(),
+                late=result.get_late_median(),
+                size=result.bytes_on_disk / said,
+            )
+            for store, result in measured.items()
+        ]
+        parts.append("\n".join([f"## {TITLES[kind]}\n", _HEADING.format(turns=len(turns)), *rows, ""]))
+    ours, own = rates[Saver], rates[OwnSaver]
+    parts.append(_WORKERS.format(workers=WORKERS, turns=shared, ours=ours, own=own, ratio=ours / own))
+    parts.append(", ".join(f"{name} {version(name)}" for name in PACKAGES) + ".\n")
+    return "\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.frameworks")
+    parser.add_argument("--turns", type=int, default=400, help="number of turns")
+    parser.add_argument("--shared-turns", type=int, default=100, help="number of turns of each of the processes")
+    parser.add_argument("--output", type=Path, default=PAGE, help="where the page goes")
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        name, url = options.worker
+        run_worker(name, url, options.turns)
+        return
+    turns = build_turns(options.turns)
+    with create_temporary_databases() as databases:
+        workers = measure_workers(databases, options.shared_turns)
+        results = {kind: measure_kind(databases, kind, turns) for kind in KINDS}
+    options.output.write_text(format_page(turns, results, workers, options.shared_turns))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""States that another version, another host or somebody else has written: typed errors, and nothing lost or run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ormsgpack
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.graph import START, MessagesState, StateGraph
+
+from checkpoints import SyncCheckpointer
+from checkpoints.adapters.langgraph import HarnessSaver
+from checkpoints.exceptions import CheckpointCorrupted, SchemaFromFuture
+from checkpoints.models import Blob, Checkpoint, FrameworkState
+from checkpoints.versions.blobs import project_value
+from tests.adapters.langgraph.agents import QUESTION, config
+
+Open = Callable[..., SyncCheckpointer]
+
+
+def _build_graph(saver: HarnessSaver, say: str = "yes") -> Any:
+    graph = StateGraph(MessagesState).add_node("say", lambda state: {"messages": [AIMessage(say)]})
+    return graph.add_edge(START, "say").compile(checkpointer=saver)
+
+
+def test_hosts_that_take_turns_lose_nothing(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    savers = [HarnessSaver(cp), HarnessSaver(open_checkpointer())]
+    expected = []
+    for turn in range(20):
+        graph = _build_graph(savers[turn % 2], f"answer {turn}")
+        graph.invoke({"messages": [HumanMessage(f"question {turn}")]}, config())
+        expected += [f"question {turn}", f"answer {turn}"]
+    for saver in savers:
+        said = _build_graph(saver).get_state(config()).values["messages"]
+        assert [message.content for message in said] == expected
+    latest = cp.load_latest("s")
+    assert latest is not None
+    assert [message["content"] for message in latest["transcript"]] == expected
+
+
+def test_a_newer_schema_is_refused_and_left_as_it_is(cp: SyncCheckpointer) -> None:
+    graph = _build_graph(HarnessSaver(cp))
+    graph.invoke(QUESTION, config())
+    states = FrameworkState.objects.count()
+    Checkpoint.objects.update(schema_version=99)
+    with pytest.raises(SchemaFromFuture):
+        graph.invoke({"messages": [HumanMessage("And now?")]}, config(), durability="sync")
+    assert Checkpoint.objects.count() == 2
+    assert FrameworkState.objects.count() <= states + 1  # a state without new messages changes no transcript
+
+
+def test_a_state_that_names_a_program_is_shown_and_not_run(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    mark = tmp_path / "run"
+    named = ormsgpack.packb(("os", "system", f"touch {mark}"))
+    content = ormsgpack.packb(ormsgpack.Ext(0, named))
+    shown: Any = project_value(("msgpack", content))
+    assert shown == {"type": "os.system", "value": f"touch {mark}"}
+    assert not mark.exists()
+
+
+def test_a_changed_blob_is_refused_before_it_is_read(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    mark = tmp_path / "run"
+    graph = _build_graph(HarnessSaver(cp))
+    graph.invoke(QUESTION, config())
+    content = ormsgpack.packb(ormsgpack.Ext(0, ormsgpack.packb(("os", "system", f"touch {mark}"))))
+    Blob.objects.filter(type="msgpack").update(content=content, compressed=False)
+    with pytest.raises(CheckpointCorrupted):
+        graph.get_state(config())
+    assert not mark.exists()
+
+
+def test_a_value_whose_type_is_gone_is_loaded_without_it(cp: SyncCheckpointer) -> None:
+    saver = HarnessSaver(cp)
+    gone = ormsgpack.packb(ormsgpack.Ext(1, ormsgpack.packb(("shop_of_last_year", "Order", (17,)))))
+    assert saver.serde.loads_typed(("msgpack", gone)) == [17]
+    assert project_value(("msgpack", gone)) == {"type": "shop_of_last_year.Order", "value": [17]}
