@@ -2,14 +2,19 @@
 
 import importlib
 import queue
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.types import Command
 from playwright.sync_api import Page, expect
 
+from checkpoints.adapters.langgraph import HarnessSaver
+from tests.adapters.langgraph import reviewed_agents
 from tests.e2e import page_actions
 from tests.e2e.conftest import (  # noqa: F401 - fixtures
     OpenPage,
@@ -28,6 +33,8 @@ from tests.support.site_process import Site
 PATIENCE = 200
 PAGE_TIMEOUT_MS = 120_000
 EXAMPLES = ["langgraph_refunds", "claude_refunds", "pydantic_ai_refunds", "openai_agents_refunds"]
+#: What a person enters for each decision of `reviewed_agents`.
+ANSWERS = {"approve": "Approve", "edit": "Edit", "reject": "Reject", "respond": "Respond instead"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -56,7 +63,7 @@ def test_a_killed_agent_continues_as_a_person_decided(
         if playing.done():
             playing.result()
         session_id = asked.get_nowait()
-        _open_call(page, session_id)
+        _open_call(page, session_id, "Did this happen?")
         page_actions.fill_in_decision(page, "It happened", f"The bank statement of {example} has the payment.")
         page_actions.record_decision(page, "It happened")
         expect(page.locator("form[data-decide]")).to_have_count(0, timeout=PAGE_TIMEOUT_MS)
@@ -65,10 +72,64 @@ def test_a_killed_agent_continues_as_a_person_decided(
     assert len(effects.read_text().splitlines()) == 1
 
 
-def _open_call(page: Page, session_id: str) -> None:
-    """Open the card of an interrupted call, from the queue."""
+def _open_call(page: Page, session_id: str, heading: str, text: str = "") -> None:
+    """Open the card of a call that waits, from the queue."""
     page.set_default_timeout(PAGE_TIMEOUT_MS)
-    page.goto("/review/?tab=interrupted")
-    row = page.get_by_role("listitem").filter(has_text=session_id)
+    page.goto(f"/review/?tab={'awaiting' if heading.startswith('May') else 'interrupted'}")
+    row = page.get_by_role("listitem").filter(has_text=session_id).filter(has_text=text)
     row.locator("a[href*='/review/calls/']").first.click()
-    expect(page.get_by_role("heading", level=1, name="Did this happen?")).to_be_visible()
+    expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
+
+
+def run_in_child(database: str, mode: str, command: str) -> str:
+    """Run a line of `run_agent` in a process of its own, and return what it prints."""
+    code = (
+        f"from tests.adapters.test_decided_in_browser import run_agent; run_agent({database!r}, {mode!r}, {command!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def run_agent(database: str, mode: str, command: str) -> None:
+    """Ask the agent, or resume it as was decided, and print what its messages say."""
+    thread: Any = {"configurable": {"thread_id": f"letters-{mode}"}}
+    with HarnessSaver.open(database) as saver:
+        agent = reviewed_agents.build_agent(saver, [], mode)
+        given: Any = reviewed_agents.QUESTION if command == "ask" else saver.build_resume(thread)
+        assert command == "ask" or isinstance(given, Command)
+        print(reviewed_agents.tell(agent.invoke(given, thread)))
+
+
+def _decide(page: Page, decision: dict[str, Any]) -> None:
+    answer = ANSWERS[decision["type"]]
+    if answer == "Edit":
+        page_actions.choose_answer(page, "Edit")
+        page.get_by_role("radio", name="JSON").check()
+        page.get_by_role("textbox", name="Arguments").fill('{"to": "bill"}')
+        page_actions.reason_field(page).fill("Misspelt.")
+        page_actions.record_decision(page, "Edit")
+        expect(page.get_by_text("Not recorded yet.")).to_be_visible(timeout=PAGE_TIMEOUT_MS)
+        page_actions.record_decision(page, "Edit")
+        expect(page.get_by_text("Not recorded yet.")).to_have_count(0, timeout=PAGE_TIMEOUT_MS)
+        page.reload()
+        expect(page.get_by_text("bill").first).to_be_visible(timeout=PAGE_TIMEOUT_MS)
+        _decide(page, {"type": "approve"})
+        return
+    page_actions.choose_answer(page, answer)
+    if answer == "Approve":
+        page_actions.reason_field(page).fill("Read.")
+    else:
+        page.locator("form[data-decide]").get_by_role("textbox").first.fill(decision["message"])
+    page_actions.record_decision(page, answer)
+    expect(page.locator("form[data-decide]")).to_have_count(0, timeout=PAGE_TIMEOUT_MS)
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_interrupts_of_a_graph_are_resumed_as_decided(open_page: OpenPage, site: Site, mode: str) -> None:  # noqa: F811
+    run_in_child(site.database, mode, "ask")
+    page = open_page("alice")
+    for name, decision in zip(reviewed_agents.NAMES, reviewed_agents.DECISIONS, strict=True):
+        _open_call(page, f"letters-{mode}", "May this happen?", name)
+        _decide(page, decision)
+    expected, _ = reviewed_agents.run_in_memory(mode)
+    assert run_in_child(site.database, mode, "resume").strip() == str(expected)
