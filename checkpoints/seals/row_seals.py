@@ -39,20 +39,8 @@ def _count_microseconds(duration: timedelta) -> int:
     return duration // _MICROSECOND
 
 
-def _build_encoder() -> Callable[[Sequence[Any]], str]:
-    """Build the encoder of values: a JSON array in ASCII without spaces, the same text in every process.
-
-    The standard library makes its encoder anew for each value; one that is kept takes half the time.
-    """
-    make_encoder = getattr(json.encoder, "c_make_encoder", None)
-    if make_encoder is None:
-        return json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_to_plain).encode
-    to_string = json.encoder.encode_basestring_ascii
-    encode = make_encoder(None, _to_plain, to_string, None, ":", ",", False, False, True)
-    return lambda values: "".join(encode(values, 0))
-
-
-_encode = _build_encoder()
+#: ASCII and without spaces, so that equal values have one encoding in every process.
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_to_plain).encode
 
 
 def encode_values(values: Sequence[Any]) -> bytes:
