@@ -10,6 +10,8 @@ from checkpoints.importers.imported_session_builder import Body, ImportContext, 
 _SHOWN_FIELDS: Final = frozenset({"role", "content", "tool_calls", "tool_call_ids", "thought", "action"})
 #: Parts of the outcome that are stored with the session.
 _OUTCOME_FIELDS: Final = ("exit_status", "model_stats", "swe_agent_version", "swe_agent_hash")
+#: Beginning of the answer to an edit that the editor did not apply.
+_REJECTED_EDIT: Final = "Your proposed edit has introduced new syntax error"
 
 
 class SweAgentReader:
@@ -101,7 +103,9 @@ def _to_list(value: Any) -> list[Any]:
 
 
 def _build_result(call_id: str, content: Any) -> Body:
-    return {"kind": "tool_result", "call_id": call_id, "content": content}
+    block: Body = {"kind": "tool_result", "call_id": call_id, "content": content}
+    is_rejected = isinstance(content, str) and content.startswith(_REJECTED_EDIT)
+    return {**block, "is_error": True} if is_rejected else block
 
 
 def _build_history(steps: list[Body]) -> list[Body]:

@@ -181,11 +181,14 @@ outline?.addEventListener("click", (event) => {
 // While the toolbar is stuck to the top, it shows the title of the session.
 const toolbar = document.querySelector(".toolbar");
 
+/** Store the heights of the toolbar and of the line below it, for the offset of jumps. */
 function updateToolbarHeight() {
   if (!toolbar) return;
   const sticky = getComputedStyle(toolbar).position === "sticky";
   const room = sticky ? toolbar.offsetHeight + parseFloat(getComputedStyle(toolbar).top) : 0;
   document.documentElement.style.setProperty("--head-height", `${room}px`);
+  const lines = [...document.querySelectorAll(".search-status")].map((line) => line.offsetHeight);
+  document.documentElement.style.setProperty("--status-height", `${Math.max(0, ...lines)}px`);
   toolbar.classList.toggle("is-sticky", sticky && toolbar.getBoundingClientRect().top <= parseFloat(getComputedStyle(toolbar).top));
 }
 

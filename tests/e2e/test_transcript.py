@@ -130,6 +130,16 @@ def test_expanded_message_stays_expanded_when_a_version_is_saved(open_page: Open
     expect(page.get_by_role("radio", name="Compare to version 1")).to_be_checked()
 
 
+def test_jump_on_a_phone_is_not_covered_by_the_line_of_an_older_version(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol")
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{long_session}?v=11&at=500#m-500")
+    expect(page.locator("#m-500")).to_be_in_viewport()
+    tops = "[document.querySelector('#m-500').getBoundingClientRect().top, "
+    tops += "document.querySelector('.search-status').getBoundingClientRect().bottom]"
+    page.wait_for_function(f"(([message, line]) => message >= line && message < line + 60)({tops})")
+
+
 def test_transcript_works_without_javascript(open_page: OpenPage, long_session: str) -> None:
     page = open_page("carol", java_script_enabled=False)
     page.goto(long_session)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_or_text
 from checkpoints.models import ToolCall
-from harness_site.sessions.tool_views import edits, file_changes, notebooks, reads, tool_view_table
+from harness_site.sessions.tool_views import edits, file_changes, notebooks, open_file_editor, reads, tool_view_table
 from harness_site.sessions.tool_views.file_changes import FileChange, Hunk
 
 #: Largest number of calls, and of characters of their arguments, that are read for one page.
@@ -19,7 +19,14 @@ MAX_CHARACTERS: Final = 8_000_000
 #: Passages of one file that are combined with each other; further ones are listed as they are.
 _MAX_COMBINED: Final = 100
 _FILE_VIEWS: Final = frozenset(
-    {edits.view_edit, edits.view_write, edits.view_patch, notebooks.view_notebook_edit, reads.view_read}
+    {
+        edits.view_edit,
+        edits.view_write,
+        edits.view_patch,
+        notebooks.view_notebook_edit,
+        open_file_editor.view_editor_command,
+        reads.view_read,
+    }
 )
 
 
@@ -69,12 +76,15 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
     rows = calls.filter(tool__in=tools).order_by("pk").values_list("pk", "tool", "issued_at", "args", "status")
     rows = rows[: MAX_CALLS + 1]
     files: dict[str, TouchedFile] = {}
+    open_path = ""
     characters = count = 0
     for pk, tool, issued_at, args, status in rows.iterator(chunk_size=100) if tools else ():
         count, characters = count + 1, characters + len(args)
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
             return TouchedFiles(_order_files(files.values()), is_complete=False)
-        _add_call(files, (pk, tool, issued_at), parse_or_text(args), status == CallStatus.COMPLETED)
+        open_path = _add_call(
+            files, (pk, tool, issued_at), parse_or_text(args), status == CallStatus.COMPLETED, open_path
+        )
     return TouchedFiles(_order_files(files.values()), is_complete=True)
 
 
@@ -87,13 +97,22 @@ def _order_files(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
     return tuple(sorted(files, key=lambda file: not file.is_changed))
 
 
-def _add_call(files: dict[str, TouchedFile], call: tuple[int, str, datetime], args: Any, is_applied: bool) -> None:
+def _add_call(
+    files: dict[str, TouchedFile], call: tuple[int, str, datetime], args: Any, is_applied: bool, open_path: str
+) -> str:
+    """Add a call to the files that it touched; return the path of the file that an editor has open after it."""
     pk, tool, issued_at = call
     if isinstance(args, str):
         args = {"input": args}
     if not isinstance(args, dict):
-        return
-    for change in iterate_changes(tool, args):
+        return open_path
+    uses_editor = open_file_editor.view_editor_command in tool_view_table.find_view_builders(tool)
+    for found in iterate_changes(tool, args):
+        change = found if found.path else replace(found, path=open_path)
+        if not change.path:  # the log does not say which file was open
+            continue
+        if uses_editor and is_applied:
+            open_path = change.path
         file = files.setdefault(change.path, TouchedFile(change.path))
         is_read = not change.hunks and change.kind == "edited"
         if not file.calls or file.calls[-1].pk != pk:
@@ -102,6 +121,7 @@ def _add_call(files: dict[str, TouchedFile], call: tuple[int, str, datetime], ar
             apply_change(file, change)
         if is_applied and change.moved_to:
             files[change.moved_to] = file
+    return open_path
 
 
 def iterate_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
@@ -121,6 +141,11 @@ def iterate_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
         if change is not None:
             yield change
             return
+    if open_file_editor.view_editor_command in builders:
+        change = open_file_editor.read_editor_change(tool, args)
+        if change is not None:
+            yield change
+        return
     path = file_changes.get_path(args)
     if path and reads.view_read in builders and args.get("command", "view") == "view":
         yield FileChange(path, "edited")

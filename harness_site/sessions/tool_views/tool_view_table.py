@@ -11,7 +11,16 @@ from typing import Final
 from checkpoints.formats.content_blocks import ResultPart, TextPart
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts
-from harness_site.sessions.tool_views import commands, edits, lookups, notebooks, reads, subagents, todo_lists
+from harness_site.sessions.tool_views import (
+    commands,
+    edits,
+    lookups,
+    notebooks,
+    open_file_editor,
+    reads,
+    subagents,
+    todo_lists,
+)
 from harness_site.sessions.tool_views.base import ToolUse, ToolView, make_tool_use
 
 BuildView = Callable[[ToolUse], ToolView | None]
@@ -33,6 +42,7 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
         edits.view_edit,
     ),
     (("write", "write_*", "*_write", "create_file", "save_file", "str_replace*"), edits.view_write),
+    (("create", "open", "edit"), open_file_editor.view_editor_command),
     (("read", "read_*", "*_read", "notebookread", "view", "view_*", "str_replace*"), notebooks.view_notebook_read),
     (
         ("read", "read_*", "*_read", "view", "view_*", "open_file", "cat", "notebookread", "str_replace*", "get_file*"),

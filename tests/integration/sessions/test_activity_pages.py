@@ -57,6 +57,28 @@ def test_files_page_shows_the_net_change_of_each_file(reader: Client, session: S
     assert "All files" in show(reader, session, "files/?file=0")[1]
 
 
+def test_files_page_shows_edits_of_the_file_that_an_editor_has_open(reader: Client, session: Session) -> None:
+    commands = (
+        "edit 1:1\nnowhere\nend_of_edit",
+        "create a.py\n",
+        "edit 1:1\nx = 1\nend_of_edit",
+        "open src/b.py 7",
+        "open c.py",
+        "edit 5:6\nunapplied\nend_of_edit",
+    )
+    for number, command in enumerate(commands):
+        status = CallStatus.FAILED if "unapplied" in command else CallStatus.COMPLETED
+        settled_at = THEN + timedelta(seconds=1)
+        tool = command.split()[0]
+        logged(session, f"c{number}", tool=tool, args={"command": command}, status=status, settled_at=settled_at)
+    text = show(reader, session, "files/")[1]
+    assert "3 files, 2 changed." in text
+    assert "x = 1" in text
+    assert "src/b.py" in text
+    assert "nowhere" not in text  # the log does not say which file was open
+    assert "unapplied" not in text
+
+
 def test_costs_page_sums_by_turn_and_model_without_unknown_costs(reader: Client, session: Session) -> None:
     usages = (
         {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 30, "total_tokens": 45},

@@ -145,6 +145,28 @@ def test_program_tags_become_chips_and_other_text_is_kept() -> None:
     assert not message_tags.has_tags("What does [Request interrupted by user] mean?")
 
 
+def test_commands_of_an_editor_with_an_open_file_are_shown_as_files_and_differences() -> None:
+    created = view("create", {"command": "create a.py\n"}, "[File: /w/a.py (1 lines total)]\n1:")
+    assert (created.kind, created.target, created.note) == ("diff", "a.py", "whole file")
+    shown_lines = ("(9 more lines above)", "10:def f():", "11:    return 1", "(19 more lines below)")
+    listing = "\r\n".join(("[File: /w/b.py (30 lines total)]", *shown_lines))
+    opened = view("open", {"command": 'open "src/b.py" 10'}, listing)
+    assert (opened.kind, opened.target) == ("read", "src/b.py")
+    assert opened.note == "[File: /w/b.py (30 lines total)] (9 more lines above) (19 more lines below)"
+    assert [line.number for line in opened.content["lines"]] == [10, 11]
+    assert str(opened.content["lines"][1].html).startswith("    ")
+    command = "edit 11:12\n    return 2\nend_of_edit"
+    edited = view("edit", {"command": command}, f"File updated.\n{listing}")
+    assert (edited.kind, edited.target, edited.note, edited.chip) == ("diff", "/w/b.py", "lines 11 to 12", None)
+    ((line,),) = edited.content["files"][0].hunks
+    assert (line.sign, line.number) == ("ins", 11)
+    rejected = view("edit", {"command": command}, "Your proposed edit has introduced errors", is_error=True)
+    assert (rejected.target, rejected.chip) == ("", ("bad", "Error"))
+    assert view("create", {"path": "/w/c.py", "file_text": "x = 1"}, "Done").target == "/w/c.py"
+    assert view("open", {"command": "open a.py"}, "File a.py not found") is None
+    assert view("edit", {"command": "edit the text"}, "Usage") is None
+
+
 def test_net_change_of_a_file_omits_reverted_edits() -> None:
     file = TouchedFile("a")
     for old, new in (("one", "two"), ("two", "three"), ("x", "y"), ("y", "x")):

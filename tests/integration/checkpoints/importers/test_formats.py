@@ -377,6 +377,16 @@ def test_stated_duration_is_used_when_call_and_result_have_the_same_time(
     assert (logged.settled_at - logged.issued_at).total_seconds() == 0.4
 
 
+def test_edit_that_the_editor_of_swe_agent_rejected_is_a_failed_call(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    edit = {"role": "assistant", "content": "Edit", "thought": "Edit", "action": "edit 1:1\nx = (\nend_of_edit"}
+    answer = "Your proposed edit has introduced new syntax error(s). Please read this error message.\n\nERRORS:\n- E999"
+    read_sample(cp, tmp_path, {**SWE, "history": [*SWE["history"], edit, {"role": "user", "content": answer}]})
+    assert list(ToolCall.objects.order_by("pk").values_list("tool", "status")) == [
+        ("ls", "completed"),
+        ("edit", "failed"),
+    ]
+
+
 def test_facts_are_stored_where_the_documentation_says(cp: SyncCheckpointer, tmp_path: Path) -> None:
     read_sample(cp, tmp_path, CODEX)
     metadata = json.loads(Session.objects.get().metadata)
