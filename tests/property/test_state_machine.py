@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from checkpoints import Actor, SyncCheckpointer, ToolResult
+from checkpoints.call_transitions import REPORT, WITHDRAW
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import (
     UNDECIDED_CALL_STATUSES,
@@ -58,8 +59,10 @@ HUMAN = sorted(DECIDING)
 PEOPLE = ["alice", "bob", "carol"]
 #: A session with so many attempts may end.
 ENOUGH = 4
+#: Transitions of calls that an interrupt of a framework asks about; this machine uses no framework.
+OF_INTERRUPTS = {(each.before, each.after) for each in (WITHDRAW, REPORT)}
 #: From which status to which a call may go, and where it was seen to go. The machine has no hooks, and logs no reading.
-ALLOWED = {(before, after) for before, after, actor, cause in moves() if actor != "a verify hook"}
+ALLOWED = {(before, after) for before, after, actor, cause in moves() if actor != "a verify hook"} - OF_INTERRUPTS
 #: A decision about a call whose run has died interrupts it first, in the same transaction.
 AT_ONCE = {("issued", after) for before, after in ALLOWED if before == "interrupted"} - ALLOWED
 UNSEEN = {("issued", "discarded"), ("awaiting_approval", "awaiting_approval")}
