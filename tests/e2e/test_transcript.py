@@ -135,9 +135,15 @@ def test_jump_on_a_phone_is_not_covered_by_the_line_of_an_older_version(open_pag
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{long_session}?v=11&at=500#m-500")
     expect(page.locator("#m-500")).to_be_in_viewport()
-    tops = "[document.querySelector('#m-500').getBoundingClientRect().top, "
-    tops += "document.querySelector('.search-status').getBoundingClientRect().bottom]"
-    page.wait_for_function(f"(([message, line]) => message >= line && message < line + 60)({tops})")
+    measure = "selector => document.querySelector(selector).getBoundingClientRect().toJSON()"
+    deadline = time.monotonic() + 10
+    while True:
+        message, line = page.evaluate(measure, "#m-500"), page.evaluate(measure, ".search-status")
+        if line["bottom"] <= message["top"] < line["bottom"] + 60 or time.monotonic() > deadline:
+            break
+        page.wait_for_timeout(50)
+    assert line["height"] > 60  # the line is wrapped
+    assert line["bottom"] <= message["top"] < line["bottom"] + 60
 
 
 def test_transcript_works_without_javascript(open_page: OpenPage, long_session: str) -> None:
