@@ -1,8 +1,11 @@
 """Actions on the review pages that several browser tests share."""
 
 import re
+import time
 
 from playwright.sync_api import Locator, Page, expect
+
+from tests.support.browser import ACTION_TIMEOUT_MS
 
 #: Label of the button that records an answer, by the label of the answer.
 RECORD_BUTTONS = {
@@ -97,3 +100,14 @@ def press_tab_until_focused(page: Page, role: str, name: str) -> None:
         )
         assert set(outlines) != {"nonenone"}, page.locator(":focus").evaluate("e => e.outerHTML")
     raise AssertionError(f"Tab does not reach the {role} {name!r}.")
+
+
+def wait_until(page: Page, condition: str) -> None:
+    """Wait until a condition in JavaScript is true.
+
+    Playwright's `wait_for_function` evaluates text in the page, which the content security policy forbids.
+    """
+    deadline = time.monotonic() + ACTION_TIMEOUT_MS / 1000
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, f"This does not become true: {condition}"
+        page.wait_for_timeout(50)

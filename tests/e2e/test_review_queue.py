@@ -200,7 +200,7 @@ def test_outage_sends_one_desktop_notification_to_subscribers(private_site: Site
         expect_outage_row(page)
         expect(page).to_have_title(re.compile(r"^\(50\) "))
         expect(page.locator("#favicon")).to_have_attribute("href", re.compile("favicon-many"))
-    pages[0].wait_for_function("window.shown.some((one) => !one.startsWith('Did this'))")
+    page_actions.wait_until(pages[0], "window.shown.some((one) => !one.startsWith('Did this'))")
     expected_notifications = ["Calls of ship_parcel were interrupted by one outage Their outcome is unknown."]
     assert [page.evaluate("window.shown.filter((one) => !one.startsWith('Did this'))") for page in pages] == [
         expected_notifications,

@@ -8,6 +8,7 @@ import time
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage
 from tests.support.axe import violations
 from tests.support.browser import PageMonitor
@@ -135,13 +136,13 @@ def test_jump_on_a_phone_is_not_covered_by_the_line_of_an_older_version(open_pag
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(f"{long_session}?v=11&at=500#m-500")
     expect(page.locator("#m-500")).to_be_in_viewport()
+    page_actions.wait_until(
+        page,
+        "document.querySelector('#m-500').getBoundingClientRect().top >= "
+        "document.querySelector('.search-status').getBoundingClientRect().bottom",
+    )
     measure = "selector => document.querySelector(selector).getBoundingClientRect().toJSON()"
-    deadline = time.monotonic() + 10
-    while True:
-        message, line = page.evaluate(measure, "#m-500"), page.evaluate(measure, ".search-status")
-        if line["bottom"] <= message["top"] < line["bottom"] + 60 or time.monotonic() > deadline:
-            break
-        page.wait_for_timeout(50)
+    message, line = page.evaluate(measure, "#m-500"), page.evaluate(measure, ".search-status")
     assert line["height"] > 60  # the line is wrapped
     assert line["bottom"] <= message["top"] < line["bottom"] + 60
 
