@@ -339,7 +339,7 @@ def _begin_approved_call(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     call_queries.require_unaltered(approved)
-    signed_decisions.require_agreement(approved, intent.approvals)
+    signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.BEGIN.before).update(
         status=call_transitions.BEGIN.after, run=owned_session.run_id, revision=F("revision") + 1, issued_at=Now()
     )
@@ -369,7 +369,7 @@ def _consume_rerun_approval(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     call_queries.require_unaltered(approved)
-    signed_decisions.require_agreement(approved, intent.approvals)
+    signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.RERUN.before).update(
         status=call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()
     )
