@@ -24,7 +24,7 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import retention
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import save_version, segment_queries, transcript_segments, version_seals

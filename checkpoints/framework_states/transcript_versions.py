@@ -18,7 +18,7 @@ from checkpoints.formats import digests, message_calls
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Segment, Session
 from checkpoints.store import owned_heads
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 from checkpoints.store.version_state import VersionChange
 from checkpoints.versions import save_version, segment_queries, transcript_segments

@@ -21,13 +21,13 @@ from claude_agent_sdk.types import (
 
 from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
 from checkpoints.adapters.claude import transcript_keys
-from checkpoints.adapters.claude.live_transcript import (
+from checkpoints.adapters.claude.transcript_keys import TranscriptKey
+from checkpoints.adapters.claude.transcript_mirror import (
     AGENT_NAME,
     TranscriptMirror,
     is_subagent_description,
     read_subagent_description,
 )
-from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
