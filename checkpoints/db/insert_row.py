@@ -1,4 +1,4 @@
-"""Insert of one new row past the ORM, which takes several times as long."""
+"""Insert of one row by SQL, in a fraction of the time that the ORM takes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,13 @@ from django.db import connections, models
 from django.db.models.expressions import DatabaseDefault
 
 from checkpoints.db.sql_fragments import build_insert, convert_values, quote_column
-from checkpoints.seals.keys import get_seal_keys
 
 
-def insert_new_row(using: str, row: models.Model) -> None:
-    """Insert a new row; with a key for seals, as its model saves it. Columns that the database fills are left to it.
+def insert_row(using: str, row: models.Model) -> None:
+    """Insert a new row, which has its primary key then. The database fills columns with a default of its own.
 
-    The row gets the primary key that it has then.
+    The row gets no seal: a caller whose model has seals writes it in the same transaction.
     """
-    if get_seal_keys() is not None:
-        row.save(using=using, force_insert=True)
-        return
     connection, model, key = connections[using], type(row), row._meta.pk
     values = {field.name: getattr(row, field.attname) for field in model._meta.concrete_fields}
     given = {name: value for name, value in values.items() if not isinstance(value, DatabaseDefault)}
