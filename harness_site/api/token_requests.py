@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from django.conf import settings
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 from django.utils import timezone, translation
 
 #: Attribute of the views to which this middleware goes directly.
 _ATTRIBUTE: Final = "authenticates_tokens"
+#: Content security policy of answers that no browser has to show.
+_POLICY: Final = "default-src 'none'; frame-ancestors 'none'"
 
 
 def mark_token_view(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,4 +48,8 @@ class TokenRequestMiddleware:
         translation.activate(settings.LANGUAGE_CODE)
         timezone.deactivate()
         response: HttpResponseBase = match.func(request, *match.args, **match.kwargs)
+        response.setdefault("Content-Security-Policy", _POLICY)
+        response.setdefault("X-Frame-Options", "DENY")
+        if isinstance(response, HttpResponse):
+            response.setdefault("Content-Length", str(len(response.content)))
         return response
