@@ -22,14 +22,14 @@ from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import ownership
 from checkpoints.store import call_records, row_lookups
 from checkpoints.store.call_records import CallOutcome, IssuedCall, require_args_dict, validate_tool_name
-from checkpoints.store.operation_pairing import get_call_kind
+from checkpoints.store.replayed_call_matching import get_call_kind
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
 from harness_site.api import answers, read_audit, schemas
-from harness_site.api.client_stores import hold_run
+from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.idempotent_writes import build_issued_answer, claim_call, mark_as_storable
 from harness_site.api.json_responses import respond
 from harness_site.api.models import ApiWrite

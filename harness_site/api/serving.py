@@ -20,7 +20,7 @@ from checkpoints.exceptions import InvalidFields, RoleInsufficient, RouteNotFoun
 from harness_site.accounts import api_tokens, unmasking
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
-from harness_site.api import client_stores, idempotent_writes, json_bodies, rate_limit
+from harness_site.api import client_checkpointers, idempotent_writes, json_bodies, rate_limit
 from harness_site.api.models import ApiWrite
 from harness_site.api.problems import convert_to_problem, respond_with_problem
 from harness_site.api.token_requests import mark_token_view
@@ -53,7 +53,7 @@ class ApiRequest(HttpRequest):
 def get_client(request: HttpRequest) -> SyncCheckpointer:
     """Return the state of the client that makes a request."""
     token: ApiToken = request.token  # type: ignore[attr-defined]
-    return client_stores.open_client(token, request.headers.get("Harness-Client", "")[:255])
+    return client_checkpointers.get_or_create_checkpointer(token, request.headers.get("Harness-Client", "")[:255])
 
 
 class RoleToken(HttpBearer):

@@ -20,7 +20,7 @@ from checkpoints.workflows import steps
 from checkpoints.workflows.step_log import DatabaseStepLog, StepValue
 from checkpoints.workflows.steps import StepRequest
 from harness_site.api import answers, calls, read_audit, schemas
-from harness_site.api.client_stores import hold_run
+from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.json_responses import respond
 from harness_site.api.serving import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value

@@ -18,7 +18,7 @@ from checkpoints.peers import Join, Notice, PeerCall, Swept, Told
 from checkpoints.remote import SyncRemoteCheckpointer
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import TokenRole
-from harness_site.api import client_stores
+from harness_site.api import client_checkpointers
 from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 from tests.support.http_server import HttpServer
@@ -35,7 +35,7 @@ def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         key = request.headers.get("Idempotency-Key")
         if key and key not in lost:
             lost.append(key)
-            client_stores.forget_clients()
+            client_checkpointers.forget_clients()
             raise httpx.ReadError("lost")
         return response
 

@@ -29,7 +29,7 @@ from checkpoints.importers.imported_session_builder import ImportContext, Transc
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.operation_pairing import CallKind, OpenOperations, get_call_kind
+from checkpoints.store.replayed_call_matching import CallKind, OpenOperations, get_call_kind
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 from checkpoints.versions.save_version import TranscriptEnd
 
