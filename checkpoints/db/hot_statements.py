@@ -92,6 +92,18 @@ def _mark_session_changed_sql(vendor: str, table: str = "") -> str:
     return f"{_session_column('revision')} = {stored} + 1, {_session_column('updated_at')} = {NOW_SQL[vendor]}"
 
 
+def mark_session_changed(connection: BaseDatabaseWrapper, session_pk: int) -> None:
+    """Change the columns of a session by which its pages notice a change."""
+    with connection.cursor() as cursor:
+        cursor.execute(_mark_session_sql(connection.vendor), [session_pk])
+
+
+@cache
+def _mark_session_sql(vendor: str) -> str:
+    changes = _mark_session_changed_sql(vendor)
+    return f"UPDATE {quote_table(Session)} SET {changes} WHERE {_session_column('id')} = %s"
+
+
 def _session_column(field: str) -> str:
     return quote_column(Session, field)
 

@@ -64,13 +64,13 @@ class TranscriptOrigin:
 class SessionEnd:
     """End of a transcript, as far as it has been read.
 
-    `live`: it may go on. `broken_off`: it ends before the last calls were answered, or says that it was interrupted.
+    `live`: it may go on. `interrupted`: it ends before the last calls were answered, or says that it was interrupted.
     """
 
     last: datetime
     has_times: bool
     live: bool
-    broken_off: bool
+    interrupted: bool
     cost: Cost
 
 
@@ -130,7 +130,7 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
 
     The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
     """
-    status = SessionStatus.CANCELLED if end.broken_off else SessionStatus.COMPLETED
+    status = SessionStatus.CANCELLED if end.interrupted else SessionStatus.COMPLETED
     new_values = build_described_columns(origin, end)
     new_values["status"] = SessionStatus.ACTIVE if end.live else status
     new_values["owner_id"] = run.pk if end.live else None

@@ -238,6 +238,15 @@ def verify_newest_version(
         raise build_newest_error(session_id)
 
 
+def build_sum_error(session: models.Model) -> IntegrityError:
+    """Build the error of a session whose rows are not those that its head counts."""
+    why = (
+        "the sum over its versions, calls, decisions and other rows does not match: one of them is missing, was added, "
+        "or was put back to a former state"
+    )
+    return IntegrityError(row_seals.describe_table(session), row_seals.describe_row(session), why)
+
+
 def build_newest_error(session_id: str) -> IntegrityError:
     """Build the error of a session whose newest version is not the one that its head names."""
     table = apps.get_model("checkpoints", "Checkpoint")._meta.db_table

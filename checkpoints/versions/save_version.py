@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,9 @@ from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.hot_statements import NewMessage, NewVersion, SaveBase
+from checkpoints.db.model_rows import select_rows
 from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
+from checkpoints.db.sql_fragments import quote_column
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.formats import digests, message_calls, money
@@ -26,7 +29,7 @@ from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import owned_heads, row_lookups
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
 from checkpoints.store.version_state import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, trace_session
@@ -541,10 +544,15 @@ def load_newest_state(store: Store, owned_session: OwnedSession, head: Transcrip
 
 def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
     """Find the newest version that still exists. Raises `IntegrityError` if it does not match its seal."""
-    row = Checkpoint.objects.using(using).filter(session=session_pk).order_by("-version").first()
-    if row is not None:
-        row_seals.verify_row(row)
-    return row
+    rows = select_rows(using, Checkpoint, _get_newest_conditions(), [session_pk])
+    row_seals.verify_rows(rows)
+    return rows[0] if rows else None
+
+
+@cache
+def _get_newest_conditions() -> str:
+    session, version = quote_column(Checkpoint, "session"), quote_column(Checkpoint, "version")
+    return f"WHERE {session} = %s ORDER BY {version} DESC LIMIT 1"
 
 
 def parse_version_state(session_id: str, row: Checkpoint | None) -> VersionState:

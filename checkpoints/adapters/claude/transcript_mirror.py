@@ -31,7 +31,7 @@ from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.operation_pairing import CallKind, OpenOperations, get_call_kind
+from checkpoints.store.replayed_call_matching import CallKind, OpenOperations, get_call_kind
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 
 AGENT_NAME: Final = reader.AGENT_NAME
