@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
 from checkpoints.db.clock import database_now
-from checkpoints.db.insert_row import insert_row
+from checkpoints.db.model_rows import insert_row
 from checkpoints.enums import ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical import parse_json, to_canonical_json
