@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import connections, models
 from django.db.models.expressions import DatabaseDefault
 
-from checkpoints.db.sql_fragments import build_insert, convert_values, quote_column
+from checkpoints.db.sql_quoting import build_insert, convert_values, quote_column
 from checkpoints.seals.keys import get_seal_keys
 
 

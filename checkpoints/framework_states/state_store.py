@@ -16,8 +16,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_queries, interrupt_requests, signed_decisions
-from checkpoints.db.operation_context import database_operation
+from checkpoints.calls import call_queries, framework_interrupts, signed_decisions
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DecisionKind, SessionStatus
 from checkpoints.exceptions import (
     CheckpointCorrupted,
@@ -314,7 +314,7 @@ def save_writes(
             if position not in stored
         )
         if requests:
-            interrupt_requests.log_requests(store, row, requests, lambda: _get_asking_run(store, row, owned_session))
+            framework_interrupts.log_requests(store, row, requests, lambda: _get_asking_run(store, row, owned_session))
         row_lookups.bump_revision(store, row.pk)
     if requests:
         store.notify_saved(session_id)
@@ -350,12 +350,12 @@ def withdraw_requests(
 ) -> bool:
     """Discard the calls of interrupts that await a decision and that the framework continues without.
 
-    Arguments and errors are those of `interrupt_requests.withdraw_requests` and `save_state`. Returns whether there
+    Arguments and errors are those of `framework_interrupts.withdraw_requests` and `save_state`. Returns whether there
     were any.
     """
     try:
         with lock_session(store, session_id, None) as (row, _):
-            return bool(interrupt_requests.withdraw_requests(store, row, keys=keys, call_ids=call_ids))
+            return bool(framework_interrupts.withdraw_requests(store, row, keys=keys, call_ids=call_ids))
     except SessionNotFound:
         return False
 
@@ -376,7 +376,7 @@ def find_decisions(
         row = row_lookups.get_session(store, session_id)
         if call_queries.list_undecided_calls(store, row):
             return None
-        calls = interrupt_requests.list_requests(store, row, keys)
+        calls = framework_interrupts.list_requests(store, row, keys)
         kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)
         decisions = signed_decisions.select_decisions(store.using).filter(
             tool_call__in=calls.values(), kind__in=kinds, final=True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from checkpoints.db.operation_context import database_operation, refuse_inside_transaction
+from checkpoints.db.database_operation import database_operation, refuse_inside_transaction
 from checkpoints.exceptions import (
     AtGate,
     CallNotFound,

@@ -15,8 +15,8 @@ from checkpoints.calls import call_queries, call_seals
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import hot_statements
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import NewMessage, SaveBase
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.formats import digests, message_calls, money
@@ -28,7 +28,7 @@ from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store import owned_heads, row_lookups
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
-from checkpoints.store.version_state import VersionChange, VersionState, count_total_tokens
+from checkpoints.store.version_columns import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, trace_session
 from checkpoints.versions import segment_queries, transcript_segments, version_seals
 from checkpoints.versions.transcript_segments import PreparedTranscript

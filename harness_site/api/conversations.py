@@ -17,7 +17,7 @@ from checkpoints.sessions import append_without_lease
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
-from checkpoints.store.version_state import VersionChange
+from checkpoints.store.version_columns import VersionChange
 from harness_site.api import read_audit
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_bodies import parse_body

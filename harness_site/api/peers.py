@@ -15,12 +15,12 @@ from checkpoints.peers import (
     cancel_paused_task,
     notice_outbox,
     pause_run,
-    response_acceptance,
+    peer_response,
     take_paused_task,
 )
 from checkpoints.peers.notice_outbox import DatabaseOutbox
-from checkpoints.peers.peer_requests import Join, Paused, PeerCall
-from checkpoints.peers.response_acceptance import PeerResponse
+from checkpoints.peers.peer_response import PeerResponse
+from checkpoints.peers.peer_types import Join, Paused, PeerCall
 from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.store import row_lookups
 from harness_site.api import answers, read_audit, schemas
@@ -151,7 +151,7 @@ def accept_response(
 ) -> HttpResponse:
     receipt: str = request.write_name  # type: ignore[attr-defined]
     response = PeerResponse.from_arguments(peer_call_id, body.result, body.session_id, body.peer, body.token, receipt)
-    answer = response_acceptance.accept_response(get_client(request).store, response)
+    answer = peer_response.accept_response(get_client(request).store, response)
     return respond({"answer": type(answer).__name__, **dataclasses.asdict(answer)})
 
 

@@ -16,8 +16,8 @@ from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.version_state import UNCHANGED, VersionChange
-from checkpoints.versions import phases
+from checkpoints.store.version_columns import UNCHANGED, VersionChange
+from checkpoints.versions import phase_versions
 from checkpoints.versions import save_version as saving
 from harness_site.api import answers, read_audit, schemas
 from harness_site.api.client_checkpointers import hold_run
@@ -71,11 +71,11 @@ def save_phase(request: HttpRequest, session_id: schemas.Identifier, body: schem
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
     if first_attempt is not None:
         before = owned_session.head.version - 1 if expected is None else expected
-        version = phases.find_repeated_phase(
+        version = phase_versions.find_repeated_phase(
             store, session_id, details, expected_version=max(before, 0), since=first_attempt.created_at, **phase
         )
     if version is None:
-        version = phases.save_phase_version(store, session_id, details, expected_version=expected, **phase)
+        version = phase_versions.save_phase_version(store, session_id, details, expected_version=expected, **phase)
     return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED, etag=version))
 
 

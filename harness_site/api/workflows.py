@@ -16,9 +16,9 @@ from checkpoints.models import Workflow, WorkflowStep
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.dispatch import WaitOptions
-from checkpoints.workflows import steps
+from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log import DatabaseStepLog, StepValue
-from checkpoints.workflows.steps import StepRequest
+from checkpoints.workflows.step_rows import StepRequest
 from harness_site.api import answers, calls, read_audit, schemas
 from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.json_responses import respond
@@ -126,4 +126,4 @@ def _get_workflow(session_pk: int, session_id: str, workflow_id: str) -> Workflo
 
 
 def _serialize_workflow(store: Store, workflow: Workflow) -> dict[str, Any]:
-    return {"workflow_id": workflow.workflow_id, "steps": steps.list_steps(store, workflow)}
+    return {"workflow_id": workflow.workflow_id, "steps": step_rows.list_steps(store, workflow)}
