@@ -162,11 +162,11 @@ screenshots: setup ## Take the pictures of the README again
 
 .PHONY: picture
 picture: setup ## Draw docs/images/structure.svg from the import contract
-	$(RUN) -m tests.support.structure_picture
+	$(RUN) -m tests.support.import_contract_diagram
 
 .PHONY: reference
 reference: setup ## Write docs/api.md again from signatures and docstrings
-	$(RUN) -m tests.support.api_reference
+	$(RUN) -m tests.support.library_reference_page
 
 .PHONY: messages
 messages: setup ## Collect the words of pages into harness_site/locale, and compile them

@@ -23,7 +23,7 @@ from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_bodies import parse_body
 from harness_site.api.json_responses import JSON, respond
 from harness_site.api.problems import convert_to_problem
-from harness_site.api.serving import AGENT, READER, get_client, serve_route
+from harness_site.api.request_pipeline import AGENT, READER, get_client, serve_route
 from harness_site.core.masking.masker import mask_json_value
 
 #: Largest number of items of one request, as in OpenAI's API.

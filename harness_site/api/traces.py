@@ -30,7 +30,7 @@ from harness_site.api.json_bodies import parse_body
 from harness_site.api.json_responses import respond
 from harness_site.api.models import ObservedSpan
 from harness_site.api.otlp_protobuf import read_traces, write_partial_success
-from harness_site.api.serving import AGENT, get_client, serve_route
+from harness_site.api.request_pipeline import AGENT, get_client, serve_route
 
 PROTOBUF: Final = "application/x-protobuf"
 _FORMAT: Final = "opentelemetry"

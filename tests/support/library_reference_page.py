@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from tests.support.docstrings import Docstring, read_docstring
+from tests.support.docstring_parser import Docstring, read_docstring
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 
