@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,6 +65,18 @@ def write_version_if_changed(
     head, end = _find_end(store, row, get_locked_head(store, row), operations, content)
     change = VersionChange(payload=content.payload)
     return write_version(store, row, owned_session, head, end, change, operations, always=content.always)
+
+
+@contextmanager
+def restore_head_on_error(owned_session: OwnedSession | None) -> Iterator[None]:
+    """Restore what this client knows of the transcript if the transaction is rolled back."""
+    head = None if owned_session is None else owned_session.head
+    try:
+        yield
+    except BaseException:
+        if owned_session is not None and head is not None:
+            owned_session.head = head
+        raise
 
 
 def get_locked_head(store: Store, row: Session) -> TranscriptHead:

@@ -110,6 +110,8 @@ class OwnedSession:
     sealed_calls: dict[int, SealedCall] = field(default_factory=dict)
     #: Head of the session after the last statement of this run, if sealing is on.
     sealed_head: SessionHead | None = None
+    #: Hashes of the keys of the live calls that this run knows to be in the log, if sealing is on.
+    live_keys: set[int] = field(default_factory=set)
     #: Rows of calls that this run answered from the log instead of running them, and their number in earlier runs.
     replayed: set[int] = field(default_factory=set)
     replayed_before: int | None = None

@@ -103,7 +103,7 @@ def issue_step(
         return calls.respond_with_running_call(error.call_id, error.tool)
     if isinstance(issued, StepValue):
         return respond({"state": "answered", "value": issued.value})
-    return calls.respond_with_issued_call(issued.issued_call, body.tool)
+    return calls.respond_with_issued_call(owned_session, issued.issued_call, body.tool)
 
 
 def _read_step_request(body: schemas.IssueStep) -> StepRequest:

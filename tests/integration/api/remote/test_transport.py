@@ -26,19 +26,20 @@ from tests.support.http_server import HttpServer
 
 def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Drop the first response to each write, after the server has performed it."""
-    client, lost = cp.store.transport._client, []
-    send = client.request
+    connections, lost = cp.store.transport._connections, []
+    send = connections.handle_request
 
-    def request(method: str, path: str, **options: Any) -> Any:
-        response = send(method, path, **options)
-        key = options["headers"].get("Idempotency-Key")
+    def handle_request(request: httpx.Request) -> httpx.Response:
+        response: httpx.Response = send(request)
+        response.read()
+        key = request.headers.get("Idempotency-Key")
         if key and key not in lost:
             lost.append(key)
             client_checkpointers.forget_clients()
             raise httpx.ReadError("lost")
         return response
 
-    monkeypatch.setattr(client, "request", request)
+    monkeypatch.setattr(connections, "handle_request", handle_request)
     return lost
 
 
