@@ -184,7 +184,7 @@ benchmarks: setup ## Measure against other stores, write docs/benchmarks.md and 
 	@$(MAKE) benchmarks-frameworks
 
 .PHONY: benchmarks-frameworks
-benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' stores, write docs/benchmarks-frameworks.md (minutes)
+benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' stores, write docs/benchmarks-frameworks.md (about five minutes)
 	@.ci/system-parts python postgresql
 	$(RUN_ADAPTERS) -m benchmarks.frameworks
 
