@@ -16,10 +16,10 @@ _wsgi: Any = get_wsgi_application()
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
+from harness_site.api.body_authorization import has_valid_token  # noqa: E402
 from harness_site.api.event_stream import EventStreams  # noqa: E402
 from harness_site.api.heartbeats import Heartbeats  # noqa: E402
 from harness_site.api.long_polls import LongPolls  # noqa: E402
-from harness_site.api.senders import has_valid_token  # noqa: E402
 from harness_site.live.change_feed import handle_lifespan  # noqa: E402
 from harness_site.live.routing import websocket_application  # noqa: E402
 from harness_site.live.websocket_access import is_member_request  # noqa: E402

@@ -1,6 +1,7 @@
 """Rows of models, read and inserted by SQL that is built once: compiling a query of the ORM would take longer than it.
 
-What is inserted here has no seal. Rows of a sealed model go through the ORM if there is a key.
+What is inserted here has no seal. If there is a key, rows of a sealed model go through the ORM, or their seal is
+written in the same transaction.
 """
 
 from __future__ import annotations
@@ -10,8 +11,17 @@ from functools import cache
 from typing import Any, TypeVar
 
 from django.db import connections, models
+from django.db.models.expressions import DatabaseDefault
 
-from checkpoints.db.sql_fragments import convert_row, make_placeholders, quote_columns, quote_table
+from checkpoints.db.sql_quoting import (
+    build_insert,
+    convert_row,
+    convert_values,
+    make_placeholders,
+    quote_column,
+    quote_columns,
+    quote_table,
+)
 
 SomeModel = TypeVar("SomeModel", bound=models.Model)
 #: Number of rows of one statement, below the limits of both databases.
@@ -52,6 +62,23 @@ def _get_select(model: type[models.Model]) -> tuple[list[str], str, list[tuple[i
     sql = f"SELECT {quote_columns(model, [field.name for field in fields])} FROM {quote_table(model)}"
     converters = [(index, field) for index, field in enumerate(fields) if hasattr(field, "from_db_value")]
     return [field.attname for field in fields], sql, converters
+
+
+def insert_row(using: str, row: models.Model) -> None:
+    """Insert a new row, which has its primary key then. The database fills columns with a default of its own.
+
+    The row gets no seal: a caller whose model has seals writes it in the same transaction.
+    """
+    connection, model, key = connections[using], type(row), row._meta.pk
+    values = {field.name: getattr(row, field.attname) for field in model._meta.concrete_fields}
+    given = {name: value for name, value in values.items() if not isinstance(value, DatabaseDefault)}
+    if row.pk is None:
+        del given[key.name]
+    with connection.cursor() as cursor:
+        sql = f"{build_insert(model, tuple(given))} RETURNING {quote_column(model, key.name)}"
+        cursor.execute(sql, convert_values(connection, model, given))
+        row.pk = key.to_python(cursor.fetchone()[0])
+    row._state.adding, row._state.db = False, using
 
 
 def insert_rows(
