@@ -19,7 +19,7 @@ from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.sessions.timeline.version_charts import ChartDot, ChartStrip
 
 #: Bars higher than this have a label.
-_WRITTEN = 12
+_MIN_LABELLED_HEIGHT = 12
 
 
 def _generate_safe_numbers(*numbers: float) -> Iterator[SafeString]:
@@ -54,7 +54,7 @@ def _render_bar_edge(bar: Bar) -> str:
 
 
 def _render_bar_label(bar: Bar) -> str:
-    if not bar.label or bar.height <= _WRITTEN:
+    if not bar.label or bar.height <= _MIN_LABELLED_HEIGHT:
         return ""
     words = '<text class="on-{}" x="{}" y="{}">{}</text>'
     return format_html(words, bar.kind, *_generate_safe_numbers(bar.label_x, round(bar.y + 12, 1)), bar.label)
