@@ -94,7 +94,7 @@ def _generate_sessions(options: Namespace) -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    from benchmarks.load.load_command import Command as Load
+    from benchmarks.load.generate_sessions_command import Command as Load
 
     call_command("migrate", verbosity=0)
     sizes = [f"--{name}={getattr(options, name)}" for name in ("sessions", "messages", "calls")]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
@@ -24,7 +25,7 @@ def join_html(separator: str, template: str, rows: Iterable[Sequence[object]]) -
     return mark_safe(separator.join(filled))  # noqa: S308 - all values are escaped
 
 
-def _escape_value(value: object) -> str:
+def _escape_value(value: Any) -> str:
     if isinstance(value, SafeString):
         return value
     if type(value) is str:
