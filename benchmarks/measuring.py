@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from benchmarks import call_costs, concurrent_saves, fresh, lineup, loading, saving
+from benchmarks import call_costs, cold_start, concurrent_saves, lineup, loading, saving
 from benchmarks.concurrent_saves import Rates
 from benchmarks.databases import KINDS, TITLES, Databases, Kind
 from benchmarks.generated_conversation import Conversation, build_conversation
@@ -63,7 +63,7 @@ def _measure_database(
         call_samples,
         agent_rates,
         process_rates,
-        fresh.measure_fresh_processes(databases, kind, plan),
+        cold_start.measure_fresh_processes(databases, kind, plan),
     )
 
 

@@ -25,6 +25,7 @@ from harness_site.live.websocket_access import is_member_request  # noqa: E402
 from harness_site.mcp_server.endpoint import McpEndpoint  # noqa: E402
 from harness_site.serving.asgi_types import Receive, Scope, Send  # noqa: E402
 from harness_site.serving.client_address import ClientAddressMiddleware  # noqa: E402
+from harness_site.serving.garbage_collection import freeze_loaded_objects  # noqa: E402
 from harness_site.serving.request_bodies import RequestBodyMiddleware  # noqa: E402
 from harness_site.serving.request_threads import RequestThreads  # noqa: E402
 from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_abandoned  # noqa: E402
@@ -72,3 +73,4 @@ _all: Any = ProtocolTypeRouter(
 #: For a server that takes no address from a header, as `manage.py serve`: what a client writes there changes nothing.
 direct_application = _all
 application = _all if settings.BEHIND_PROXY else ClientAddressMiddleware(_all)
+freeze_loaded_objects()

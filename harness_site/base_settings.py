@@ -38,6 +38,7 @@ HARNESS_APPS = [
 HARNESS_MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "harness_site.security_headers.PrivateResponsesMiddleware",
+    "harness_site.api.token_requests.TokenRequestMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",

@@ -125,7 +125,7 @@ def verify_call(call: ToolCall) -> None:
         _find_verified_decision(call)
 
 
-def require_agreement(call: ToolCall, approvals: int) -> None:
+def require_approval_quorum(call: ToolCall, approvals: int) -> None:
     """Require that as many people have agreed to a call as its tool demands, before the call uses that up.
 
     The number in the log may have been lowered before somebody decided; the one of the tool is the program's.

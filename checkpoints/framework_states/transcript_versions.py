@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from checkpoints.formats import digests, message_calls
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Segment, Session
 from checkpoints.store import owned_heads
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 from checkpoints.store.version_state import VersionChange
 from checkpoints.versions import save_version, segment_queries, transcript_segments
@@ -64,6 +65,18 @@ def write_version_if_changed(
     head, end = _find_end(store, row, get_locked_head(store, row), operations, content)
     change = VersionChange(payload=content.payload)
     return write_version(store, row, owned_session, head, end, change, operations, always=content.always)
+
+
+@contextmanager
+def restore_head_on_error(owned_session: OwnedSession | None) -> Iterator[None]:
+    """Restore what this client knows of the transcript if the transaction is rolled back."""
+    head = None if owned_session is None else owned_session.head
+    try:
+        yield
+    except BaseException:
+        if owned_session is not None and head is not None:
+            owned_session.head = head
+        raise
 
 
 def get_locked_head(store: Store, row: Session) -> TranscriptHead:

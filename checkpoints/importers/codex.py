@@ -43,7 +43,7 @@ _REQUEST: Final = "## My request for Codex:"
 _WALL_TIME: Final = re.compile(r"(?:[^\n]{0,80}\n){0,3}Wall time: (\d{1,6}(?:\.\d{1,6})?) seconds")
 #: Characters at the end of a result in which its metadata is named, and the longest duration in seconds.
 _METADATA: Final = 200
-_LONGEST: Final = 10**6
+_MAX_DURATION_SECONDS: Final = 10**6
 
 
 class CodexReader:
@@ -202,7 +202,9 @@ def _read_stated_duration(output: object) -> float | None:
         return None
     metadata = value.get("metadata") if isinstance(value, dict) else None
     seconds = metadata.get("duration_seconds") if isinstance(metadata, dict) else None
-    is_duration = isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= _LONGEST
+    is_duration = (
+        isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= _MAX_DURATION_SECONDS
+    )
     return float(seconds) if is_duration and isinstance(seconds, int | float) else None
 
 

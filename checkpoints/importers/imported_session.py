@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
 from checkpoints.db.clock import database_now
-from checkpoints.db.insert_new_row import insert_new_row
+from checkpoints.db.model_rows import insert_row
 from checkpoints.enums import ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical import parse_json, to_canonical_json
@@ -64,13 +64,13 @@ class TranscriptOrigin:
 class SessionEnd:
     """End of a transcript, as far as it has been read.
 
-    `live`: it may go on. `broken_off`: it ends before the last calls were answered, or says that it was interrupted.
+    `live`: it may go on. `interrupted`: it ends before the last calls were answered, or says that it was interrupted.
     """
 
     last: datetime
     has_times: bool
     live: bool
-    broken_off: bool
+    interrupted: bool
     cost: Cost
 
 
@@ -104,17 +104,19 @@ def require_unchanged_import(row: Session, runs: list[Run], origin: TranscriptOr
 
 
 def create_session_and_run(store: Store, origin: TranscriptOrigin, first: datetime) -> tuple[Session, Run]:
-    """Create the session and its run; both carry the time of the first message."""
+    """Create the session and its run; both carry the time of the first message.
+
+    The session has no seal: that is written with its first version, in the same transaction.
+    """
     row = Session(
         workspace_id=store.workspace_id, session_id=origin.session_id, created_at=first, **origin.get_session_columns()
     )
-    insert_new_row(store.using, row)
-    segment = Segment(session=row)
-    insert_new_row(store.using, segment)
+    insert_row(store.using, row)
+    segment = Segment.objects.using(store.using).create(session=row)
     row.head_segment = segment
     Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=segment)
     run = build_import_run(row, 1, first, origin.program)
-    insert_new_row(store.using, run)
+    insert_row(store.using, run)
     details = {"format": origin.format, **({"path": origin.source_path} if origin.source_path else {})}
     by, kind = origin.imported_by or IMPORT_MARK, ActorKind.PERSON if origin.imported_by else ActorKind.MACHINE
     append_events.record_event(
@@ -128,7 +130,7 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
 
     The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
     """
-    status = SessionStatus.CANCELLED if end.broken_off else SessionStatus.COMPLETED
+    status = SessionStatus.CANCELLED if end.interrupted else SessionStatus.COMPLETED
     new_values = build_described_columns(origin, end)
     new_values["status"] = SessionStatus.ACTIVE if end.live else status
     new_values["owner_id"] = run.pk if end.live else None

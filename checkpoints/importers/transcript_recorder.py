@@ -203,7 +203,7 @@ class TranscriptRecorder:
             last=self._newest or self._otherwise,
             has_times=self._newest is not None,
             live=self._live,
-            broken_off=interrupted or self._calls.has_unanswered_calls_at_end,
+            interrupted=interrupted or self._calls.has_unanswered_calls_at_end,
             cost=self._get_cost(),
         )
         with self._writer.open_transaction():

@@ -110,15 +110,17 @@ def decode_phase(
     if kind is None:
         raise InvalidInput(f"There is no phase {phase[:60]!r}; the phases are {', '.join(DETAILS_BY_PHASE)}.")
     try:
-        loaded = load_strict(kind, {**_get_defaults(kind), **details}, "details")
+        loaded = load_strict(kind, {**_get_dataclass_defaults(kind), **details}, "details")
         if snapshot is None:
             return loaded, None
-        return loaded, load_strict(RuntimeSnapshot, {**_get_defaults(RuntimeSnapshot), **snapshot}, "snapshot")
+        return loaded, load_strict(
+            RuntimeSnapshot, {**_get_dataclass_defaults(RuntimeSnapshot), **snapshot}, "snapshot"
+        )
     except Misshapen as error:
         raise InvalidInput(f"{error.field} cannot be saved: {error.why}.") from None
 
 
-def _get_defaults(kind: type[Any]) -> dict[str, Any]:
+def _get_dataclass_defaults(kind: type[Any]) -> dict[str, Any]:
     """Return the default values of a dataclass as JSON values."""
     return {
         field.name: field.default if field.default_factory is MISSING else field.default_factory()

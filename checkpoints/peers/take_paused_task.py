@@ -52,7 +52,7 @@ def take_paused_task_flow(
 def take_task_at(store: Store, session_id: str, state: dict[str, Any], point: ResumePoint) -> TakenTask:
     """Take the task for the run that has passed the gate at `point`. After an error the session is released."""
     try:
-        taken_rows = _mark_paused_task_taken(store, session_id)
+        taken_rows = _consume_task_and_joins(store, session_id)
     except OwnershipLost:
         raise
     except BaseException:
@@ -107,7 +107,7 @@ def _get_newest_paused_task(store: Store, row: Session) -> PausedTask:
     return task
 
 
-def _mark_paused_task_taken(store: Store, session_id: str) -> _TakenRows:
+def _consume_task_and_joins(store: Store, session_id: str) -> _TakenRows:
     """Mark the task as taken by this run, under the run's own fence."""
     owned_session = row_lookups.get_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):

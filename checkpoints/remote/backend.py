@@ -35,7 +35,7 @@ from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession
 from checkpoints.store.version_state import Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session, trace_session_flow

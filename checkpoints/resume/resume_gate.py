@@ -43,7 +43,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats.canonical import parse_json
 from checkpoints.ids import validate_id
-from checkpoints.integrity import quarantine
+from checkpoints.integrity import quarantine, verification
 from checkpoints.loop_state.phase_details import RunTerminal
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Decision, Run, Session, ToolCall
@@ -176,10 +176,15 @@ def open_session_flow(
 def attach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
     """Hold a session again whose run belongs to this store's token, after the process that held it has ended.
 
-    Raises `SessionNotFound`, `SessionFinished`, and `OwnershipLost` if another run has taken the session since.
+    Raises `SessionNotFound`, `SessionFinished`, `IntegrityError`, and `OwnershipLost` if another run has taken the
+    session since.
     """
-    with database_operation(store.using, writes=False):
-        session = row_lookups.get_session(store, session_id)
+    with (
+        quarantine.quarantine_if_altered(store, session_id),
+        database_operation(store.using, writes=False),
+        transaction.atomic(using=store.using),
+    ):
+        session = row_lookups.get_session(store, session_id, lock=True)
         if session.finished:
             raise SessionFinished(session_id, session.status)
         run = session.owner
@@ -192,6 +197,7 @@ def attach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             fence,
             session.key_space,
             save_version.get_session_transcript_head(session),
+            live_keys=verification.verify_session_records(store.using, session),
             at_gate=run.status == RunStatus.WAITING,
         )
         latest = load_version.load_latest_tail(store, session_id, PREVIEW_MESSAGE_COUNT) or _EMPTY_VERSION

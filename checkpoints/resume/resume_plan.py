@@ -24,7 +24,7 @@ from checkpoints.formats.message_calls import RequestedCall
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
-from checkpoints.store.operation_pairing import CallKind
+from checkpoints.store.replayed_call_matching import CallKind
 from checkpoints.store.store import OpenCallRecord, Store
 
 #: Statuses of calls whose result a resume gives to the agent.

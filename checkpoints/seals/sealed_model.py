@@ -118,13 +118,17 @@ class SealedModel(models.Model):
     save.alters_data = True  # type: ignore[attr-defined]
 
 
-def seal_new_rows(using: str, rows: Sequence[Any]) -> None:
-    """Seal complete rows of one model that SQL inserts past the ORM, in the same transaction. Nothing without a key."""
-    keys = get_seal_keys()
-    if keys is not None and rows:
+def seal_new_rows(rows: Sequence[Any]) -> RowChanges:
+    """Seal complete rows of one counted model that SQL inserts past the ORM. Nothing without a key.
+
+    Returns the change of the head of their session, which the caller writes in the same transaction.
+    """
+    keys, changes = get_seal_keys(), RowChanges()
+    if keys is not None:
         for row in rows:
             row.row_seal = row_seals.seal_row(keys, row)
-        _add_rows_to_heads(type(rows[0]), using, rows, keys)
+            changes.add(type(row), None, row.row_seal)
+    return changes
 
 
 def seal_stored_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> None:

@@ -21,7 +21,7 @@ from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.sessions import heartbeat, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.versions.save_version import get_session_transcript_head
 
@@ -68,7 +68,7 @@ def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str,
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_known_schema(store, row)
-        verification.verify_session_records(store.using, row)
+        live_keys = verification.verify_session_records(store.using, row)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_previous_run(store, row, previous, takeover)
@@ -89,7 +89,15 @@ def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str,
         operations = OpenOperations(loaded=previous is None)  # before the first run, nothing is logged
         head = get_session_transcript_head(row)
         return OwnedSession(
-            row.pk, session_id, run, run.fence, row.key_space, head, operations=operations, at_gate=True
+            row.pk,
+            session_id,
+            run,
+            run.fence,
+            row.key_space,
+            head,
+            live_keys=live_keys,
+            operations=operations,
+            at_gate=True,
         )
 
 

@@ -85,7 +85,6 @@ def advance_head(
     keys = get_seal_keys()
     if head is None or keys is None:
         return None, None
-    assert head.seal is not None  # noqa: S101 - written before a head is remembered
     after = head.advance(keys, removed=removed, added=added, **changes)
     if witness.get_witness() is not None:
         witness.expect_head(after.to_witness())

@@ -333,7 +333,7 @@ class ToolRegistry:
         """
         self.checkpointer = checkpointer
         self.session_id = session_id or self.session_id
-        checkpointer.store.add_registry(self)
+        checkpointer.store.add_verify_hook_provider(self)
 
     def for_session(self, checkpointer: CheckpointerLike, session_id: str) -> Self:
         """Create a registry with the same tools and options, bound to another session; this one stays bound as it is.

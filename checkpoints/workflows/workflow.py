@@ -44,7 +44,7 @@ class WorkflowJournal:
         self._tools: dict[str, Tool] = {}
         self._begun: set[str] = set()
         self._lock = threading.Lock()
-        store.add_registry(self)
+        store.add_verify_hook_provider(self)
 
     def knows_tool(self, tool: str) -> bool:
         """Return whether a step of this workflow is logged as this tool.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -86,17 +87,20 @@ def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
             _record_token_event(token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.told(token=token.name))
 
 
-def authenticate_bearer_header(header: str, *, address: str = "") -> ApiToken:
-    """Return the token of an `Authorization` header. Raises `TokenRefused`."""
+def authenticate_bearer_header(header: str, *, find_address: Callable[[], str] = str) -> ApiToken:
+    """Return the token of an `Authorization` header. Raises `TokenRefused`.
+
+    `find_address` returns the address of the client; it is called where the audit trail records it.
+    """
     secret = _parse_bearer_header(header)
     token = _find_token(secret_digests.compute_secret_digest(secret))
     if token is None:
         raise TokenRefused("unknown")
     now = clock.now()
     if token.status != "active":
-        _record_event_once(token, AuditKind.TOKEN_REFUSED, now, {"why": token.status, "address": address})
+        _record_event_once(token, AuditKind.TOKEN_REFUSED, now, {"why": token.status, "address": find_address()})
         raise TokenRefused(token.status)
-    _record_token_use(token, now, address)
+    _record_token_use(token, now, find_address)
     return token
 
 
@@ -129,7 +133,7 @@ def _parse_bearer_header(header: str) -> str:
     return secret.strip()
 
 
-def _record_token_use(token: ApiToken, now: datetime, address: str) -> None:
+def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[], str]) -> None:
     """Record the use of a token; of concurrent requests, one writes."""
     last_use = token.last_used_at
     is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _SEEN)
@@ -137,7 +141,7 @@ def _record_token_use(token: ApiToken, now: datetime, address: str) -> None:
         return
     if ApiToken.objects.filter(is_stale, pk=token.pk).update(last_used_at=now):
         token.last_used_at = now
-        _record_event_once(token, AuditKind.TOKEN_USED, now, {"address": address})
+        _record_event_once(token, AuditKind.TOKEN_USED, now, {"address": find_address()})
 
 
 def _record_event_once(token: ApiToken, kind: AuditKind, now: datetime, details: dict[str, Any]) -> None:

@@ -35,7 +35,7 @@ class ListedOwner(Owner):
 
 
 class SessionState(Answer):
-    """What is known about a session beside its transcript."""
+    """Facts about a session without its transcript."""
 
     session_id: str
     title: str
@@ -213,7 +213,7 @@ class Removal(Answer):
 
 
 class Preview(Answer):
-    """What a resume would do now."""
+    """Result that a resume would have now."""
 
     version: int | None
     finished: bool
@@ -531,7 +531,7 @@ class AnsweredStep(Answer):
 
 
 class Event(Answer):
-    """What happened in the workspace."""
+    """Events of the workspace."""
 
     id: int
     event: str

@@ -28,7 +28,7 @@ OVERLAP: Final = 200
 #: Looks without an event after which a comment keeps the connection open.
 _QUIET_LOOKS: Final = 15
 #: Streams that one process serves at the same time.
-MOST: Final = 200
+MAX_STREAMS: Final = 200
 
 
 class EventStreams:
@@ -50,7 +50,7 @@ class EventStreams:
         authorization = headers.get(b"authorization", "")
         try:
             token = await database_sync_to_async(_authenticate)(authorization)
-            if self._open >= MOST:
+            if self._open >= MAX_STREAMS:
                 raise RateLimited(30.0)
             rate_limit.take_request(token.pk)
         except (TokenInvalid, RateLimited) as error:

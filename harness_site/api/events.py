@@ -40,11 +40,11 @@ NAMES: Final = {
     AuditKind.PAUSED_FOR_PEERS: "session.paused",
     AuditKind.JOIN_COMPLETE: "session.join_complete",
 }
-MOST: Final = 500
+MAX_EVENTS: Final = 500
 _HIDDEN_DETAILS: Final = frozenset({"address"})
 
 
-def list_events(workspace: int, after: int, limit: int = MOST) -> list[dict[str, Any]]:
+def list_events(workspace: int, after: int, limit: int = MAX_EVENTS) -> list[dict[str, Any]]:
     """List the events of a workspace after the one with the number `after`, oldest first."""
     rows = AuditEvent.objects.filter(workspace=workspace, pk__gt=after, kind__in=sorted(NAMES)).order_by("pk")[:limit]
     events = list(rows)
@@ -79,8 +79,8 @@ def read_events(request: HttpRequest, after: int | None = None, limit: int = 100
     With `Accept: text/event-stream` they are streamed as server-sent events, after `Last-Event-ID`.
     """
     workspace = request.token.workspace_id  # type: ignore[attr-defined]
-    if validate_number("limit", limit, least=1) > MOST:
-        raise InvalidInput(f"limit is {limit}; {MOST} is the most.")
+    if validate_number("limit", limit, least=1) > MAX_EVENTS:
+        raise InvalidInput(f"limit is {limit}; {MAX_EVENTS} is the most.")
     if after is None:
         return respond({"events": [], "last": get_last_event(workspace)})
     events = list_events(workspace, validate_number("after", after), limit)

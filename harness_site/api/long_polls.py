@@ -25,7 +25,7 @@ _STREAMED: Final = re.compile(r"/api/v1/sessions/[^/]+/(gate|calls/[^/]+)$")
 _STREAM_PAUSE: Final = 1.0
 _COMMENT_SECONDS: Final = 15.0
 #: Streams that one process serves at the same time.
-MOST: Final = 200
+MAX_STREAMS: Final = 200
 
 
 class LongPolls:
@@ -39,7 +39,7 @@ class LongPolls:
         self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _wants_stream(scope) and self._streams < MOST:
+        if _wants_stream(scope) and self._streams < MAX_STREAMS:
             self._streams += 1
             try:
                 await self._stream(scope, receive, send)

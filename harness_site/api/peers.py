@@ -24,7 +24,7 @@ from checkpoints.peers.response_acceptance import PeerResponse
 from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.store import row_lookups
 from harness_site.api import answers, read_audit, schemas
-from harness_site.api.client_stores import hold_run
+from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
 from harness_site.api.serving import AGENT, READER, get_client

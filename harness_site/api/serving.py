@@ -20,9 +20,10 @@ from checkpoints.exceptions import InvalidFields, RoleInsufficient, RouteNotFoun
 from harness_site.accounts import api_tokens, unmasking
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
-from harness_site.api import client_stores, idempotent_writes, json_bodies, rate_limit
+from harness_site.api import client_checkpointers, idempotent_writes, json_bodies, rate_limit
 from harness_site.api.models import ApiWrite
 from harness_site.api.problems import convert_to_problem, respond_with_problem
+from harness_site.api.token_requests import mark_token_view
 from harness_site.core.masking import masker
 
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -52,7 +53,7 @@ class ApiRequest(HttpRequest):
 def get_client(request: HttpRequest) -> SyncCheckpointer:
     """Return the state of the client that makes a request."""
     token: ApiToken = request.token  # type: ignore[attr-defined]
-    return client_stores.open_client(token, request.headers.get("Harness-Client", "")[:255])
+    return client_checkpointers.get_or_create_checkpointer(token, request.headers.get("Harness-Client", "")[:255])
 
 
 class RoleToken(HttpBearer):
@@ -96,6 +97,7 @@ def serve_route(
     for an error.
     """
 
+    @mark_token_view
     @login_not_required
     @csrf_exempt
     @wraps(view)
@@ -119,8 +121,9 @@ def _serve_authenticated(
     request: ApiRequest, view: Callable[[], HttpResponse], list_parameters: Callable[[str], frozenset[str]]
 ) -> HttpResponse:
     try:
-        address = get_adapter().get_client_ip(request)
-        request.token = api_tokens.authenticate_bearer_header(request.headers.get("Authorization", ""), address=address)
+        request.token = api_tokens.authenticate_bearer_header(
+            request.headers.get("Authorization", ""), find_address=partial(get_adapter().get_client_ip, request)
+        )
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
     request.allowance = rate_limit.take_request(request.token.pk)

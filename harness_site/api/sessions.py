@@ -30,8 +30,8 @@ from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import OwnedSession, Store
-from harness_site.api import answers, read_audit, schemas, serializers
-from harness_site.api.client_stores import hold_run
+from harness_site.api import answers, read_audit, schemas, session_serializer
+from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
 from harness_site.api.models import ApiWrite
@@ -227,7 +227,7 @@ def read_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpRe
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
     read_audit.record_session_read(request, session)
-    return respond(mask_json_value(serializers.serialize_session(store, session)), etag=session.revision)
+    return respond(mask_json_value(session_serializer.serialize_session(store, session)), etag=session.revision)
 
 
 @router.delete(

@@ -20,7 +20,7 @@ from checkpoints.store.version_state import UNCHANGED, VersionChange
 from checkpoints.versions import phases
 from checkpoints.versions import save_version as saving
 from harness_site.api import answers, read_audit, schemas
-from harness_site.api.client_stores import hold_run
+from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
 from harness_site.api.models import ApiWrite

@@ -20,7 +20,7 @@ from checkpoints.workflows import steps
 from checkpoints.workflows.step_log import DatabaseStepLog, StepValue
 from checkpoints.workflows.steps import StepRequest
 from harness_site.api import answers, calls, read_audit, schemas
-from harness_site.api.client_stores import hold_run
+from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.json_responses import respond
 from harness_site.api.serving import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value
@@ -97,7 +97,7 @@ def issue_step(
         return calls.respond_with_running_call(error.call_id, error.tool)
     if isinstance(issued, StepValue):
         return respond({"state": "answered", "value": issued.value})
-    return calls.respond_with_issued_call(issued.issued_call, body.tool)
+    return calls.respond_with_issued_call(owned_session, issued.issued_call, body.tool)
 
 
 def _read_step_request(body: schemas.IssueStep) -> StepRequest:

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
-from harness_site.accounts import session_secrets, unmasking
+from harness_site.accounts import call_argument_secrets, unmasking
 from harness_site.core import formatting
 from harness_site.core.formatting import format_call_sentence
 from harness_site.core.masking import masker
@@ -111,7 +111,7 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
         if not calls:
             return None
         items = []
-        secrets = session_secrets.load_known_secrets_of_sessions({call.session_id for call in calls})
+        secrets = call_argument_secrets.load_known_secrets_of_sessions({call.session_id for call in calls})
         for call in calls:
             values = secrets.get(call.session_id, ())
             with (

@@ -13,7 +13,7 @@ from harness_site.search.models import Trait
 _HINTS: Final = ('"context":{', '"model":"')
 _FIELDS: Final = {"git_branch": Trait.BRANCH, "model": Trait.MODEL, "program_version": Trait.PROGRAM}
 #: Length of the column.
-_LONGEST: Final = 255
+_COLUMN_LENGTH: Final = 255
 
 
 def build_context_facts(body: str) -> tuple[tuple[Trait, str], ...]:
@@ -40,4 +40,4 @@ def build_context_facts(body: str) -> tuple[tuple[Trait, str], ...]:
 
 
 def _clean(value: Any) -> str:
-    return replace_unencodable(value)[:_LONGEST] if isinstance(value, str) else ""
+    return replace_unencodable(value)[:_COLUMN_LENGTH] if isinstance(value, str) else ""

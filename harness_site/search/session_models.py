@@ -25,7 +25,7 @@ _VERSIONS: Final = 8
 #: Number of sessions that one statement looks up.
 _CHUNK_SIZE: Final = 200
 #: Length of the column, and models of one session that are noted.
-_LONGEST: Final = 255
+_COLUMN_LENGTH: Final = 255
 _MOST_MODELS: Final = 100
 
 
@@ -130,4 +130,4 @@ def _parse_object(stored: str | None) -> dict[str, Any]:
 
 
 def _clean(value: Any) -> str:
-    return replace_unencodable(value).replace("\0", "")[:_LONGEST] if isinstance(value, str) else ""
+    return replace_unencodable(value).replace("\0", "")[:_COLUMN_LENGTH] if isinstance(value, str) else ""

@@ -14,8 +14,8 @@ from django.db.models.functions import Coalesce
 from checkpoints.enums import ActorKind, CallStatus, InterruptReason
 from checkpoints.models import Workspace
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
-from harness_site.accounts import session_secrets, unmasking
-from harness_site.accounts.session_secrets import StoredSize
+from harness_site.accounts import call_argument_secrets, unmasking
+from harness_site.accounts.call_argument_secrets import StoredSize
 from harness_site.core.masking import masker
 from harness_site.core.rendering.safe_text import replace_unencodable
 from harness_site.search import active_days, context_facts, hourly_call_statistics, text_extraction
@@ -106,7 +106,7 @@ def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
     for pk, workspace_rows in by_workspace.items():
         rules = unmasking.load_workspace_masking_rules(workspaces[pk])
         with masker.use_masking_rules(rules):
-            secrets = session_secrets.load_known_secrets_of_sessions(
+            secrets = call_argument_secrets.load_known_secrets_of_sessions(
                 {_get_session_pk(kind, row) for row in workspace_rows}
             )
         for row in workspace_rows:

@@ -74,10 +74,10 @@ class _Response:
     def __init__(self, send: Send, owner: ResponseDeadlines) -> None:
         self._send, self._owner = send, owner
         self.abandoned = threading.Event()
-        self.cut = False
         self.sent = 0
         self._waited = 0.0
-        self._sending: asyncio.Future[None] | None = None
+        #: Time until which the message that is being sent may wait for the client.
+        self._deadline: asyncio.Timeout | None = None
 
     @property
     def rate(self) -> float:
@@ -89,15 +89,19 @@ class _Response:
         if self.abandoned.is_set():
             return
         self.sent += len(message.get("body", b""))
-        self._sending = asyncio.ensure_future(self._send(message))
+        loop = asyncio.get_running_loop()
+        started_at = loop.time()
+        becomes_slow = loop.call_later(SLOW_SECONDS, self._owner.enter, self)
         try:
-            await self._wait(self._sending)
-        except asyncio.CancelledError:
-            if not self.cut:
-                raise
+            async with asyncio.timeout(self._owner.deadline(self.sent, self._waited)) as self._deadline:
+                await self._send(message)
+        except TimeoutError:
+            self.abandoned.set()
         finally:
+            becomes_slow.cancel()
             self._owner.leave(self)
-            self._sending = None
+            self._deadline = None
+            self._waited += loop.time() - started_at
 
     async def watch(self, receive: Receive) -> None:
         """Set `abandoned` when the client closes the connection."""
@@ -106,23 +110,10 @@ class _Response:
         self.abandoned.set()
 
     def cut_off(self) -> None:
-        self.cut = True
+        """End the response, also while a message is being sent."""
         self.abandoned.set()
-        if self._sending is not None:
-            self._sending.cancel()
-
-    async def _wait(self, sending: asyncio.Future[None]) -> None:
-        clock = asyncio.get_running_loop().time
-        started_at = clock()
-        patience = self._owner.deadline(self.sent, self._waited)
-        done, _ = await asyncio.wait({sending}, timeout=min(SLOW_SECONDS, patience))
-        if not done:
-            self._owner.enter(self)
-            done, _ = await asyncio.wait({sending}, timeout=max(patience - SLOW_SECONDS, 0.0))
-        self._waited += clock() - started_at
-        if not done:
-            self.cut_off()
-        await sending
+        if self._deadline is not None and not self._deadline.expired():
+            self._deadline.reschedule(asyncio.get_running_loop().time())
 
 
 def stop_when_abandoned(application: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:

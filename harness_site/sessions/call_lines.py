@@ -78,7 +78,7 @@ def build_workspace_call_lines(
 ) -> list[WorkspaceCallLine | UnreadableRecord]:
     """Build the lines of calls of several sessions.
 
-    `secrets` is the result of `session_secrets.load_known_secrets_of_sessions`.
+    `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
     """
     urls = SessionLinks()
     build_call_line = _get_line_builder(urls)

@@ -69,7 +69,7 @@ def build_session_lines(
     """Build the lines of the session list.
 
     With `day`, they link to the first message of that day. `query` has the filters of the list, to which the links of
-    labels add one. `secrets` is the result of `session_secrets.load_known_secrets_of_sessions`.
+    labels add one. `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
     """
     sentence_of_box = _("Select %(name)s")
     urls = SessionLinks()

@@ -346,7 +346,7 @@ class MaskCallValuesNode(Node):
 def hiding_session(parser: Parser, token: Token) -> Node:
     """Mask secrets in the content: `{% hiding_session pk secrets %}…{% endhiding_session %}`.
 
-    `secrets` is the result of `session_secrets.load_known_secrets_of_sessions`.
+    `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
     """
     _, session, secrets = token.split_contents()
     inside = parser.parse(["endhiding_session"])

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Session, ToolCall
-from harness_site.accounts import session_secrets
+from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.approval_votes import build_voter_lookup
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
@@ -124,7 +124,7 @@ def _build_decided_context(request: MemberRequest, filters: pending_calls.CallFi
 def _load_secrets_of_shown(request: MemberRequest, sessions: set[int]) -> dict[int, frozenset[str]]:
     """Load the secrets of these sessions, of which the response shows excerpts."""
     mark_excerpts_shown_in_response(request, "review queue", sessions)
-    return session_secrets.load_known_secrets_of_sessions(sessions)
+    return call_argument_secrets.load_known_secrets_of_sessions(sessions)
 
 
 def _build_pending_rows(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.models import Session
+from harness_site.sessions import plan_steps
 from harness_site.sessions.compare import common_prefix, json_diff, word_diff
 from harness_site.sessions.compare.json_diff import Differences
 from harness_site.sessions.compare.message_alignment import (
@@ -23,10 +24,10 @@ from harness_site.sessions.compare.message_alignment import (
     split_range_ends,
 )
 from harness_site.sessions.compare.word_diff import DiffPiece
-from harness_site.sessions.selectors import calls_in_period, message_windows, plan_steps, version_list
+from harness_site.sessions.plan_steps import StepChange, StepChangeKind
+from harness_site.sessions.selectors import calls_in_period, message_windows, version_list
 from harness_site.sessions.selectors.calls_in_period import CallsBetween
 from harness_site.sessions.selectors.message_windows import StoredMessage
-from harness_site.sessions.selectors.plan_steps import StepChange, StepChangeKind
 from harness_site.sessions.selectors.version_list import Version
 
 #: Maximum number of messages compared after the common prefix of each version; the page tells if there are more.

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from checkpoints.formats import parse_or_text, to_canonical_json
-from harness_site.sessions.selectors.plan_steps import StepChangeKind
+from harness_site.sessions.plan_steps import StepChangeKind
 
 #: Maximum number of differences listed; the others are counted.
 TOLD = 500

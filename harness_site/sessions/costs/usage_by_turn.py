@@ -34,7 +34,7 @@ class TokenCounts:
     total: int | None = None
 
     @property
-    def cache_share(self) -> float | None:
+    def cache_hit_ratio(self) -> float | None:
         """Return the part of the input that came from the cache, from 0 to 1; None if unknown."""
         if self.cache_read is None and self.cache_write is None:
             return None

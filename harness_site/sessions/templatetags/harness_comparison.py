@@ -21,7 +21,7 @@ from harness_site.sessions.compare.compare_versions import OPENED, Comparison
 from harness_site.sessions.compare.json_diff import FieldChange
 from harness_site.sessions.compare.message_alignment import Fold
 from harness_site.sessions.compare.word_diff import DiffPiece
-from harness_site.sessions.selectors.plan_steps import Plan
+from harness_site.sessions.plan_steps import Plan
 
 register = template.Library()
 

@@ -26,9 +26,9 @@ from harness_site.core.rendering.safe_text import replace_unencodable
 from harness_site.sessions import session_formatting, text_pages
 from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.filter_parameters import KNOWN_MODELS
+from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.selectors.conversation import CallCard, Conversation, Handover
 from harness_site.sessions.selectors.message_origins import RunFacts
-from harness_site.sessions.selectors.plan_steps import PlanStep, StepState
 from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_pauses import PeerWaitSummary
 from harness_site.sessions.selectors.session_rows import SessionRow

@@ -144,7 +144,7 @@ def _draw_lane(run_course: RunCourse, run_items: RunItems, axis: Axis, y: float)
         % {"number": run.number, "host": mask_and_reveal_hidden(run.host), "status": state},
         y=y,
         x=begin,
-        width=round(max(bar_packing.LEAST, end - begin), 1),
+        width=round(max(bar_packing.MIN_BAR_WIDTH, end - begin), 1),
         life=life,
         lost=run.status == "lost",
         bars=(*turns, *calls),

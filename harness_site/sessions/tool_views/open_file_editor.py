@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from harness_site.sessions.tool_views import diff_lines, edits, file_changes
+from harness_site.sessions.tool_views import diff_lines, edits, file_change_parsing
 from harness_site.sessions.tool_views.base import ToolUse, ToolView
-from harness_site.sessions.tool_views.file_changes import FileChange, Hunk
+from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
 
 _CREATE: Final = re.compile(r"\s*create\s+([^\n]+?)\s*")
 _OPEN: Final = re.compile(r"\s*open\s+([^\n]+?)(?:\s+\d{1,9})?\s*")
@@ -30,9 +30,9 @@ def read_editor_change(tool: str, args: Mapping[str, Any]) -> FileChange | None:
     """
     command = args.get("command")
     if not isinstance(command, str):
-        path = file_changes.get_path(args)
+        path = file_change_parsing.get_path(args)
         if path and tool.lower() == "create":
-            return file_changes.read_write(args) or FileChange(path, "written")
+            return file_change_parsing.read_write(args) or FileChange(path, "written")
         return FileChange(path, "edited") if path and tool.lower() == "open" else None
     if match := _CREATE.fullmatch(command):
         return FileChange(_remove_quotes(match[1]), "written")

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from checkpoints.formats import parse_or_text
 from checkpoints.models import ToolCall
-from harness_site.sessions.selectors.plan_steps import Plan
+from harness_site.sessions.plan_steps import Plan
 from harness_site.sessions.tool_views import todo_lists, tool_view_table
 
 #: Newest calls that are tried.

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.sessions.known_agents_and_labels import list_session_facets
-from harness_site.accounts import session_secrets
+from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.date_range_parameters import DateRange
 from harness_site.search.index_status import count_unindexed_of_kinds
@@ -61,7 +61,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     rows = session_rows.load_sessions_by_pk(workspace, displayed_pks) if displayed_pks else page.rows
     lines = session_lines.build_session_lines(
         rows,
-        session_secrets.load_known_secrets_of_sessions([row.pk for row in rows]),
+        call_argument_secrets.load_known_secrets_of_sessions([row.pk for row in rows]),
         sort=filters.sort,
         day=days.first,
         query=request.GET,

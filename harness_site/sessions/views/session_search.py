@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from checkpoints.sessions.list_filters import SessionFilter, Sort
-from harness_site.accounts import session_secrets
+from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
 from harness_site.core.date_range_parameters import DateRange
@@ -55,7 +55,7 @@ def show_search_results(
     if before is None:
         exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
     if exact_match is None and _is_near_search_useful(request, found, before):
-        near = near_terms.find_near_query(workspace, query)
+        near = near_terms.suggest_spelling(workspace, query)
         if near is not None:
             return redirect(_build_near_url(request, near))
     by_session = load_search_hits(found.passages, query)
@@ -91,7 +91,7 @@ def show_search_results(
 def _load_missing_secrets(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:
     """Load the secrets of the session that is found by its id alone."""
     missing = set(pks).difference(passage.session_id for passage in found.passages)
-    return session_secrets.load_known_secrets_of_sessions(missing)
+    return call_argument_secrets.load_known_secrets_of_sessions(missing)
 
 
 def _filter_hits_by_days(days: DateRange, by_session: dict[int, list[SearchHit]]) -> dict[int, list[SearchHit]]:

@@ -9,10 +9,10 @@ from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK
 from harness_site.sessions.files.touched_files import TouchedFile, apply_change
 from harness_site.sessions.selectors.conversation import CallCard
-from harness_site.sessions.tool_views import diff_lines, file_changes, message_tags
+from harness_site.sessions.tool_views import diff_lines, file_change_parsing, message_tags
 from harness_site.sessions.tool_views.base import LONGEST, ToolView
 from harness_site.sessions.tool_views.commands import split_command_result
-from harness_site.sessions.tool_views.file_changes import FileChange, Hunk
+from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
 from harness_site.sessions.tool_views.tool_view_table import build_call_view
 
 PATCH = """*** Begin Patch
@@ -96,13 +96,13 @@ def test_read_file_keeps_its_line_numbers() -> None:
 
 
 def test_patch_is_split_by_file() -> None:
-    changes = file_changes.read_patch(PATCH)
+    changes = file_change_parsing.read_patch(PATCH)
     assert [(change.path, change.kind, change.hunks) for change in changes] == [
         ("a.py", "edited", (Hunk("    return 1", "    return 2"),)),
         ("b.txt", "written", (Hunk("", "new", 1),)),
         ("c.txt", "deleted", ()),
     ]
-    unified = file_changes.read_patch("--- a/x\n+++ b/x\n@@ -4,2 +4,2 @@\n a\n-b\n+c\n")
+    unified = file_change_parsing.read_patch("--- a/x\n+++ b/x\n@@ -4,2 +4,2 @@\n a\n-b\n+c\n")
     assert unified == (FileChange("x", "edited", (Hunk("a\nb", "a\nc", 4),)),)
     assert view("shell", {"command": ["apply_patch", PATCH]}).kind == "diff"
 

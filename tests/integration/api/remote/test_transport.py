@@ -18,7 +18,7 @@ from checkpoints.peers import Join, Notice, PeerCall, Swept, Told
 from checkpoints.remote import SyncRemoteCheckpointer
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import TokenRole
-from harness_site.api import client_stores
+from harness_site.api import client_checkpointers
 from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 from tests.support.http_server import HttpServer
@@ -26,19 +26,20 @@ from tests.support.http_server import HttpServer
 
 def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Drop the first response to each write, after the server has performed it."""
-    client, lost = cp.store.transport._client, []
-    send = client.request
+    connections, lost = cp.store.transport._connections, []
+    send = connections.handle_request
 
-    def request(method: str, path: str, **options: Any) -> Any:
-        response = send(method, path, **options)
-        key = options["headers"].get("Idempotency-Key")
+    def handle_request(request: httpx.Request) -> httpx.Response:
+        response: httpx.Response = send(request)
+        response.read()
+        key = request.headers.get("Idempotency-Key")
         if key and key not in lost:
             lost.append(key)
-            client_stores.forget_clients()
+            client_checkpointers.forget_clients()
             raise httpx.ReadError("lost")
         return response
 
-    monkeypatch.setattr(client, "request", request)
+    monkeypatch.setattr(connections, "handle_request", handle_request)
     return lost
 
 

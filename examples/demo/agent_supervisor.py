@@ -15,7 +15,7 @@ class AgentSupervisor:
     pace: float
     _agent: ChildProcess | None = field(default=None, repr=False)
 
-    def restart_if_killed(self) -> bool:
+    def poll_and_restart(self) -> bool:
         """Check the agent once and restart it if needed; return True when it has finished.
 
         Raises `ProcessFailed` if a restart would not help.

@@ -21,8 +21,8 @@ _WORK: Final = "inline_rules"
 #: Schemes of bare URLs that become links.
 _SCHEMES: Final = ("http", "https")
 #: Maximum length of a URL; longer ones stay text.
-_LONGEST: Final = 2_000
-_ADDRESS: Final = re.compile(rf"://(?:\[[\w:.]{{0,50}}\]|\w)[^\s<>\[\]\"'`|\x00-\x20\x7f]{{0,{_LONGEST}}}+")
+_MAX_URL_LENGTH: Final = 2_000
+_ADDRESS: Final = re.compile(rf"://(?:\[[\w:.]{{0,50}}\]|\w)[^\s<>\[\]\"'`|\x00-\x20\x7f]{{0,{_MAX_URL_LENGTH}}}+")
 #: Trailing punctuation that belongs to the sentence, not to the URL.
 _PUNCTUATION: Final = ".,:;!?*_~({…。、，！？"
 _BRACKETS: Final = {")": "(", "}": "{"}
@@ -69,7 +69,7 @@ def _parse_bare_url(state: StateInline, silent: bool) -> bool:
         return False
     scheme = _get_scheme_before(state)
     match = _ADDRESS.match(state.src, state.pos, state.posMax) if scheme else None
-    if match is None or len(match.group()) > _LONGEST:
+    if match is None or len(match.group()) > _MAX_URL_LENGTH:
         return False
     matched = _strip_trailing_punctuation(match.group())
     address = scheme + matched

@@ -1,6 +1,6 @@
 """Worker that saves with `langgraph-checkpoint-django`. Runs in the older environment.
 
-    python -m benchmarks.workers.older_worker postgresql|sqlite ADDRESS
+    python -m benchmarks.workers.langgraph_django_worker postgresql|sqlite ADDRESS
 
 Reads one JSON list `[method, argument]` per line and answers each with one line of JSON.
 """

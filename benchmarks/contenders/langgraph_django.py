@@ -28,7 +28,7 @@ class DjangoSaver(Contender):
             [
                 os.environ["BENCHMARKS_OLDER_PYTHON"],
                 "-m",
-                "benchmarks.workers.older_worker",
+                "benchmarks.workers.langgraph_django_worker",
                 database.kind,
                 database.url,
             ],

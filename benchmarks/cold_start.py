@@ -20,7 +20,7 @@ def measure_fresh_processes(databases: Databases, kind: Kind, plan: Plan) -> dic
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     for _ in range(plan.fresh_processes + 1):
         for way in WAYS:
-            command = [sys.executable, "-m", "benchmarks.workers.fresh_worker", way, database.url]
+            command = [sys.executable, "-m", "benchmarks.workers.cold_start_worker", way, database.url]
             output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             seconds[way].append(float(output))
     return {way: Samples(values[1:]) for way, values in seconds.items()}  # the first one fills the caches

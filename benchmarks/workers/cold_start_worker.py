@@ -1,6 +1,6 @@
 """Seconds that the first action of a fresh process takes, without the start of Python itself.
 
-python -m benchmarks.workers.fresh_worker setup|save ADDRESS
+python -m benchmarks.workers.cold_start_worker setup|save ADDRESS
 """
 
 import sys

@@ -1,6 +1,7 @@
-"""State of the agents behind the API, by token and client: what a process with a database connection holds itself.
+"""Cache of one `SyncCheckpointer` per token and client of the API.
 
-Everything here is stored too: an entry that is evicted, or that another server process holds, is built again.
+The database has everything that a checkpointer holds: one that is evicted, or that another server process holds, is
+built again.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from checkpoints.store.store import OwnedSession, Store
 from harness_site.accounts.models import ApiToken
 
 #: Number of clients whose state is kept in memory.
-MOST: Final = 2_000
+MAX_CLIENTS: Final = 2_000
 
 _lock = Lock()
 _clients: OrderedDict[str, SyncCheckpointer] = OrderedDict()
 
 
-def open_client(token: ApiToken, client: str) -> SyncCheckpointer:
-    """Return the state of a client. Of one token, clients with different names own sessions separately."""
+def get_or_create_checkpointer(token: ApiToken, client: str) -> SyncCheckpointer:
+    """Return the checkpointer of a client. Clients of one token with different names own sessions separately."""
     name = hashlib.blake2b(f"{token.pk} {client}".encode(), digest_size=16).hexdigest()
     with _lock:
         checkpointer = _clients.get(name)
@@ -39,7 +40,7 @@ def open_client(token: ApiToken, client: str) -> SyncCheckpointer:
             )
             checkpointer.backend = DatabaseBackend(checkpointer.store)
         _clients.move_to_end(name)
-        while len(_clients) > MOST:
+        while len(_clients) > MAX_CLIENTS:
             _clients.popitem(last=False)
     return checkpointer
 

@@ -12,12 +12,12 @@ from django.db.models import Func, IntegerField, OuterRef, Q, QuerySet, Subquery
 from checkpoints.formats import parse_json
 from checkpoints.models import Session, ToolCall
 from harness_site.core.masking import masker
-from harness_site.core.masking.known_values import MOST
+from harness_site.core.masking.known_values import MAX_KNOWN_VALUES
 
 #: Maximum number of calls of each session that are searched, newest first.
 _CALLS: Final = 1_000
 #: Maximum size in bytes of arguments that are searched; larger ones are masked only where they are displayed.
-_LONGEST: Final = 20_000
+_MAX_ARGUMENT_BYTES: Final = 20_000
 #: Maximum size in bytes of all arguments searched for one response.
 _BUDGET: Final = 4_000_000
 #: Number of calls that are read in one statement.
@@ -58,9 +58,9 @@ def _collect_secret_values(calls: QuerySet[ToolCall], rules: masker.MaskingRules
         if not rules.may_hide("\n".join(args for _, args in batch)):
             continue
         for session, args in batch:
-            if left > 0 and len(values[session]) < MOST and rules.may_hide(args):
+            if left > 0 and len(values[session]) < MAX_KNOWN_VALUES and rules.may_hide(args):
                 left -= len(args)
-                values[session] |= masker.collect_secret_values(_parse_arguments(args))
+                values[session] |= masker.collect_secret_values(_parse_call_arguments(args))
     return {session: frozenset(found) for session, found in values.items() if found}
 
 
@@ -95,7 +95,7 @@ def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
 
 
 def _select_readable_calls() -> QuerySet[ToolCall]:
-    return ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_LONGEST)
+    return ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_MAX_ARGUMENT_BYTES)
 
 
 def mask_session_secrets(session: int) -> None:
@@ -103,7 +103,7 @@ def mask_session_secrets(session: int) -> None:
     masker.mask_values_until_response(load_known_secrets(session))
 
 
-def _parse_arguments(stored: str) -> object:
+def _parse_call_arguments(stored: str) -> object:
     try:
         return parse_json(stored)
     except (ValueError, RecursionError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -28,10 +29,10 @@ from checkpoints.importers.imported_session import MIRROR_FORMAT, SessionEnd, Tr
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
+from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.operation_pairing import CallKind, OpenOperations, get_call_kind
+from checkpoints.store.replayed_call_matching import CallKind, OpenOperations, get_call_kind
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
-from checkpoints.versions.save_version import TranscriptEnd
 
 AGENT_NAME: Final = reader.AGENT_NAME
 FORMAT: Final = TranscriptFormat(MIRROR_FORMAT, AGENT_NAME, lambda value: 0, ClaudeCodeReader)
@@ -183,19 +184,24 @@ class MirrorWriter(ImportWriter):
             Session.objects.using(self.store.using).filter(pk=self._row.pk).update(created_at=first)
         return is_new
 
-    def _save_version(self, row: Session, run: Run, head: TranscriptHead, turn: ImportedTurn) -> int | None:
-        last, owned_session = turn.messages[-1], self._owned_session
-        said = [parse_json(message.body) for message in turn.messages]
-        results = TranscriptEnd(turn.messages, last.position + 1, last.chain, said=said).results
-        rows = self._list_answered_rows(row, results) if results else []
-        answered = call_seals.seal_answered_calls(self.store.using, owned_session, rows, head.version + 1)
+    def _write_versions(
+        self, row: Session, run: Run, head: TranscriptHead, turns: Sequence[ImportedTurn], changes: RowChanges
+    ) -> TranscriptHead:
+        """Write one version after the other: which calls one of them answers depends on those before it."""
+        owned_session = self._owned_session
         run_id = None if owned_session is None else owned_session.run_id
-        version = self._execute_save(row, head, turn, run_id, answered)
-        if version is not None and owned_session is not None:
-            after = TranscriptHead(head.segment_id, last.position + 1, last.chain, version)
-            sync = partial(_update_owned_session, owned_session, after, rows, results)
-            transaction.on_commit(sync, using=self.store.using)
-        return version
+        for turn in turns:
+            said = [parse_json(message.body) for message in turn.messages]
+            results = replace(turn.get_end(), said=said).results
+            rows = self._list_answered_rows(row, results) if results else []
+            answered = call_seals.seal_answered_calls(self.store.using, owned_session, rows, head.version + 1)
+            answered.changes.added.extend(changes.added)
+            changes = RowChanges()
+            head = self._execute_save(row, head, [turn], run_id, answered)
+            if owned_session is not None:
+                sync = partial(_update_owned_session, owned_session, head, rows, results)
+                transaction.on_commit(sync, using=self.store.using)
+        return head
 
     def _list_answered_rows(self, row: Session, results: Counter[str]) -> list[int]:
         """List the rows of the calls that new results answer.
@@ -225,7 +231,7 @@ class MirrorWriter(ImportWriter):
         with self.open_transaction():
             row, using = self._row, self.store.using
             row.refresh_from_db(using=using)
-            calls.settle_session(row, self._run, live=True)
+            calls.settle_session(live=True)
             described = self.origin.get_session_columns()
             columns = {name: described[name] for name in ("agent", "labels")}
             columns |= imported_session.build_described_columns(self.origin, end)
