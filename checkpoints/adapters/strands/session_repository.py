@@ -20,7 +20,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import content_blocks
-from checkpoints.framework_states import message_list, session_documents, state_store
+from checkpoints.framework_states import message_list, remove_and_copy_states, session_documents
 from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.ids import validate_id
 from checkpoints.models import Session as SessionRow
@@ -133,7 +133,7 @@ class HarnessSessionRepository(SessionRepository):
             )
             for child_id in [*children.values_list("session_id", flat=True), session_id]:
                 if self._load(child_id, _SESSION if child_id == session_id else _agent_document(child_id)) is not None:
-                    state_store.delete_session_with_states(store, child_id)
+                    remove_and_copy_states.delete_session_with_states(store, child_id)
                 self._known.pop(child_id, None)
 
         self._run(delete)
