@@ -29,7 +29,7 @@ NEWEST_MATTERS := review site $(addprefix checkpoints/,resume versions)
 POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,state_machine.py hot_statements.py altered_histories.py) \
 	$(addprefix crash/test_,every_boundary.py request_worker.py database_creation.py http_kills.py) \
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
-	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_database_setup.py) \
+	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py) \
 		concurrency/test_peers_over_http.py integration/api/remote/test_contract.py)
 
 # ------------------------------------------------------------------------------------------------ to run it
@@ -163,11 +163,11 @@ screenshots: setup ## Take the pictures of the README again
 
 .PHONY: picture
 picture: setup ## Draw docs/images/structure.svg from the import contract
-	$(RUN) -m tests.support.structure_picture
+	$(RUN) -m tests.support.import_contract_diagram
 
 .PHONY: reference
 reference: setup ## Write docs/api.md again from signatures and docstrings
-	$(RUN) -m tests.support.api_reference
+	$(RUN) -m tests.support.library_reference_page
 
 .PHONY: messages
 messages: setup ## Collect the words of pages into harness_site/locale, and compile them
@@ -185,7 +185,7 @@ benchmarks: setup ## Measure against other stores, write docs/benchmarks.md and 
 	@$(MAKE) benchmarks-frameworks
 
 .PHONY: benchmarks-frameworks
-benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' stores, write docs/benchmarks-frameworks.md (minutes)
+benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' stores, write docs/benchmarks-frameworks.md (about five minutes)
 	@.ci/system-parts python postgresql
 	$(RUN_ADAPTERS) -m benchmarks.frameworks
 

@@ -14,7 +14,7 @@ from checkpoints import call_transitions, process_identity
 from checkpoints.audit import append_events
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import clock
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
 from checkpoints.integrity import quarantine, verification

@@ -15,8 +15,8 @@ from django.db.models.lookups import GreaterThan
 
 from checkpoints.calls import call_queries
 from checkpoints.db import keyset_pagination
+from checkpoints.db.database_operation import database_operation
 from checkpoints.db.keyset_pagination import Cursor
-from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json

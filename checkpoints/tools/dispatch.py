@@ -13,7 +13,7 @@ from checkpoints import tracing
 from checkpoints.calls import call_queries, call_sentences, intent_log, outcome_log
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import MAX_VALUE_BYTES
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, InterruptReason, KeyPolicy
 from checkpoints.exceptions import (

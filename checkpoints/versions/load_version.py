@@ -11,8 +11,8 @@ from django.db import connections
 from django.db.models import QuerySet, Subquery
 
 from checkpoints.conf import SCHEMA_VERSION
-from checkpoints.db.operation_context import database_operation
-from checkpoints.db.sql_fragments import quote_column, quote_columns, quote_table
+from checkpoints.db.database_operation import database_operation
+from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound
 from checkpoints.formats import money
 from checkpoints.formats.canonical import parse_json, parse_json_object

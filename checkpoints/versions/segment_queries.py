@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.db.sql_fragments import quote_column, quote_columns, quote_table
+from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
 from checkpoints.models import Message, Segment
 
 Rows = list[tuple[Any, ...]]

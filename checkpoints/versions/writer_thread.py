@@ -1,4 +1,4 @@
-"""Queue of the snapshots that wait to be written, and the thread that writes them."""
+"""Background thread that writes the queued snapshots of all sessions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.ids import validate_number
 from checkpoints.store.store import Store
-from checkpoints.store.version_state import VersionState
+from checkpoints.store.version_columns import VersionState
 from checkpoints.versions import save_version
 from checkpoints.versions.save_cadence import TURN_PHASES, Cadence
 from checkpoints.versions.write_queue import (

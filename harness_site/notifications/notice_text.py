@@ -22,7 +22,7 @@ from harness_site.core.formatting import format_call_sentence
 from harness_site.core.masking import masker
 from harness_site.core.masking.masked_references import build_masked_reference
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.rendering.safe_text import format_on_one_line
+from harness_site.core.rendering.hidden_characters import format_on_one_line
 from harness_site.notifications.models import Event, Notice
 from harness_site.site_address import build_absolute_url
 

@@ -7,7 +7,7 @@ from typing import Final
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from harness_site.sessions.session_lines import SessionLine
+from harness_site.sessions.session_row_display import SessionLine
 
 _ROW: Final = """\
 <tr id="session-{pk}"{css_class}>

@@ -27,13 +27,13 @@ from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import formatting
+from harness_site.core.cached_urls import get_page_path, get_static_path
 from harness_site.core.masking.masked_references import build_masked_reference, mask_digest, mask_query_string
 from harness_site.core.masking.masker import is_masking_active, mask_text, mask_values_in_context, masking_secrets_of
-from harness_site.core.page_paths import get_page_path, get_static_path
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.hidden_characters import escape_hidden, replace_unencodable
 from harness_site.core.rendering.json_tree import dump_masked_json
-from harness_site.core.rendering.safe_text import escape_hidden, replace_unencodable
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.display.display_choice import get_theme
 

@@ -20,13 +20,13 @@ from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json
 from checkpoints.framework_states import state_store
-from checkpoints.importers import imported_session
+from checkpoints.importers import imported_session_rows
 from checkpoints.importers.claude_code import reader
 from checkpoints.importers.claude_code.reader import ClaudeCodeReader
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
+from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.seals.session_heads import RowChanges
@@ -163,7 +163,7 @@ class MirrorWriter(ImportWriter):
                 Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)
             run = Run.objects.using(using).filter(session=row, number=_READ_RUN_NUMBER).first()
             if run is None:
-                run = imported_session.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
+                run = imported_session_rows.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
                 run.save(using=using, force_insert=True)
         self._row, self._run, self._owned_session = row, run, owned_session
         return row, run
@@ -234,7 +234,7 @@ class MirrorWriter(ImportWriter):
             calls.settle_session(live=True)
             described = self.origin.get_session_columns()
             columns = {name: described[name] for name in ("agent", "labels")}
-            columns |= imported_session.build_described_columns(self.origin, end)
+            columns |= imported_session_rows.build_described_columns(self.origin, end)
             if any(getattr(row, name) != value for name, value in columns.items()):
                 rows = Session.objects.using(using).filter(pk=row.pk)
                 rows.update(**columns, updated_at=Now(), revision=F("revision") + 1)

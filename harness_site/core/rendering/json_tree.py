@@ -17,7 +17,7 @@ from harness_site.core.masking.masker import (
     mask_text_beginning,
 )
 from harness_site.core.rendering.display_text import fold_text, format_byte_size, get_byte_size, mask_and_reveal_hidden
-from harness_site.core.rendering.safe_text import escape_hidden
+from harness_site.core.rendering.hidden_characters import escape_hidden
 
 #: Maximum characters of a tree in a conversation.
 PREVIEW = 6_000

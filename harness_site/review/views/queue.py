@@ -22,7 +22,7 @@ from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_resp
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.review import presence
 from harness_site.review.decided_call_rows import build_decided_row
-from harness_site.review.lost_run_detection import interrupt_lost_calls
+from harness_site.review.interrupt_lost_calls import interrupt_lost_calls
 from harness_site.review.pending_call_rows import (
     PendingCallRow,
     PendingRowBuilder,

@@ -39,10 +39,10 @@ from checkpoints.sessions.display_status import (
 from checkpoints.sessions.known_agents_and_labels import SessionFacets, deserialize_labels, list_session_facets
 from checkpoints.sessions.list_filters import SessionFilter, filter_sessions, get_order_fields, select_sessions
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
-from harness_site.sessions.selectors import session_forks, session_list_pages, session_pauses
+from harness_site.sessions.selectors import peer_waits, session_forks, session_list_pages
+from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
 from harness_site.sessions.selectors.session_forks import Forks
 from harness_site.sessions.selectors.session_list_pages import Place
-from harness_site.sessions.selectors.session_pauses import PeerWaitSummary
 
 PAGE = 30
 #: Maximum number of blocking calls counted for one session.
@@ -212,7 +212,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         forks=session_forks.load_session_forks(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
-        waiting=session_pauses.load_waiting_summary(pk) if session.status == SessionStatus.PAUSED else None,
+        waiting=peer_waits.load_waiting_summary(pk) if session.status == SessionStatus.PAUSED else None,
     )
 
 

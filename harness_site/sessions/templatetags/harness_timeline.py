@@ -15,7 +15,7 @@ from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline import timeline_svg
 from harness_site.sessions.timeline.selectors.version_growth import VersionGrowth
 from harness_site.sessions.timeline.timeline_items import KINDS, TimelineItem
-from harness_site.sessions.timeline.timeline_urls import TimelineUrls
+from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.templatetags.harness_tags import at
 
 register = template.Library()

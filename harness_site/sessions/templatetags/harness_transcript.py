@@ -22,15 +22,15 @@ from harness_site.core import formatting
 from harness_site.core.masking.masked_references import mask_file_digests
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
-from harness_site.core.rendering.safe_text import replace_unencodable
-from harness_site.sessions import session_formatting, text_pages
+from harness_site.core.rendering.hidden_characters import replace_unencodable
+from harness_site.sessions import long_text_pagination, session_formatting
 from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.filter_parameters import KNOWN_MODELS
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.selectors.conversation import CallCard, Conversation, Handover
 from harness_site.sessions.selectors.message_origins import RunFacts
+from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
 from harness_site.sessions.selectors.session_history import HistoryItem
-from harness_site.sessions.selectors.session_pauses import PeerWaitSummary
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_row_html import render_session_row
 from harness_site.sessions.timeline.selectors.run_events import Takeover
@@ -186,9 +186,9 @@ def render_tool_result(content: str, more_url: str, whole: Extent = False) -> di
 @register.inclusion_tag("sessions/parts/stored_json.html")
 def render_stored_json(stored: str, more_url: str) -> dict[str, Any]:
     """Render stored JSON as text, or a link to its pages if it is long."""
-    if len(stored) <= text_pages.LISTED:
+    if len(stored) <= long_text_pagination.LISTED:
         return {"html": render_json_text(session_formatting.parse_stored_value(stored))}
-    query = urlencode({"text": text_pages.STORED})
+    query = urlencode({"text": long_text_pagination.STORED})
     return {"url": f"{more_url}{'&' if '?' in more_url else '?'}{query}", "size": display_text.get_byte_size(stored)}
 
 
@@ -196,21 +196,29 @@ def _build_tree_context(
     value: Any, preview: int, more_url: str, whole: Extent, *, text: str | None = None
 ) -> dict[str, Any]:
     """Build the context of a tree; `text` is the text that contains the value, if it is not the value itself."""
-    limit = text_pages.LISTED if whole == "page" else None if whole else preview
+    limit = long_text_pagination.LISTED if whole == "page" else None if whole else preview
     tree = json_tree.render_json_tree(value, limit=limit)
     page = None
     if whole == "page" and not tree.whole:
-        page = text_pages.build_text_page(text_pages.format_json_for_pages(value) if text is None else text, 1)
+        page = long_text_pagination.build_text_page(
+            long_text_pagination.format_json_for_pages(value) if text is None else text, 1
+        )
     return {"tree": tree, "page": page, "more_url": more_url}
 
 
-def _build_first_page(content: str, whole: Extent) -> text_pages.TextPage | None:
+def _build_first_page(content: str, whole: Extent) -> long_text_pagination.TextPage | None:
     """Return the first page of a text that has several, if it is displayed in pages."""
-    return text_pages.build_text_page(content, 1) if whole == "page" and len(content) > text_pages.PAGE else None
+    return (
+        long_text_pagination.build_text_page(content, 1)
+        if whole == "page" and len(content) > long_text_pagination.PAGE
+        else None
+    )
 
 
 @register.simple_tag
-def build_text_pagination_url(more_url: str, page: text_pages.TextPage, number: int, words: object = "") -> str:
+def build_text_pagination_url(
+    more_url: str, page: long_text_pagination.TextPage, number: int, words: object = ""
+) -> str:
     """Return the URL of another page of a text, on the page of its message or call."""
     query = {"text": page.key, "page": number} | ({"find": str(words)} if words else {})
     return f"{more_url}{'&' if '?' in more_url else '?'}{urlencode(query)}"

@@ -13,9 +13,9 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from harness_site.sessions.timeline import overview_lane_layout
+from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.timeframe_layout import Bar, Lane
-from harness_site.sessions.timeline.timeline_urls import TimelineUrls
+from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.sessions.timeline.version_charts import ChartDot, ChartStrip
 
 #: Bars higher than this have a label.
@@ -123,7 +123,7 @@ def _render_chart_dot(dot: ChartDot) -> SafeString:
     return format_html('<circle class="tick" cx="{}" cy="{}" r="3"/>', *_generate_safe_numbers(dot.x, dot.y))
 
 
-def render_overview_bars(row: overview_lane_layout.Row, leading: TimelineUrls) -> SafeString:
+def render_overview_bars(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
     """Render the bars of a lane in the overview of a session."""
     bar = (
         '<a href="{}" tabindex="-1"><title>{}</title>'
@@ -142,7 +142,7 @@ def render_overview_bars(row: overview_lane_layout.Row, leading: TimelineUrls) -
     return format_html_join("", bar, rows)
 
 
-def _render_label_beside_bar(bar: overview_lane_layout.Bar) -> str:
+def _render_label_beside_bar(bar: overview_layout.Bar) -> str:
     if not bar.label:
         return ""
     words, place = (
@@ -152,7 +152,7 @@ def _render_label_beside_bar(bar: overview_lane_layout.Bar) -> str:
     return format_html(words, bar.kind, " outside-label" if bar.beside else "", *place, bar.label)
 
 
-def render_model_turns(row: overview_lane_layout.Row, leading: TimelineUrls) -> SafeString:
+def render_model_turns(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
     """Render the model turns of a lane in the overview of a session, on the line of the run."""
     turn = (
         '<a href="{}" tabindex="-1"><title>{}</title>'
@@ -166,7 +166,7 @@ def render_model_turns(row: overview_lane_layout.Row, leading: TimelineUrls) -> 
     return format_html_join("", turn, rows)
 
 
-def render_version_ticks(row: overview_lane_layout.Row, leading: TimelineUrls) -> SafeString:
+def render_version_ticks(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
     """Render the version marks of a lane in the overview of a session."""
     tick = '<a href="{}" tabindex="-1"><title>{}</title><circle class="tick" cx="{}" cy="{}" r="3"/></a>'
     y = round(row.y + 23.5, 1)

@@ -15,9 +15,10 @@ from checkpoints.formats.content_blocks import Part
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking import masker
-from harness_site.core.rendering.safe_text import replace_unencodable
+from harness_site.core.rendering.hidden_characters import replace_unencodable
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions import clipboard_text, reading_choices, text_pages, transcript_search
+from harness_site.sessions import clipboard_text, long_text_pagination, reading_choices, transcript_search
+from harness_site.sessions.long_text_pagination import TextPage
 from harness_site.sessions.selectors import (
     conversation,
     message_windows,
@@ -38,7 +39,6 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter,
     serve_session_page,
 )
-from harness_site.sessions.text_pages import TextPage
 from harness_site.sessions.timeline.selectors import run_events, run_lanes
 from harness_site.sessions.tree import session_tree
 
@@ -164,14 +164,22 @@ def find_requested_text_page(
 
     None if the request names no text, or one that the message or call does not have any more.
     """
-    if len(stored) <= text_pages.LISTED and not any(isinstance(part, CallCard) for part in parts):
+    if len(stored) <= long_text_pagination.LISTED and not any(isinstance(part, CallCard) for part in parts):
         return None
-    texts = text_pages.iterate_long_texts(parts)
+    texts = long_text_pagination.iterate_long_texts(parts)
     if key := request.GET.get("text", ""):
-        stored_texts = (text_pages.format_json_for_pages(parse_stored_value(body)) for body in (stored,))
-        text = next(stored_texts) if key == text_pages.STORED else text_pages.find_text(chain(texts, stored_texts), key)
-        return None if text is None else text_pages.build_text_page(text, parse_number_parameter(request, "page") or 1)
-    return text_pages.find_page_with_words(texts, words.words) if words and not request.htmx else None
+        stored_texts = (long_text_pagination.format_json_for_pages(parse_stored_value(body)) for body in (stored,))
+        text = (
+            next(stored_texts)
+            if key == long_text_pagination.STORED
+            else long_text_pagination.find_text(chain(texts, stored_texts), key)
+        )
+        return (
+            None
+            if text is None
+            else long_text_pagination.build_text_page(text, parse_number_parameter(request, "page") or 1)
+        )
+    return long_text_pagination.find_page_with_words(texts, words.words) if words and not request.htmx else None
 
 
 def render_text_page(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from tests.support.docstrings import Docstring, read_docstring
+from tests.support.docstring_parser import Docstring, read_docstring
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 
@@ -125,7 +125,7 @@ GROUPS = (
     Group("Results: versions removed", "checkpoints.sessions.retention", ("RemovalCounts",)),
     Group("Results: exported files", "checkpoints.archive.session_export", ("ExportedFile",)),
     Group("Results: imported sessions", "checkpoints.archive.session_import", ("ImportedSession",)),
-    Group("Results: imported records", "checkpoints.versions.phases", ("ImportedRecord",)),
+    Group("Results: imported records", "checkpoints.versions.phase_record_import", ("ImportedRecord",)),
     Group("Results: tickets", "checkpoints.versions.write_queue", ("Ticket",)),
 )
 #: Async classes by the blocking class that documents them.

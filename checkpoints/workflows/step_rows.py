@@ -14,7 +14,7 @@ from django.db.models import Max
 
 from checkpoints.calls import call_queries
 from checkpoints.conf import SCHEMA_VERSION
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
 from checkpoints.exceptions import CheckpointCorrupted, InvalidArguments, SchemaFromFuture, StepIdentityChanged
 from checkpoints.formats import digests

@@ -12,14 +12,14 @@ from django.db import connections, transaction
 from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, PeerCallStatus
 from checkpoints.exceptions import StorageUnavailable
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, PeerCall, Session
-from checkpoints.peers import join_counters, pause_run, secret_encryption
+from checkpoints.peers import encrypted_fields, join_counters, pause_run
 from checkpoints.peers.response_outcomes import Accepted, Answer, Cancelled, Duplicate, Early, Foreign, Late, Unknown
 from checkpoints.seals import row_seals
 from checkpoints.sessions import paused_task_guards
@@ -60,7 +60,7 @@ class PeerResponse:
         if self.session_id not in (None, call.session.session_id) or self.peer not in (None, call.peer):
             return True
         return call.token_digest != "" and not hmac.compare_digest(
-            call.token_digest, secret_encryption.digest_token(self.token)
+            call.token_digest, encrypted_fields.digest_token(self.token)
         )
 
 
@@ -135,7 +135,7 @@ def _keep_early_response(store: Store, response: PeerResponse) -> Unknown:
     """Keep a response to a call that does not exist yet, unless no pause can create it any more."""
     if response.session_id is not None and not _can_session_pause(store, response.session_id):
         return Unknown(response.call_id)
-    peer, token = response.peer or "", secret_encryption.digest_token(response.token)
+    peer, token = response.peer or "", encrypted_fields.digest_token(response.token)
     EarlyResponse.objects.using(store.using).bulk_create(
         [
             EarlyResponse(

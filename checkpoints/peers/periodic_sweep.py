@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.models import Workspace
 from checkpoints.peers import peer_call_deadlines
 from checkpoints.sessions import sweep_lost_runs

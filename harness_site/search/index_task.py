@@ -5,7 +5,7 @@ import logging
 
 from channels.db import database_sync_to_async
 
-from harness_site.core.background_thread import BackgroundTask
+from harness_site.core.background_task import BackgroundTask
 from harness_site.search import hourly_session_totals, indexer
 
 logger = logging.getLogger(__name__)

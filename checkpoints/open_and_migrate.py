@@ -19,7 +19,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from checkpoints import conf, migrations
 from checkpoints.db.connection import ensure_server_reachable, find_connection
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import BlockingCallInAsyncCode, InvalidDatabaseUrl
 from checkpoints.models import DEFAULT_WORKSPACE
 

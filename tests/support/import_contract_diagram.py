@@ -1,6 +1,6 @@
 """Draw `docs/images/structure.svg` from the import contracts in `pyproject.toml`.
 
-`python -m tests.support.structure_picture` (or `make picture`) writes the file. It has one panel for each root
+`python -m tests.support.import_contract_diagram` (or `make picture`) writes the file. It has one panel for each root
 package, the importing package above the imported one, and in it the contracts of types `layers` and `independence`.
 """
 

@@ -13,7 +13,7 @@ from checkpoints import sansio
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.session_export import ExportedFile
 from checkpoints.archive.session_import import ImportedSession
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id

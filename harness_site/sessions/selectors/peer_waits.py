@@ -14,7 +14,7 @@ from django.db.models.functions import RowNumber
 from checkpoints.enums import JoinStatus, PauseStatus, PeerCallStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import Join, PausedTask, PeerCall
-from checkpoints.peers import secret_encryption
+from checkpoints.peers import encrypted_fields
 
 #: Pauses on a page, and calls of one join on it; the other calls have pages of their own.
 PAGE = 10
@@ -217,6 +217,6 @@ def _parse_unsealed_value(stored: str | None) -> Any:
     if stored is None:
         return None
     try:
-        return secret_encryption.hide_sealed_secrets(parse_json(stored))
+        return encrypted_fields.hide_sealed_secrets(parse_json(stored))
     except ValueError:
         return stored

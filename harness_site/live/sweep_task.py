@@ -8,8 +8,8 @@ import logging
 
 from channels.db import database_sync_to_async
 
-from checkpoints.peers.workspace_sweep import sweep_workspaces
-from harness_site.core.background_thread import BackgroundTask
+from checkpoints.peers.periodic_sweep import sweep_workspaces
+from harness_site.core.background_task import BackgroundTask
 
 logger = logging.getLogger(__name__)
 

@@ -21,11 +21,11 @@ from harness_site.search.models import Kind
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.result_excerpts import SearchHit, load_search_hits
 from harness_site.search.search_query import SearchPage
-from harness_site.sessions import session_lines
+from harness_site.sessions import session_row_display
 from harness_site.sessions.filter_parameters import get_text_parameter
 from harness_site.sessions.selectors import session_rows
-from harness_site.sessions.session_lines import SessionLine
 from harness_site.sessions.session_lookup import parse_number_parameter
+from harness_site.sessions.session_row_display import SessionLine
 
 #: Hits displayed for each session before the link to all of them.
 SHOWN = 3
@@ -66,7 +66,7 @@ def show_search_results(
         pks = (exact_match, *(pk for pk in pks if pk != exact_match))
     rows = session_rows.load_sessions_by_pk(workspace, pks, wanted)
     secrets = {**found.secrets, **_load_missing_secrets(pks, found)}
-    lines = session_lines.build_session_lines(rows, secrets, sort=Sort.UPDATED, day=None, query=request.GET)
+    lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, day=None, query=request.GET)
     limit = None if session_pk is not None else SHOWN
     groups = [_build_result_group(line, by_session.get(line.pk, []), limit, query, found) for line in lines]
     # Secrets of a session are needed only for hits in its texts; ids and titles are in every list anyway.

@@ -9,17 +9,17 @@ from channels.db import database_sync_to_async
 from django.contrib.auth.models import User
 from django.db import OperationalError
 
-from harness_site.notifications import delivery_thread, notice_collector
+from harness_site.notifications import delivery_task, notice_collector
 from harness_site.notifications.models import Delivery
 from tests.integration.notifications.conftest import Start, interrupted
-from tests.integration.site.test_sweep_thread import served_until
+from tests.integration.site.test_sweep_task import served_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery_thread, "ROUND_SECONDS", 0.01)
+    monkeypatch.setattr(delivery_task, "ROUND_SECONDS", 0.01)
     monkeypatch.setattr(notice_collector, "GATHER", timedelta())
 
 
@@ -46,7 +46,7 @@ async def test_thread_continues_after_a_database_outage(
             raise failure
         return notice_collector.create_due_notices()
 
-    monkeypatch.setattr(delivery_thread, "create_due_notices", collect)
+    monkeypatch.setattr(delivery_task, "create_due_notices", collect)
     with caplog.at_level(logging.ERROR):
         await served_until(_sent)
     assert "it is tried again" in caplog.text

@@ -1,26 +1,21 @@
-"""Versions that are saved at a phase of a run, and the position of a run after them."""
+"""Position of a run after a version, and the snapshot that is still valid there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
-from checkpoints.db.operation_context import database_operation
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats.canonical import parse_json_object, to_canonical_json
-from checkpoints.formats.strict_dataclasses import Misshapen
-from checkpoints.loop_state import legacy_records
 from checkpoints.loop_state import version_payload as payloads
-from checkpoints.loop_state.legacy_records import MigratedRecord
 from checkpoints.loop_state.phase_details import PhaseDetails, RunTerminal
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import Checkpoint
-from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
-from checkpoints.versions import save_version
+from checkpoints.store.store import Store
+
+#: Number of versions that are read at once in the search for a snapshot.
+_CHUNK_SIZE = 50
 
 #: Number of versions that are read at once in the search for a snapshot.
 _CHUNK_SIZE = 50
@@ -39,79 +34,6 @@ class RunPosition:
         return self.details if isinstance(self.details, RunTerminal) else None
 
 
-def save_phase_version(
-    store: Store,
-    session_id: str,
-    details: PhaseDetails,
-    *,
-    snapshot: RuntimeSnapshot | None = None,
-    transcript: Sequence[dict[str, Any]] | None = None,
-    plan: dict[str, Any] | Unchanged | None = UNCHANGED,
-    expected_version: int | None = None,
-) -> int:
-    """Write the next version at a phase. Returns its number."""
-    owned_session = row_lookups.get_owned_session(store, session_id)
-    change = build_phase_change(store, owned_session, details, snapshot, plan)
-    if transcript is None:
-        expected = owned_session.head.version if expected_version is None else expected_version
-        return save_version.append_messages(store, session_id, [], change, expected_version=expected)
-    return save_version.save_transcript(store, session_id, transcript, change, expected_version=expected_version)
-
-
-def find_repeated_phase(
-    store: Store,
-    session_id: str,
-    details: PhaseDetails,
-    *,
-    snapshot: RuntimeSnapshot | None,
-    transcript: Sequence[dict[str, Any]] | None,
-    plan: dict[str, Any] | Unchanged | None,
-    expected_version: int,
-    since: datetime,
-) -> int | None:
-    """Return the version after `expected_version` if this run saved just this phase, and after `since`; else None."""
-    owned_session = row_lookups.get_owned_session(store, session_id)
-    change = build_phase_change(store, owned_session, details, snapshot, plan)
-    return save_version.find_repeated_version(
-        store, owned_session, transcript or [], change, expected_version, whole=transcript is not None, since=since
-    )
-
-
-def build_phase_change(
-    store: Store,
-    owned_session: OwnedSession,
-    details: PhaseDetails,
-    snapshot: RuntimeSnapshot | None,
-    plan: dict[str, Any] | Unchanged | None,
-) -> VersionChange:
-    """Build the changes of a version at a phase beside the transcript."""
-    change = VersionChange(plan=plan, phase=details.phase)
-    if snapshot is not None:
-        snapshot = replace(snapshot, replayed_effect_count=_count_replayed_calls(store, owned_session))
-        change = replace(change, budget_spent_usd=snapshot.total_cost_usd, usage=snapshot.usage)
-    return replace(change, payload=payloads.compose_version_payload(details, snapshot))
-
-
-def _count_replayed_calls(store: Store, owned_session: OwnedSession) -> int:
-    """Count the calls that were answered from the log so far, in this run and those before it."""
-    if owned_session.replayed_before is None:
-        owned_session.replayed_before = _count_earlier_replays(store, owned_session)
-    return owned_session.replayed_before + len(owned_session.replayed)
-
-
-def _count_earlier_replays(store: Store, owned_session: OwnedSession) -> int:
-    with database_operation(store.using, writes=False):
-        for _, _, payload in _iterate_versions_before(
-            store, owned_session.session_id, owned_session.pk, owned_session.head.version + 1
-        ):
-            if payloads.identify_payload(owned_session.session_id, payload) == payloads.SNAPSHOT_KEY:
-                return payloads.load_snapshot(owned_session.session_id, payload, None, 0).replayed_effect_count
-    return 0
-
-
-# reading
-
-
 def load_run_position(store: Store, session_id: str, session_pk: int, latest: dict[str, Any]) -> RunPosition:
     """Load the position of a run after the version `latest`, a dict as `load_latest_version` returns it.
 
@@ -126,7 +48,7 @@ def load_run_position(store: Store, session_id: str, session_pk: int, latest: di
     if kind == payloads.PHASE_KEY:
         phases.append(latest["phase"])
         payload = None
-        for _, phase, earlier_payload in _iterate_versions_before(store, session_id, session_pk, latest["version"]):
+        for _, phase, earlier_payload in iterate_versions_before(store, session_id, session_pk, latest["version"]):
             if payloads.identify_payload(session_id, earlier_payload) != payloads.PHASE_KEY:
                 payload = earlier_payload
                 break
@@ -173,7 +95,7 @@ def load_run_position_at_version(store: Store, session_id: str, row: Checkpoint)
     return load_run_position(store, session_id, row.session_id, latest)
 
 
-def _iterate_versions_before(
+def iterate_versions_before(
     store: Store, session_id: str, session_pk: int, version: int
 ) -> Iterator[tuple[int, str, Any]]:
     """Iterate over the versions before `version`, newest first: number, phase, payload."""
@@ -191,9 +113,6 @@ def _parse_payload(session_id: str, version: int, text: str | None) -> Any:
         raise CheckpointCorrupted(session_id, f"the payload of version {version}", str(error)) from error
 
 
-# what other versions depend on
-
-
 def find_version_with_valid_snapshot(store: Store, session_id: str, row: Checkpoint) -> int | None:
     """Find the version with the snapshot that is still valid at `row`; None if that is `row` itself, or there is
     none."""
@@ -202,7 +121,7 @@ def find_version_with_valid_snapshot(store: Store, session_id: str, row: Checkpo
         != payloads.PHASE_KEY
     ):
         return None
-    for number, _, payload in _iterate_versions_before(store, session_id, row.session_id, row.version):
+    for number, _, payload in iterate_versions_before(store, session_id, row.session_id, row.version):
         if payloads.identify_payload(session_id, payload) != payloads.PHASE_KEY:
             return number
     return None
@@ -219,46 +138,3 @@ def load_payload_with_snapshot(store: Store, session_id: str, row: Checkpoint) -
     if position is None or position.snapshot is None or position.details is None:
         return row.payload
     return to_canonical_json(payloads.compose_version_payload(position.details, position.snapshot), "payload")
-
-
-# records of other systems
-
-
-@dataclass(frozen=True)
-class ImportedRecord:
-    """Phase record that has been imported.
-
-    Attributes:
-        version: Number of the new version.
-        run_id: Identifier of the run in the record.
-        applied: Changes that were made to the record, such as `runId → run_id`.
-    """
-
-    version: int
-    run_id: str
-    applied: tuple[str, ...]
-
-
-def import_phase_record(store: Store, session_id: str, record: object, *, run_id: str | None = None) -> ImportedRecord:
-    """Save a phase record of another system as the next version.
-
-    Raises `CheckpointCorrupted` naming the field, also if the record is of another run than `run_id`, and
-    `SchemaFromFuture`. Nothing is written then.
-    """
-    row_lookups.get_owned_session(store, session_id)
-    migrated = migrate_record(session_id, record, run_id)
-    version = save_phase_version(
-        store, session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript
-    )
-    return ImportedRecord(version, migrated.run_id, migrated.applied)
-
-
-def migrate_record(session_id: str, record: object, run_id: str | None) -> MigratedRecord:
-    """Migrate a phase record of another system to the current names. Raises what `import_phase_record` raises."""
-    try:
-        migrated = legacy_records.migrate_record(session_id, record)
-        if run_id is not None and migrated.run_id != run_id:
-            raise Misshapen("run_id", f"it is {migrated.run_id!r}, not {run_id!r}")
-    except Misshapen as error:
-        raise CheckpointCorrupted(session_id, error.field, error.why) from None
-    return migrated

@@ -1,4 +1,4 @@
-"""Template filters for accounts and the audit trail."""
+"""Template filters of the account pages: names of browsers, and options of passkeys."""
 
 import json
 from typing import Any
@@ -6,24 +6,13 @@ from typing import Any
 from django import template
 from django.utils.translation import gettext as _
 
-from harness_site.audit import event_sentences
-from harness_site.audit.audit_entries import ChainIntegrity
-
 register = template.Library()
-register.simple_tag(event_sentences.build_entry_sentence)
-register.simple_tag(event_sentences.build_group_sentence)
 
 
 @register.filter
 def as_json(value: Any) -> str:
     """Dump a value as JSON for a data attribute that a script reads."""
     return json.dumps(value)
-
-
-@register.filter
-def format_chain_anchor(chain: ChainIntegrity) -> str:
-    """Format the end of the chain as the argument of `verify_audit --anchor`."""
-    return f"{chain.number}:{chain.seal}"
 
 
 @register.filter
