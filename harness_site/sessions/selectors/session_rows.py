@@ -24,7 +24,6 @@ from django.db.models import (
 
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, RunStatus, SessionStatus
-from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.seals import row_seals
@@ -285,15 +284,6 @@ def _build_session_rows(sessions: list[Session]) -> list[SessionRow | Unreadable
     )
 
 
-def _is_altered(session: Session) -> bool:
-    """Return whether a session was altered for certain. One without a seal may be from before sealing."""
-    try:
-        row_seals.verify_row(session)
-    except SealError as error:
-        return isinstance(error, IntegrityError) and error.is_alteration
-    return False
-
-
 def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
     is_alive = bool(session.driven)  # type: ignore[attr-defined]
     was_lost = session.last_run_status == RunStatus.LOST  # type: ignore[attr-defined]
@@ -306,7 +296,7 @@ def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
             session.status,
             alive=is_alive,
             orphaned=session.owner_id is not None or was_lost,
-            quarantined=session.quarantined_at is not None or _is_altered(session),
+            quarantined=session.quarantined_at is not None or row_seals.is_altered(session),
         ),
         undecided=undecided.total(),
         awaiting=undecided[CallStatus.AWAITING_APPROVAL],
