@@ -210,6 +210,12 @@ def format_weekday(day: date) -> str:
     return _format_date_in_language(day, gettext("D j M"), get_language())
 
 
+def format_date_with_year(day: date) -> str:
+    """Format a day with its weekday, month and year, abbreviated: Tue 10 Nov 2026."""
+    # Translators: a format of Django's filter `date`: weekday, day, abbreviated month and year, such as Tue 10 Nov 2026
+    return _format_date_in_language(day, gettext("D j M Y"), get_language())
+
+
 @lru_cache(maxsize=1_000)
 def _format_date_in_language(day: date, pattern: str, _language: str | None) -> str:
     """Format a date in the current language, which is a part of the key of the cache."""

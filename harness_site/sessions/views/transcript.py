@@ -106,6 +106,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "timeline": run_lanes.load_run_lanes(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
         "subagents": session_tree.map_subagent_calls(stored, (facts.subagents or {}).items()),
+        "is_imported": facts.is_imported,
         "permissions": facts.permission_modes[0] if len(facts.permission_modes) == 1 else "",
         "permissions_by_position": permission_modes.map_permission_modes(window)
         if len(facts.permission_modes) > 1
