@@ -31,7 +31,7 @@ NAMES = (
     "fresh",
 )
 
-_PLAIN = ("statement", "orm")
+_OWN_TABLE_SUFFIXES = ("statement", "orm")
 
 
 def configure_django(urls: Mapping[str, str]) -> None:
@@ -48,7 +48,7 @@ def configure_django(urls: Mapping[str, str]) -> None:
 
 def _build_database_settings(alias: str, url: str) -> dict[str, Any]:
     database = database_from_url(url)
-    if alias.endswith(_PLAIN):
+    if alias.endswith(_OWN_TABLE_SUFFIXES):
         for option in ("server_side_binding", "prepare_threshold"):
             database["OPTIONS"].pop(option, None)
     return database

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from benchmarks.call_costs import CallLogger
-from benchmarks.contenders import older_library
-from benchmarks.contenders.chapter import Chapter
+from benchmarks.contenders import langgraph_django
 from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.full_copy_checkpointer import Chapter
+from benchmarks.contenders.langgraph_django import DjangoSaver
 from benchmarks.contenders.langgraph_savers import DefaultChannel, DeltaChannel
 from benchmarks.contenders.library import Append, AsyncAppend, CallDispatch, CallLog, Save
-from benchmarks.contenders.older_library import DjangoSaver
 from benchmarks.contenders.plain_orm import PlainOrm
 from benchmarks.contenders.statements import Driver, Statement
 from benchmarks.crowds.crowd import Crowd
@@ -41,7 +41,7 @@ CALLERS = {
 
 def list_missing_contenders() -> dict[str, str]:
     """Map the titles of contenders that cannot be measured here to the reason."""
-    return {DjangoSaver.title: older_library.describe_missing()} if older_library.describe_missing() else {}
+    return {DjangoSaver.title: langgraph_django.describe_missing()} if langgraph_django.describe_missing() else {}
 
 
 def create_contenders(databases: Databases, kind: Kind, conversation: Conversation) -> list[Contender]:

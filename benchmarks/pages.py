@@ -14,6 +14,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
@@ -61,7 +62,7 @@ def main() -> None:
         if not options.database:
             _generate_sessions(options)
         row_counts = _count_rows()
-        _freeze_garbage()
+        _load_site()
         timings = [_measure_page(page, options.rounds) for page in _iterate_pages()]
     text = _format_table(timings, options, row_counts)
     sys.stdout.write(text)
@@ -93,7 +94,7 @@ def _generate_sessions(options: Namespace) -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    from benchmarks.load.load_command import Command as Load
+    from benchmarks.load.generate_sessions_command import Command as Load
 
     call_command("migrate", verbosity=0)
     sizes = [f"--{name}={getattr(options, name)}" for name in ("sessions", "messages", "calls")]
@@ -105,8 +106,9 @@ def _generate_sessions(options: Namespace) -> None:
         cursor.execute("VACUUM ANALYZE")
 
 
-def _freeze_garbage() -> None:
-    """Request one page, so that everything a web process loads on its first page is loaded."""
+def _load_site() -> None:
+    """Load everything that a web process loads until its first response."""
+    import_module("harness_site.wsgi")
     _create_client().get("/sessions/")
 
 

@@ -20,8 +20,8 @@ from harness_site.mail_settings import MailServer, Security
 
 #: Timeout of each SMTP step in seconds.
 _STEP: Final = 10.0
-_SUBJECT: Final = 160
-_LONGEST: Final = 500
+_MAX_SUBJECT_LENGTH: Final = 160
+_MAX_ERROR_LENGTH: Final = 500
 #: Answer of a server that relays mail only after a login, or only over an encrypted connection.
 _LOGIN_WANTED: Final = 530
 
@@ -103,7 +103,9 @@ def send_through_server(composed: EmailMessage, leads_to: str) -> None:
 
 
 def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:
-    composed["Subject"] = _escape_header_text(formatting.shorten_to_one_line(f"[Harness] {subject}", _SUBJECT))
+    composed["Subject"] = _escape_header_text(
+        formatting.shorten_to_one_line(f"[Harness] {subject}", _MAX_SUBJECT_LENGTH)
+    )
     composed["From"] = settings.MAIL_FROM
     composed["To"] = to
     composed["Date"] = formatdate()
@@ -122,9 +124,9 @@ def describe_connection_error(error: Exception) -> str:
         )
     for kind, description in _DESCRIPTIONS:
         if isinstance(error, kind):
-            return (str(description) % {"answer": answer})[:_LONGEST]
+            return (str(description) % {"answer": answer})[:_MAX_ERROR_LENGTH]
     is_sentence = isinstance(error, NoMailServer | HeaderContainsLineBreak)
-    return (answer if is_sentence else f"{type(error).__name__}: {answer}")[:_LONGEST]
+    return (answer if is_sentence else f"{type(error).__name__}: {answer}")[:_MAX_ERROR_LENGTH]
 
 
 def _read_server_answer(error: Exception) -> tuple[int, str]:

@@ -14,6 +14,8 @@ _pages = [
     path("calls/", call_log.show_call_log, name="calls-log"),
 ]
 urlpatterns = [
+    # First, because programs make far more requests than readers.
+    path("api/v1/", include("harness_site.api.urls")),
     path("", include((_pages, "harness"))),
     path("accounts/display/", include("harness_site.display.urls")),
     path("accounts/", include("harness_site.accounts.urls")),
@@ -22,7 +24,6 @@ urlpatterns = [
     path("sessions/", include("harness_site.sessions.urls")),
     path("overview/", include("harness_site.overview.urls")),
     path("saved/", include("harness_site.saved_views.urls")),
-    path("api/v1/", include("harness_site.api.urls")),
     path("v1/", include("harness_site.api.conversation_urls")),
     path("v1/traces", receive_traces, name="traces"),
     path("audit/", include("harness_site.audit.urls")),

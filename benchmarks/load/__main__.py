@@ -8,6 +8,6 @@ import django
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness_site.settings")
     django.setup()
-    from benchmarks.load.load_command import Command
+    from benchmarks.load.generate_sessions_command import Command
 
     Command().run_from_argv([sys.argv[0], "load", *sys.argv[1:]])

@@ -17,13 +17,13 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import Max, Model
 from django.db.models.expressions import DatabaseDefault
 
-from benchmarks.load.building import MESSAGE_FIELDS, GeneratedSession, iterate_rows
-from checkpoints.db.sql_fragments import quote_columns, quote_table
+from benchmarks.load.session_rows import MESSAGE_FIELDS, GeneratedSession, iterate_rows
+from checkpoints.db.sql_quoting import quote_columns, quote_table
 from checkpoints.models import Checkpoint, Decision, Message, Run, Segment, Session, ToolCall
 
 #: In the order of writing; constraints are checked at the end of the transaction.
 _MODELS: Final[tuple[type[Model], ...]] = (Session, Segment, Run, Message, Checkpoint, ToolCall, Decision)
-_PLAIN: Final = frozenset({int, str, bytes, bool, type(None), datetime})
+_COPYABLE_TYPES: Final = frozenset({int, str, bytes, bool, type(None), datetime})
 _NUMBERED: Final = tuple(model for model in _MODELS if model is not Run)
 
 
@@ -116,7 +116,8 @@ def _make_reader(model: type[Model]) -> attrgetter[tuple[Any, ...]]:
 
 def _prepare_values(row: Model, updated_at: datetime) -> tuple[Any, ...]:
     return tuple(
-        value if type(value) in _PLAIN else _prepare_value(value, updated_at) for value in _make_reader(type(row))(row)
+        value if type(value) in _COPYABLE_TYPES else _prepare_value(value, updated_at)
+        for value in _make_reader(type(row))(row)
     )
 
 

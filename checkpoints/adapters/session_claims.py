@@ -16,7 +16,7 @@ from checkpoints import sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import Store
 
 #: Largest number of released sessions whose pairings are kept.

@@ -1,4 +1,4 @@
-"""Intents in the log of tool calls: written before the effect, unless another call prevents it."""
+"""Write-ahead log of tool calls: the row is committed before the tool runs, or an error says what prevents the call."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from django.db.models.functions import Now
 
 from checkpoints import call_transitions
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries, call_seals, signed_decisions
+from checkpoints.calls import call_queries, call_seals, log_completeness, signed_decisions
 from checkpoints.db import hot_statements
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import (
     DISPATCHABLE_SESSION_STATUSES,
     FINISHED_SESSION_STATUSES,
@@ -57,7 +57,8 @@ def issue_call(
         try:
             with database_operation(store.using) as connection:
                 row = None
-                if not intent.requires_approval:
+                is_repeated = log_completeness.is_key_remembered(owned_session, intent.key)
+                if not (intent.requires_approval or is_repeated):
                     values = _build_call_values(owned_session.run_id, intent, 1)
                     row = _insert_sealed_call(store, connection, owned_session, intent.step, values)
                 call: IssuedCall | ToolCall = (
@@ -68,8 +69,10 @@ def issue_call(
         except StorageUnavailable as error:
             call = _read_intent_after_lost_commit(store, owned_session, intent, error)
         store.unanswered.discard(intent.key)
+        status = CallStatus.ISSUED if isinstance(call, IssuedCall) else call.status
+        log_completeness.remember_key(owned_session, intent.key, status)
         if intent.policy != KeyPolicy.STEP:
-            is_settled = not isinstance(call, IssuedCall) and call.status in SETTLED_CALL_STATUSES
+            is_settled = status in SETTLED_CALL_STATUSES
             owned_session.operations.record_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
         if isinstance(call, IssuedCall):
             store.issued.add(call.pk)
@@ -194,6 +197,8 @@ def _issue_call_under_session_lock(
         step = session.latest_version if intent.step is None else intent.step
         last = _find_last_attempt(store, owned_session, intent, step)
         live_call = _find_live_call_with_key(store, session, intent)
+        if live_call is None:
+            log_completeness.require_no_lost_call(store.using, owned_session, session, intent.key)
         rejected_call = None if live_call is not None else _find_rejection(store, owned_session, intent, last)
         if rejected_call is not None:
             return rejected_call
@@ -203,6 +208,8 @@ def _issue_call_under_session_lock(
             return live_call
         _require_session_open(store, owned_session, session, intent, live_call)
         attempt = 1 if last is None else 1 + last.attempt
+        if live_call is not None:  # an approval, which nobody may have put back after its use
+            log_completeness.require_complete_log(store.using, session)
         if live_call is not None and live_call.status == call_transitions.BEGIN.before:
             return _begin_approved_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
@@ -332,7 +339,7 @@ def _begin_approved_call(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     call_queries.require_unaltered(approved)
-    signed_decisions.require_agreement(approved, intent.approvals)
+    signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.BEGIN.before).update(
         status=call_transitions.BEGIN.after, run=owned_session.run_id, revision=F("revision") + 1, issued_at=Now()
     )
@@ -362,7 +369,7 @@ def _consume_rerun_approval(
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     call_queries.require_unaltered(approved)
-    signed_decisions.require_agreement(approved, intent.approvals)
+    signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.RERUN.before).update(
         status=call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()
     )

@@ -9,9 +9,9 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints import call_transitions
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries, call_seals
+from checkpoints.calls import call_queries, call_seals, log_completeness
 from checkpoints.db import hot_statements
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import SETTLED_CALL_STATUSES, AuditKind, CallStatus, InterruptReason, SessionStatus
 from checkpoints.exceptions import (
     InvalidInput,
@@ -115,6 +115,7 @@ def _write_sealed_outcome(
     owned_session.sealed_head = owned_heads.confirm_head(connection.alias, after if is_settled else None)
     if is_settled:
         call_seals.remember_call(owned_session, call_pk, outcome.after)
+        log_completeness.remember_key(owned_session, outcome.after.columns["idempotency_key"], values["status"])
     return is_settled
 
 

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints import call_transitions
-from checkpoints.db.sql_fragments import (
+from checkpoints.db.sql_quoting import (
     build_insert,
     convert_row,
     convert_values,
@@ -55,11 +55,19 @@ class AnsweredCall(NamedTuple):
     row_seal: bytes | None = None
 
 
+class NewVersion(NamedTuple):
+    """Version with its new messages, its columns, and the calls that it answers."""
+
+    messages: Sequence[NewMessage]
+    checkpoint_values: Mapping[str, Any]
+    answered: Sequence[AnsweredCall] = ()
+
+
 class HeadWrite(NamedTuple):
     """Change of a session's head by a statement: its seal before, which has to be the stored one, and its columns
-    after."""
+    after. A session that the transaction has created has no seal before."""
 
-    before: bytes
+    before: bytes | None
     columns: Mapping[str, Any]
 
 
@@ -84,6 +92,18 @@ def _mark_session_changed_sql(vendor: str, table: str = "") -> str:
     return f"{_session_column('revision')} = {stored} + 1, {_session_column('updated_at')} = {NOW_SQL[vendor]}"
 
 
+def mark_session_changed(connection: BaseDatabaseWrapper, session_pk: int) -> None:
+    """Change the columns of a session by which its pages notice a change."""
+    with connection.cursor() as cursor:
+        cursor.execute(_mark_session_sql(connection.vendor), [session_pk])
+
+
+@cache
+def _mark_session_sql(vendor: str) -> str:
+    changes = _mark_session_changed_sql(vendor)
+    return f"UPDATE {quote_table(Session)} SET {changes} WHERE {_session_column('id')} = %s"
+
+
 def _session_column(field: str) -> str:
     return quote_column(Session, field)
 
@@ -95,21 +115,19 @@ def _call_column(field: str) -> str:
 # save
 
 
-def save_version(
+def save_versions(
     connection: BaseDatabaseWrapper,
     base: SaveBase,
     session_values: Mapping[str, Any],
-    messages: Sequence[NewMessage],
-    checkpoint_values: Mapping[str, Any],
-    answered: Sequence[AnsweredCall] = (),
+    versions: Sequence[NewVersion],
     head: HeadWrite | None = None,
 ) -> int | None:
-    """Append `messages` to the segment in `checkpoint_values`, write the next version, move the session's head.
+    """Append versions and their messages to the segment of `base`, and move the session's head.
 
-    `answered` are the calls whose results are among the messages: those that are settled, and that no version
-    has answered before, are marked as answered by this one.
+    `session_values` are the columns of the session after the last one. Calls that a version answers are marked with
+    it, those that are settled and that no version has answered before.
 
-    Returns the new version, or None if the session is not as `base` says (fence, head or version), or has another seal
+    Returns the last version, or None if the session is not as `base` says (fence, head or version), or has another seal
     than `head` says.
     """
     expected = {
@@ -122,21 +140,20 @@ def save_version(
     }
     if head is not None:
         session_values, expected["row_seal"] = {**session_values, **head.columns}, head.before
-    head_move = _HeadMove(connection.vendor, tuple(session_values), tuple(expected))
-    params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, expected)]
-    if connection.vendor == "postgresql" and len(messages) <= _MAX_INLINE_MESSAGES:
-        return _save_in_one_statement(connection, head_move, params, messages, checkpoint_values, answered)
-    return _save_in_steps(connection, head_move, params, messages, checkpoint_values, answered)
+    known = {field: value for field, value in expected.items() if value is not None}
+    empty = tuple(field for field in expected if field not in known)
+    head_move = _HeadMove(connection.vendor, tuple(session_values), tuple(known), empty, len(versions))
+    params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, known)]
+    is_short = len(versions) == 1 and len(versions[0].messages) <= _MAX_INLINE_MESSAGES
+    if connection.vendor == "postgresql" and is_short:
+        return _save_in_one_statement(connection, head_move, params, versions[0])
+    return _save_in_steps(connection, head_move, params, base, versions)
 
 
 def _save_in_one_statement(
-    connection: BaseDatabaseWrapper,
-    head_move: _HeadMove,
-    params: list[Any],
-    messages: Sequence[NewMessage],
-    checkpoint_values: Mapping[str, Any],
-    answered: Sequence[AnsweredCall],
+    connection: BaseDatabaseWrapper, head_move: _HeadMove, params: list[Any], version: NewVersion
 ) -> int | None:
+    messages, checkpoint_values, answered = version
     if messages:
         params.append(checkpoint_values["segment"])
         for message in messages:
@@ -154,56 +171,55 @@ def _save_in_steps(
     connection: BaseDatabaseWrapper,
     head_move: _HeadMove,
     params: list[Any],
-    messages: Sequence[NewMessage],
-    checkpoint_values: Mapping[str, Any],
-    answered: Sequence[AnsweredCall],
+    base: SaveBase,
+    versions: Sequence[NewVersion],
 ) -> int | None:
-    checkpoint_columns = convert_values(connection, Checkpoint, checkpoint_values)
-    message_rows = [convert_row(connection, Message, _MESSAGE_FIELDS, message) for message in messages]
+    messages, checkpoints, answered = [], [], []
+    for number, version in enumerate(versions, base.version + 1):
+        keys = [base.session_pk, version.checkpoint_values["segment"]]
+        messages += [[*keys, *convert_row(connection, Message, _MESSAGE_FIELDS, row)] for row in version.messages]
+        columns = convert_values(connection, Checkpoint, version.checkpoint_values)
+        checkpoints.append([base.session_pk, number, *columns])
+        answered += [
+            [number, row_seal, pk, revision, revision, base.session_pk, *_SETTLED_STATUSES]
+            for pk, revision, row_seal in version.answered
+        ]
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         cursor.execute(_move_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
             return None
-        session_pk, version = row
         if messages:
-            keys = [session_pk, checkpoint_values["segment"]]
-            cursor.executemany(
-                build_insert(Message, ("session", "segment", *_MESSAGE_FIELDS)),
-                [[*keys, *values] for values in message_rows],
-            )
-        cursor.execute(
-            build_insert(Checkpoint, ("session", "version", *checkpoint_values)),
-            [session_pk, version, *checkpoint_columns],
-        )
+            cursor.executemany(build_insert(Message, ("session", "segment", *_MESSAGE_FIELDS)), messages)
+        fields = ("session", "version", *versions[0].checkpoint_values)
+        cursor.executemany(build_insert(Checkpoint, fields), checkpoints)
         if answered:
-            cursor.executemany(
-                _mark_answered_sql(),
-                [
-                    [version, row_seal, pk, revision, revision, session_pk, *_SETTLED_STATUSES]
-                    for pk, revision, row_seal in answered
-                ],
-            )
-    return int(version)
+            cursor.executemany(_mark_answered_sql(), answered)
+    return int(row[1])
 
 
 @dataclass(frozen=True)
 class _HeadMove:
-    """Update of a session's head by a save: the new values, and the expected ones."""
+    """Update of a session's head by a save: the new values, the expected ones, those that are expected to be empty, and
+    the number of new versions."""
 
     vendor: str
     sets: tuple[str, ...]
     expects: tuple[str, ...]
+    expects_empty: tuple[str, ...]
+    versions: int
 
 
 @cache
 def _move_head_sql(head_move: _HeadMove) -> str:
     sets = "".join(f", {_session_column(field)} = %s" for field in head_move.sets)
     version = _session_column("latest_version")
+    conditions = [f"{_session_column(field)} = %s" for field in head_move.expects]
+    conditions += [f"{_session_column(field)} IS NULL" for field in head_move.expects_empty]
     return (
-        f"UPDATE {quote_table(Session)} SET {version} = {version} + 1, "
+        f"UPDATE {quote_table(Session)} SET {version} = {version} + {head_move.versions}, "
         f"{_mark_session_changed_sql(head_move.vendor)}{sets} "
-        f"WHERE {' AND '.join(f'{_session_column(field)} = %s' for field in head_move.expects)} "
+        f"WHERE {' AND '.join(conditions)} "
         f"RETURNING {_session_column('id')} AS session_pk, {version} AS version"
     )
 

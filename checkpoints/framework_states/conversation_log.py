@@ -7,15 +7,14 @@ common with its origin, as every fork does, and inherits them if the origin is d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 from django.db import connections
 
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.framework_states import state_store, transcript_versions
@@ -25,9 +24,9 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import retention
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
-from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import save_version, segment_queries, transcript_segments, version_seals
 from checkpoints.versions.blobs import Encoded
 from checkpoints.versions.save_version import TranscriptEnd
@@ -220,25 +219,13 @@ def write_record(
                 row,
                 owned_session,
             ),
-            _restore_head(owned_session),
+            transcript_versions.restore_head_on_error(owned_session),
         ):
             operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
             _Write(store, row, owned_session, record, operations).execute(entries, expected_revision)
     except SessionNotFound as error:
         raise LogConflict(f"There is no session {session_id!r}.") from error
     store.notify_saved(session_id)
-
-
-@contextmanager
-def _restore_head(owned_session: OwnedSession | None) -> Iterator[None]:
-    """Restore what this client knows of the transcript if the transaction is rolled back."""
-    head = None if owned_session is None else owned_session.head
-    try:
-        yield
-    except BaseException:
-        if owned_session is not None and head is not None:
-            owned_session.head = head
-        raise
 
 
 @dataclass

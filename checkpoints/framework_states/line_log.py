@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointCorrupted
-from checkpoints.framework_states import state_store
+from checkpoints.framework_states import state_rows, state_store
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
@@ -84,7 +84,7 @@ class LineLog:
             places.append(place)
             self.size += 1
         writer.insert(using, self.row)
-        FrameworkWrite.objects.using(using).bulk_create(rows, batch_size=200)
+        state_rows.create_rows(using, rows)
         return places
 
     def save_header(self) -> None:

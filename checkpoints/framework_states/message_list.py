@@ -127,12 +127,7 @@ def change(
     with state_store.lock_session(store, session_id, description) as (row, owned_session):
         content = build(row)
         if content is not None:
-            head = None if owned_session is None else owned_session.head
-            try:
+            with transcript_versions.restore_head_on_error(owned_session):
                 version = transcript_versions.write_version_if_changed(store, row, owned_session, content)
-            except BaseException:
-                if owned_session is not None and head is not None:
-                    owned_session.head = head
-                raise
     if version is not None:
         store.notify_saved(session_id)

@@ -16,25 +16,24 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_queries, interrupt_requests, signed_decisions
-from checkpoints.db.operation_context import database_operation
-from checkpoints.enums import DecisionKind, SessionStatus
+from checkpoints.calls import framework_interrupts
+from checkpoints.db.database_operation import database_operation
+from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import (
     CheckpointCorrupted,
     InvalidInput,
     OwnershipLost,
-    SessionExists,
     SessionFinished,
     SessionNotFound,
 )
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.framework_states import transcript_versions
+from checkpoints.framework_states import state_rows, transcript_versions
 from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.ids import validate_id
-from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session, ToolCall
+from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
-from checkpoints.sessions import append_without_lease, create_finish_release, ownership, retention, state_retention
+from checkpoints.sessions import append_without_lease, create_finish_release, ownership, state_retention
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.sessions.state_retention import Channels
 from checkpoints.store import row_lookups
@@ -98,7 +97,10 @@ class LoadedWrite:
 
 @dataclass(frozen=True)
 class LoadedState:
-    """Stored state, with the values of its channels and the writes after it, by path, task and position."""
+    """Stored state, with the values of its channels and the writes after it, by path, task and position.
+
+    `known` has the digests of the values that the caller knows and that were not read.
+    """
 
     session_id: str
     namespace: str
@@ -108,6 +110,7 @@ class LoadedState:
     metadata: Encoded
     values: dict[str, EncodedValue]
     writes: list[LoadedWrite] = field(default_factory=list)
+    known: dict[str, str] = field(default_factory=dict)
 
 
 # writing
@@ -190,41 +193,39 @@ def save_state(
     digests = {name: writer.add(value) for name, value in new.values.items()}
     version = None
     with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
-        states = FrameworkState.objects.using(store.using)
-        place = {"session": row, "namespace": new.namespace}
-        nearby = states.filter(**place, state_id__in={new.parent_id, new.state_id}).values_list("state_id", "channels")
-        known = {state_id: state_retention.parse_channels(session_id, text) for state_id, text in nearby}
-        _require_bases(new, known.get(new.parent_id, {}))
-        writer.insert(store.using, row)
-        channels = _resolve_channels(store, row, new, digests, known.get(new.parent_id, {}))
-        columns = {
-            "parent_id": new.parent_id,
-            "run_key": new.run_key[:255],
-            "body_type": new.body[0],
-            "body": new.body[1],
-            "metadata_type": new.metadata[0],
-            "metadata": new.metadata[1],
-            "channels": to_canonical_json(_encode_channels(channels, new.rebuilt), "channels"),
-        }
-        if new.state_id in known:
-            states.filter(**place, state_id=new.state_id).update(**columns)
-        else:
-            states.create(**place, state_id=new.state_id, **columns)
+        _write_state(store, row, new, writer, digests)
         content = None if build_content is None else build_content(row)
         if content is not None:
-            head = None if owned_session is None else owned_session.head
-            try:
+            with transcript_versions.restore_head_on_error(owned_session):
                 version = transcript_versions.write_version_if_changed(store, row, owned_session, content)
-            except BaseException:
-                if owned_session is not None and head is not None:
-                    owned_session.head = head
-                raise
         if version is None:
             row_lookups.bump_revision(store, row.pk)
     if version is None:
         return row.latest_version
     store.notify_saved(session_id)
     return version
+
+
+def _write_state(store: Store, row: Session, new: NewState, writer: BlobWriter, digests: Mapping[str, str]) -> None:
+    """Write the row of a state of a locked session, and its values. `digests` are those of the values."""
+    known = state_rows.read_channels(store.using, row, new.namespace, (new.parent_id, new.state_id))
+    _require_bases(new, known.get(new.parent_id, {}))
+    writer.insert(store.using, row)
+    channels = _resolve_channels(store, row, new, digests, known.get(new.parent_id, {}))
+    place = {"session": row, "namespace": new.namespace, "state_id": new.state_id}
+    columns = {
+        "parent_id": new.parent_id,
+        "run_key": new.run_key[:255],
+        "body_type": new.body[0],
+        "body": new.body[1],
+        "metadata_type": new.metadata[0],
+        "metadata": new.metadata[1],
+        "channels": to_canonical_json(_encode_channels(channels, new.rebuilt), "channels"),
+    }
+    if new.state_id in known:
+        FrameworkState.objects.using(store.using).filter(**place).update(**columns)
+    else:
+        state_rows.create_rows(store.using, [FrameworkState(**place, **columns)])
 
 
 class GrownListNotStored(Exception):
@@ -302,19 +303,20 @@ def save_writes(
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
         writer.insert(store.using, row)
-        rows = FrameworkWrite.objects.using(store.using).filter(session=row, **place)
-        stored = {write.position: write for write in rows.filter(position__in=list(by_position))}
+        stored = state_rows.read_writes(store.using, row, **place, positions=by_position)
         for position, write in stored.items():
             channel, digest = by_position[position]
             if position < 0 and (write.channel, write.digest) != (channel, digest):
-                rows.filter(pk=write.pk).update(channel=channel, digest=digest, task_path=task_path)
-        FrameworkWrite.objects.using(store.using).bulk_create(
+                rows = FrameworkWrite.objects.using(store.using).filter(pk=write.pk)
+                rows.update(channel=channel, digest=digest, task_path=task_path)
+        added = [
             FrameworkWrite(session=row, position=position, channel=channel, digest=digest, task_path=task_path, **place)
             for position, (channel, digest) in sorted(by_position.items())
             if position not in stored
-        )
+        ]
+        state_rows.create_rows(store.using, added)
         if requests:
-            interrupt_requests.log_requests(store, row, requests, lambda: _get_asking_run(store, row, owned_session))
+            framework_interrupts.log_requests(store, row, requests, lambda: _get_asking_run(store, row, owned_session))
         row_lookups.bump_revision(store, row.pk)
     if requests:
         store.notify_saved(session_id)
@@ -345,52 +347,23 @@ def load_write(
         return load_values(store.using, write.session, [write.digest])[write.digest]
 
 
-def withdraw_requests(
-    store: Store, session_id: str, *, keys: Collection[str] | None = None, call_ids: Collection[str] | None = None
-) -> bool:
-    """Discard the calls of interrupts that await a decision and that the framework continues without.
-
-    Arguments and errors are those of `interrupt_requests.withdraw_requests` and `save_state`. Returns whether there
-    were any.
-    """
-    try:
-        with lock_session(store, session_id, None) as (row, _):
-            return bool(interrupt_requests.withdraw_requests(store, row, keys=keys, call_ids=call_ids))
-    except SessionNotFound:
-        return False
-
-
-def find_decisions(
-    store: Store, session_id: str, keys: Collection[str]
-) -> dict[str, tuple[ToolCall, DecisionKind]] | None:
-    """Find what people have decided about the calls of interrupts.
-
-    Returns:
-        The calls and the decisions by key; None while a person has to decide about any call of the session.
-
-    Raises:
-        IntegrityError: A call or a decision is not one that this library wrote.
-        CheckpointCorrupted: The arguments or the result of a call do not match their digests.
-    """
-    with database_operation(store.using, writes=False):
-        row = row_lookups.get_session(store, session_id)
-        if call_queries.list_undecided_calls(store, row):
-            return None
-        calls = interrupt_requests.list_requests(store, row, keys)
-        kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)
-        decisions = signed_decisions.select_decisions(store.using).filter(
-            tool_call__in=calls.values(), kind__in=kinds, final=True
-        )
-        signed_decisions.verify_decisions(decisions)
-        found = {decision.tool_call_id: DecisionKind(decision.kind) for decision in decisions.order_by("pk")}
-    return {key: (call, found[call.pk]) for key, call in calls.items() if call.pk in found}
-
-
 # reading
 
 
-def load_state(store: Store, session_id: str, namespace: str, state_id: str | None) -> LoadedState | None:
-    """Load one state, or the newest of its namespace if `state_id` is None. Returns None if there is none.
+def load_state(
+    store: Store, session_id: str, namespace: str, state_id: str | None, *, known: Collection[str] = ()
+) -> LoadedState | None:
+    """Load one state.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        namespace: Part of the session.
+        state_id: Identifier of the state. None: the newest one.
+        known: Digests of values that the caller knows, which are not read.
+
+    Returns:
+        The state; None if there is none.
 
     Raises:
         IntegrityError: The row is not one that this library wrote.
@@ -401,7 +374,7 @@ def load_state(store: Store, session_id: str, namespace: str, state_id: str | No
         states = states.order_by("-state_id") if state_id is None else states.filter(state_id=state_id)
         while (row := states.first()) is not None:
             try:
-                return _load_states(store, [row])[0]
+                return _load_states(store, [row], frozenset(known))[0]
             except CheckpointCorrupted:
                 if states.filter(pk=row.pk).exists():
                     raise
@@ -460,7 +433,9 @@ def select_states(store: Store, session_id: str | None, namespace: str | None) -
     return states if namespace is None else states.filter(namespace=namespace)
 
 
-def _load_states(store: Store, rows: Sequence[FrameworkState]) -> list[LoadedState]:
+def _load_states(
+    store: Store, rows: Sequence[FrameworkState], known: frozenset[str] = frozenset()
+) -> list[LoadedState]:
     row_seals.verify_rows(rows)
     writes = _load_writes(store, rows)
     channels = {row.pk: state_retention.parse_channels(row.session.session_id, row.channels) for row in rows}
@@ -471,7 +446,7 @@ def _load_states(store: Store, rows: Sequence[FrameworkState]) -> list[LoadedSta
             for row in rows
             if row.session_id == session.pk
             for digest in (
-                *(digest for _, digest in channels[row.pk].values() if digest is not None),
+                *({digest for _, digest in channels[row.pk].values() if digest is not None} - known),
                 *(write.digest for write in writes[row.pk]),
             )
         }
@@ -495,6 +470,7 @@ def _load_writes(store: Store, rows: Sequence[FrameworkState]) -> dict[int, list
 def _build_loaded_state(
     row: FrameworkState, channels: Channels, writes: Iterable[FrameworkWrite], values: Mapping[str, EncodedValue]
 ) -> LoadedState:
+    stored = {name: digest for name, (_, digest) in channels.items() if digest is not None}
     return LoadedState(
         row.session.session_id,
         row.namespace,
@@ -502,112 +478,13 @@ def _build_loaded_state(
         row.parent_id,
         (row.body_type, bytes(row.body)),
         (row.metadata_type, bytes(row.metadata)),
-        {name: values[digest] for name, (_, digest) in channels.items() if digest is not None},
+        {name: values[digest] for name, digest in stored.items() if digest in values},
         [
             LoadedWrite(write.task_id, write.task_path, write.position, write.channel, values[write.digest])
             for write in writes
         ],
+        {name: digest for name, digest in stored.items() if digest not in values},
     )
-
-
-# removing and copying
-
-
-def delete_states(
-    store: Store,
-    session_id: str,
-    select: Callable[[Sequence[FrameworkState]], Collection[FrameworkState]] | None = None,
-) -> int:
-    """Delete states with their writes, and the blobs that nothing reaches any more.
-
-    Args:
-        store: State of the client.
-        session_id: Identifier of the session. One that does not exist has no states.
-        select: Function that gets all states of the session, newest first, and returns those to delete. None deletes
-            all, and writes that belong to none.
-
-    Returns:
-        The number of deleted states.
-
-    Raises:
-        SessionBusy: A run of another client owns the session and is alive.
-        OwnershipLost: Another run has taken the session from this client.
-        SessionFinished: The session has ended.
-    """
-    try:
-        with lock_session(store, session_id, None) as (row, _):
-            states = list(FrameworkState.objects.using(store.using).filter(session=row).order_by("-state_id"))
-            chosen = states if select is None else select(states)
-            if select is None:
-                FrameworkWrite.objects.using(store.using).filter(session=row).delete()
-            state_retention.delete_states(store.using, row, chosen)
-            row_lookups.bump_revision(store, row.pk)
-            return len(chosen)
-    except SessionNotFound:
-        return 0
-
-
-def delete_superseded_states(store: Store, session_id: str) -> int:
-    """Delete all states but the newest of each namespace, and those from which its values are rebuilt.
-
-    Returns the number of deleted states. Raises what `delete_states` raises.
-    """
-    return delete_states(
-        store, session_id, lambda states: state_retention.select_unneeded_states(session_id, states, lambda _: False)
-    )
-
-
-def find_sessions_of_runs(store: Store, run_keys: Collection[str]) -> list[str]:
-    """Return the ids of the sessions that have states of these runs of the framework."""
-    with database_operation(store.using, writes=False):
-        states = (
-            FrameworkState.objects.using(store.using)
-            .filter(session__workspace=store.workspace_id, run_key__in=list(run_keys))
-            .exclude(run_key="")
-        )
-        return list(states.values_list("session__session_id", flat=True).distinct())
-
-
-def delete_session_with_states(store: Store, session_id: str) -> None:
-    """Delete a session with everything in it. One that does not exist is deleted already.
-
-    Raises:
-        StillNeeded: A run of another client drives it, or a person has to decide.
-    """
-    owned_session = store.find_owned(session_id)
-    if owned_session is not None:
-        ownership.release_ownership(store, owned_session)
-    try:
-        retention.delete_session(store, session_id)
-    except SessionNotFound:
-        return
-
-
-def copy_states(store: Store, source_id: str, target_id: str) -> None:
-    """Copy all states, writes and blobs of a session into another one, which is created if it does not exist.
-
-    Raises:
-        SessionNotFound: There is no such source.
-        SessionExists: The target has states already.
-        SessionBusy: A run of another client owns the target and is alive.
-    """
-    with database_operation(store.using, writes=False):
-        source = row_lookups.get_session(store, source_id)
-    description = SessionDescription(title=source.title, agent=source.agent)
-    with lock_session(store, target_id, description) as (target, _):
-        if FrameworkState.objects.using(store.using).filter(session=target).exists():
-            raise SessionExists(target_id)
-        for model in (Blob, FrameworkState, FrameworkWrite):
-            copies: list[Any] = []
-            for row in model._default_manager.using(store.using).filter(session=source).order_by("pk"):
-                if not isinstance(row, Blob):
-                    row_seals.verify_row(row)
-                values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
-                values |= {"id": None, "session_id": target.pk}
-                values.pop("row_seal", None)
-                copies.append(model(**values))
-            model._default_manager.using(store.using).bulk_create(copies, batch_size=100)
-        row_lookups.bump_revision(store, target.pk)
 
 
 def save_transcript(store: Store, session_id: str, content: VersionContent) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connections
 
-from checkpoints.calls import call_queries, call_seals, interrupt_requests
+from checkpoints.calls import call_queries, call_seals, framework_interrupts
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import SchemaFromFuture, VersionConflict
@@ -17,9 +18,9 @@ from checkpoints.formats import digests, message_calls
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Segment, Session
 from checkpoints.store import owned_heads
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
-from checkpoints.store.version_state import VersionChange
+from checkpoints.store.version_columns import VersionChange
 from checkpoints.versions import save_version, segment_queries, transcript_segments
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -66,6 +67,18 @@ def write_version_if_changed(
     return write_version(store, row, owned_session, head, end, change, operations, always=content.always)
 
 
+@contextmanager
+def restore_head_on_error(owned_session: OwnedSession | None) -> Iterator[None]:
+    """Restore what this client knows of the transcript if the transaction is rolled back."""
+    head = None if owned_session is None else owned_session.head
+    try:
+        yield
+    except BaseException:
+        if owned_session is not None and head is not None:
+            owned_session.head = head
+        raise
+
+
 def get_locked_head(store: Store, row: Session) -> TranscriptHead:
     """Return the end of the transcript of a locked session. A new session gets its first segment."""
     if row.head_segment_id is None:
@@ -99,7 +112,7 @@ def write_version(
         answered_rows = operations.list_rows_answered_by(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
-        interrupt_requests.report_results(store, answered_rows, _read_results(end.said))
+        framework_interrupts.report_results(store, answered_rows, _read_results(end.said))
     newest = save_version.find_newest_version(using, row.pk)
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         raise SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)

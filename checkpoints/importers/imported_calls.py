@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.db import connections
 
-from checkpoints.db.sql_fragments import build_insert, convert_row
+from checkpoints.db.sql_quoting import build_insert, convert_row
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
@@ -27,6 +27,7 @@ from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import ImportedMessage
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals.sealed_model import seal_new_rows
+from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store.call_records import validate_tool_name
 from checkpoints.store.store import Store
 
@@ -160,19 +161,27 @@ class ImportedCallLog:
         """Return whether the transcript ends before the last calls were answered."""
         return any(not call.answered for call in self._newest)
 
-    def insert_calls(self, session: Session, run: Run, calls: Sequence[ToolCall]) -> None:
-        """Insert `calls`, which have their step, and write the results that came for earlier ones."""
-        rows = ToolCall.objects.using(self._using)
+    def complete_rows(self, session: Session, run: Run, calls: Sequence[ToolCall]) -> RowChanges:
+        """Complete the rows of calls that have their step. Returns what they change in the head of the session."""
         for call in calls:
             if call.status == CallStatus.ISSUED and not self._live:
                 _mark_unanswered(call)
             call.session_id, call.workspace_id, call.run_id = session.pk, session.workspace_id, run.pk
+        return seal_new_rows(calls)
+
+    def insert_calls(self, session: Session, calls: Sequence[ToolCall]) -> None:
+        """Insert complete rows, which are counted in the head of their session already, and write late results."""
         self._insert_rows(calls)
         self._logged.update(call.idempotency_key for call in calls)
         self._add_unsettled({call.idempotency_key: call for call in calls if call.result is None}, session)
+        self._write_late_results()
+
+    def _write_late_results(self) -> None:
+        """Write the results that came for calls which were inserted before."""
         settled_rows = list(self._settled.values())
         for start in range(0, len(settled_rows), _CHUNK_SIZE):
-            rows.bulk_update(settled_rows[start : start + _CHUNK_SIZE], _SETTLED_COLUMNS)
+            chunk = settled_rows[start : start + _CHUNK_SIZE]
+            ToolCall.objects.using(self._using).bulk_update(chunk, _SETTLED_COLUMNS)
         self._settled.clear()
 
     def _insert_rows(self, calls: Sequence[ToolCall]) -> None:
@@ -180,7 +189,6 @@ class ImportedCallLog:
         if not calls:
             return
         connection = connections[self._using]
-        seal_new_rows(self._using, calls)
         rows = [
             convert_row(connection, ToolCall, _COLUMNS, [getattr(call, name) for name in _ATTRIBUTES]) for call in calls
         ]
@@ -199,9 +207,9 @@ class ImportedCallLog:
                 calls[key].pk, calls[key]._state.adding, calls[key]._state.db = pk, False, self._using
         self._unsettled |= calls
 
-    def settle_session(self, session: Session, run: Run, *, live: bool) -> None:
+    def settle_session(self, *, live: bool) -> None:
         """Write results that came for earlier calls; unless the transcript may go on, no call is issued any more."""
-        self.insert_calls(session, run, [])
+        self._write_late_results()
         if live:
             return
         for call in (call for call in self._unsettled.values() if call.status == CallStatus.ISSUED):

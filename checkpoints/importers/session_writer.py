@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,22 +12,23 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from checkpoints.calls.call_seals import AnsweredCalls
+from checkpoints.db.database_operation import database_operation
 from checkpoints.db.hot_statements import NewMessage, SaveBase
-from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import StorageError
 from checkpoints.formats.canonical import parse_json
-from checkpoints.importers import imported_session
+from checkpoints.importers import imported_session_rows
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session import SessionEnd, TranscriptOrigin
+from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin
 from checkpoints.models import Message, Run, Session, ToolCall
-from checkpoints.seals.session_heads import SessionHead
+from checkpoints.seals import session_heads
+from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import owned_heads
 from checkpoints.store.store import Store, TranscriptHead
-from checkpoints.store.version_state import VersionState
+from checkpoints.store.version_columns import VersionState
 from checkpoints.versions import save_version, segment_queries, transcript_segments
-from checkpoints.versions.save_version import TranscriptEnd
+from checkpoints.versions.save_version import TranscriptEnd, VersionContent
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,16 @@ class ImportedTurn:
     calls: list[ToolCall] = field(default_factory=list)
     characters: int = 0
     state: VersionState | None = None
+
+    def get_end(self) -> TranscriptEnd:
+        """Return the end of the transcript after this turn."""
+        last = self.messages[-1]
+        return TranscriptEnd(self.messages, last.position + 1, last.chain)
+
+    def get_state(self) -> VersionState:
+        """Return the state of the version; the turn has ended."""
+        assert self.state is not None  # noqa: S101 - given when the turn ended
+        return self.state
 
     def set_missing_times(self, at: datetime) -> None:
         """Give the first known time to messages and calls that came before it."""
@@ -89,7 +100,7 @@ class ImportWriter:
                 return
             row = named.get()
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
-            self.source_path = imported_session.require_unchanged_import(row, runs, self.origin)
+            self.source_path = imported_session_rows.require_unchanged_import(row, runs, self.origin)
             self._load_transcript(row, runs[0], calls)
 
     def _load_transcript(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
@@ -124,19 +135,23 @@ class ImportWriter:
         try:
             with self.open_transaction():
                 row, run = self._create_session(first) if is_new else self._lock_session()
-                self._sealed_head = owned_heads.lock_head(self.store.using, row.pk)
-                for turn in turns:
-                    self._write_turn(row, run, turn)
-                calls.insert_calls(row, run, [call for turn in turns for call in turn.calls])
+                if self._sealed_head is None:
+                    self._sealed_head = owned_heads.lock_head(self.store.using, row.pk)
+                for group in _split_at_branches(turns):
+                    self._write_group(row, run, group, calls)
+                calls.insert_calls(row, [call for turn in turns for call in turn.calls])
         except StorageError as error:
             if isinstance(error.__cause__, IntegrityError):
                 raise ImportOvertaken(self.origin.session_id) from error
             raise
+        finally:
+            self._sealed_head = None
         return is_new
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
-        self._row, self._run = imported_session.create_session_and_run(self.store, self.origin, first)
+        self._row, self._run = imported_session_rows.create_session_and_run(self.store, self.origin, first)
         self._head = save_version.get_session_transcript_head(self._row)
+        self._sealed_head = session_heads.build_new_head(self._row)
         self._is_created = True
         return self._row, self._run
 
@@ -153,36 +168,49 @@ class ImportWriter:
         self._row = row
         return row, self._run
 
-    def _write_turn(self, row: Session, run: Run, turn: ImportedTurn) -> None:
-        head = self._open_segment_for_turn(row, turn.keep)
-        last = turn.messages[-1]
-        version = self._save_version(row, run, head, turn)
-        if version is None:
-            raise ImportOvertaken(self.origin.session_id)
-        for call in turn.calls:
-            call.step = version
-        self._head = TranscriptHead(head.segment_id, last.position + 1, last.chain, version)
+    def _write_group(self, row: Session, run: Run, turns: Sequence[ImportedTurn], calls: ImportedCallLog) -> None:
+        """Write consecutive turns, of which only the first one may begin a branch, and complete the rows of their
+        calls."""
+        head = self._open_segment_for_turn(row, turns[0].keep)
+        for version, turn in enumerate(turns, head.version + 1):
+            for call in turn.calls:
+                call.step = version
+        changes = calls.complete_rows(row, run, [call for turn in turns for call in turn.calls])
+        self._head = self._write_versions(row, run, head, turns, changes)
 
-    def _save_version(self, row: Session, run: Run, head: TranscriptHead, turn: ImportedTurn) -> int | None:
-        """Write the version that a turn becomes. Returns its number; None if the session is not at `head`."""
-        return self._execute_save(row, head, turn, run.pk, AnsweredCalls())
+    def _write_versions(
+        self, row: Session, run: Run, head: TranscriptHead, turns: Sequence[ImportedTurn], changes: RowChanges
+    ) -> TranscriptHead:
+        """Write the versions that the turns become, and count `changes` in the head of the session.
+
+        Returns the end of the transcript after them. Raises `ImportOvertaken` if the session is not at `head`.
+        """
+        return self._execute_save(row, head, turns, run.pk, AnsweredCalls(changes=changes))
 
     def _execute_save(
-        self, row: Session, head: TranscriptHead, turn: ImportedTurn, run_id: UUID | None, answered: AnsweredCalls
-    ) -> int | None:
-        assert turn.state is not None  # noqa: S101 - given when the turn ended
-        last = turn.messages[-1]
-        version, self._sealed_head = save_version.write_version(
+        self,
+        row: Session,
+        head: TranscriptHead,
+        turns: Sequence[ImportedTurn],
+        run_id: UUID | None,
+        answered: AnsweredCalls,
+    ) -> TranscriptHead:
+        contents = [
+            VersionContent(turn.get_end(), turn.get_state(), AnsweredCalls(), turn.messages[-1].created_at)
+            for turn in turns
+        ]
+        contents[0] = replace(contents[0], answered=answered)
+        version, self._sealed_head = save_version.write_versions(
             self.store.using,
             SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version),
-            TranscriptEnd(turn.messages, last.position + 1, last.chain),
-            turn.state,
+            contents,
             run_id,
-            answered,
             self._sealed_head,
-            created_at=last.created_at,
         )
-        return version
+        if version is None:
+            raise ImportOvertaken(self.origin.session_id)
+        end = contents[-1].end
+        return TranscriptHead(head.segment_id, end.length, end.chain, version)
 
     def _open_segment_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
         """Return the start of a turn: the end of the transcript, or a new segment after its first `keep` messages."""
@@ -202,5 +230,15 @@ class ImportWriter:
             if not self._is_created:
                 row.refresh_from_db(using=self.store.using)
             self._is_created = False
-            calls.settle_session(row, run, live=end.live)
-            imported_session.update_imported_session(self.store, row, run, self.origin, end)
+            calls.settle_session(live=end.live)
+            imported_session_rows.update_imported_session(self.store, row, run, self.origin, end)
+
+
+def _split_at_branches(turns: Sequence[ImportedTurn]) -> list[list[ImportedTurn]]:
+    """Split turns into groups that continue one after the other; each group but the first begins a branch."""
+    groups: list[list[ImportedTurn]] = []
+    for turn in turns:
+        if turn.keep is not None or not groups:
+            groups.append([])
+        groups[-1].append(turn)
+    return groups

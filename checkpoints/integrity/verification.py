@@ -9,9 +9,9 @@ from typing import Any, Self
 
 from django.db import connections, models, transaction
 
-from checkpoints.calls import signed_decisions
+from checkpoints.calls import log_completeness, signed_decisions
 from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows
-from checkpoints.db.sql_fragments import quote_column, quote_table
+from checkpoints.db.sql_quoting import quote_column, quote_table
 from checkpoints.exceptions import IntegrityError, RowNotSealed
 from checkpoints.formats import digests
 from checkpoints.models import (
@@ -82,7 +82,7 @@ class VerificationCounts:
     rows: int = 0
 
 
-def verify_session_records(using: str, session: Session) -> None:
+def verify_session_records(using: str, session: Session) -> set[int]:
     """Verify all calls, decisions, steps and answers of other agents of a session, before a run uses them.
 
     None of them, and no version, may be missing, added, or in a former state. Raises `IntegrityError` naming the first
@@ -92,11 +92,15 @@ def verify_session_records(using: str, session: Session) -> None:
     Args:
         using: Connection alias.
         session: The session, locked.
+
+    Returns:
+        Hashes of the keys of its live calls, which the run remembers; empty if sealing is off.
     """
     signed_decisions.verify_session(using, session.pk)
+    live_keys: set[int] = set()
     keys = get_seal_keys()
     if keys is None:
-        return
+        return live_keys
     head = session_heads.read_head(session, keys)
     if head.seal is not None:
         witness.verify_head(session.session_id, head.to_witness())
@@ -105,30 +109,25 @@ def verify_session_records(using: str, session: Session) -> None:
         for row in iterate_rows(model._default_manager.using(using).filter(session=session)):
             row_seals.verify_row(row)
             _add_counted_row(rows, model, getattr(row, "row_seal", None))
+            if isinstance(row, ToolCall):
+                live_keys |= log_completeness.hash_live_keys([row])
     for model in COUNTED_MODELS:
         of_session = model._default_manager.using(using).filter(session=session)
         for seal in of_session.values_list("row_seal", flat=True):
             _add_counted_row(rows, model, seal)
     versions = Checkpoint.objects.using(using).filter(session=session)
     if head.seal is not None and session_heads.sum_rows(keys, rows) != head.total:
-        raise _build_sum_error(session)
+        raise session_heads.build_sum_error(session)
     newest = versions.order_by("-version").first()
     problem = _find_head_problem(session, newest)
     if problem is not None:
         raise IntegrityError(problem.table, problem.row, problem.why)
+    return live_keys
 
 
 def _add_counted_row(rows: list[CountedRow], model: type[models.Model], seal: Any) -> None:
     if seal:
         rows.append((model, bytes(seal)))
-
-
-def _build_sum_error(session: Session) -> IntegrityError:
-    why = (
-        "the sum over its versions, calls, decisions and other rows does not match: one of them is missing, was added, "
-        "or was put back to a former state"
-    )
-    return IntegrityError(Session._meta.db_table, row_seals.describe_row(session), why)
 
 
 def _find_head_problem(session: Session, newest: Checkpoint | None) -> IntegrityProblem | None:
@@ -220,7 +219,7 @@ def _find_sum_problems(using: str, session: Session) -> Iterator[IntegrityProble
             return  # deleted, or reported already
         head = session_heads.build_head(row, keys)
         if session_heads.compute_total(using, row.pk, keys) != head.total:
-            error = _build_sum_error(row)
+            error = session_heads.build_sum_error(row)
             yield IntegrityProblem.from_error(error)
         newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
         if (problem := _find_head_problem(row, newest)) is not None:

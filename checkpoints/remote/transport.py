@@ -8,15 +8,17 @@ import importlib
 import inspect
 import json
 import time
+import urllib.request
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
-from checkpoints import exceptions
+from checkpoints import __version__, exceptions
 from checkpoints.exceptions import (
     CheckpointerClosed,
     CheckpointsError,
@@ -37,8 +39,12 @@ PAUSES: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
 #: Seconds for a connection, and for the answer of a request that does not wait.
 CONNECT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 60.0
+#: Seconds for the answer of a heartbeat: a lost one is sent again before the lease runs out.
+BEAT_SECONDS: Final = 10.0
 #: Writes without an answer whose keys are remembered.
 _REMEMBERED: Final = 1_000
+#: URLs that are not parsed again: an agent uses the same few many times.
+_PARSED_URLS: Final = 500
 #: Bodies from this size are compressed.
 _COMPRESSED_FROM: Final = 16_384
 _READS: Final = frozenset({"GET"})
@@ -83,20 +89,26 @@ class Transport:
         self.name = uuid.uuid4().hex
         #: Keys of writes that may have happened, by their digests: the same write again has the same key.
         self._unanswered: OrderedDict[bytes, str] = OrderedDict()
-        self._client = self._httpx.Client(
-            base_url=f"{str(address).rstrip('/')}/api/v1",
-            headers={
-                "Authorization": f"Bearer {token}",
-                "Harness-Client": self.name,
-                "Content-Type": "application/json",
-            },
-            timeout=self._httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+        self._base_url = f"{str(address).rstrip('/')}/api/v1"
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Harness-Client": self.name,
+            "Content-Type": "application/json",
+            "Accept-Encoding": "gzip",
+            "User-Agent": f"harness-checkpoints/{__version__}",
+        }
+        self._parse_url = lru_cache(_PARSED_URLS)(self._httpx.URL)
+        self._is_closed = False
+        # A client of httpx takes twice the time for cookies and redirects, which the API has not.
+        self._connections = self._httpx.HTTPTransport(
             limits=self._httpx.Limits(max_connections=50, max_keepalive_connections=50, keepalive_expiry=10),
+            proxy=_find_proxy(address.scheme, address.host),
         )
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
+        self._is_closed = True
+        self._connections.close()
 
     def read(self, path: str, **parameters: Any) -> Any:
         """Request a resource. Raises what the server raises, and `ServerUnavailable`."""
@@ -129,17 +141,30 @@ class Transport:
                     self._unanswered.popitem(last=False)
             raise
 
+    def renew_lease(self, path: str, fence: int) -> None:
+        """Send a heartbeat once. It has no key, as it may arrive twice, and waits only while the next one is not due.
+
+        Raises what the server raises, and `ServerUnavailable`.
+        """
+        timeout = self._httpx.Timeout(BEAT_SECONDS)
+        try:
+            self._send_once("POST", path, f'{{"fence":{fence}}}'.encode(), {}, {}, timeout)
+        except self._httpx.TransportError as error:
+            what = f"{self._base_url} did not answer ({type(error).__name__}: {error})."
+            raise ServerUnavailable(what, may_have_happened=True) from error
+
     def _send(
         self, method: str, path: str, body: bytes, parameters: Mapping[str, str], headers: Mapping[str, str]
     ) -> Answer:
         may_have_happened = False
+        timeout = self._httpx.Timeout(ANSWER_SECONDS + float(parameters.get("wait", 0)), connect=CONNECT_SECONDS)
         for pause in (*PAUSES, None):
             try:
-                return self._send_once(method, path, body, parameters, headers)
+                return self._send_once(method, path, body, parameters, headers, timeout)
             except self._httpx.TransportError as error:
                 may_have_happened |= method not in _READS and not isinstance(error, self._httpx.ConnectError)
                 if pause is None:
-                    what = f"{self._client.base_url} did not answer ({type(error).__name__}: {error})."
+                    what = f"{self._base_url} did not answer ({type(error).__name__}: {error})."
                     raise ServerUnavailable(what, may_have_happened=may_have_happened) from error
             except (RequestInProgress, RateLimited, StorageUnavailable, StorageBusy) as error:
                 may_have_happened |= method not in _READS and getattr(error, "may_have_happened", False)
@@ -152,19 +177,39 @@ class Transport:
         raise AssertionError  # the loop ends by an answer or an error
 
     def _send_once(
-        self, method: str, path: str, body: bytes, parameters: Mapping[str, str], headers: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        parameters: Mapping[str, str],
+        headers: Mapping[str, str],
+        timeout: Any,
     ) -> Answer:
-        timeout = self._httpx.USE_CLIENT_DEFAULT
-        if "wait" in parameters:
-            timeout = self._httpx.Timeout(ANSWER_SECONDS + float(parameters["wait"]), connect=CONNECT_SECONDS)
-        if self._client.is_closed:
+        if self._is_closed:
             raise CheckpointerClosed
-        response = self._client.request(method, path, content=body, params=parameters, headers=headers, timeout=timeout)
+        url = self._parse_url(self._base_url + path)
+        request = self._httpx.Request(
+            method,
+            url.copy_merge_params(parameters) if parameters else url,
+            headers={**self._headers, **headers},
+            content=body,
+            extensions={"timeout": timeout.as_dict()},
+        )
+        response = self._connections.handle_request(request)
+        response.read()
         if response.status_code in {502, 504}:  # of a proxy that did not reach the server
             raise self._httpx.RemoteProtocolError(f"a proxy answered {response.status_code}")
         if response.status_code >= 300:
             raise _build_error(response)
         return Answer(response.status_code, parse_json(response.text) if response.content else None)
+
+
+def _find_proxy(scheme: str, host: str) -> str | None:
+    """Find the proxy that the environment names for a server."""
+    if urllib.request.proxy_bypass(host):
+        return None
+    proxies = urllib.request.getproxies()
+    return proxies.get(scheme) or proxies.get("all")
 
 
 def _encode_parameter(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.models import ToolCall
 from checkpoints.resume import resume_plan
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 
 
 class ReplayableResults(dict[str, ToolResult]):

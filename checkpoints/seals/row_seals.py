@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from json.encoder import encode_basestring_ascii
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import models
 
-from checkpoints.exceptions import IntegrityError, RowNotSealed, SealKeyMissing
+from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError, SealKeyMissing
 from checkpoints.seals.keys import KEY_SETTING, SealKey, SealKeys, get_seal_keys
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -22,12 +23,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def _to_plain(value: Any) -> Any:
     """Convert a value that JSON does not have. The type of a column is fixed, so numbers may stand for other types."""
-    if isinstance(value, bytes):
-        return value.hex()
     if isinstance(value, datetime):
         return _count_microseconds(value - _EPOCH)
-    if isinstance(value, UUID):
-        return value.int
     if isinstance(value, timedelta):
         return _count_microseconds(value)
     if isinstance(value, memoryview):
@@ -40,12 +37,27 @@ def _count_microseconds(duration: timedelta) -> int:
 
 
 #: ASCII and without spaces, so that equal values have one encoding in every process.
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_to_plain).encode
+_encode_other = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_to_plain).encode
+#: Encoders of the usual types of columns. They return the same JSON text as `_encode_other`, in less time.
+_ENCODERS: dict[type, Callable[[Any], str]] = {
+    int: str,
+    str: encode_basestring_ascii,
+    bool: lambda value: "true" if value else "false",
+    type(None): lambda _: "null",
+    bytes: lambda value: f'"{value.hex()}"',
+    datetime: lambda value: str((value - _EPOCH) // _MICROSECOND),
+    UUID: lambda value: str(value.int),
+}
+
+
+def _encode(values: Iterable[Any]) -> str:
+    """Return the JSON texts of values, separated by commas."""
+    return ",".join([_ENCODERS.get(type(value), _encode_other)(value) for value in values])
 
 
 def encode_values(values: Sequence[Any]) -> bytes:
-    """Return the one encoding of values of columns, in their order."""
-    return _encode(values).encode()
+    """Return the one encoding of values of columns, in their order: a JSON array."""
+    return f"[{_encode(values)}]".encode()
 
 
 def seal_values(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> bytes:
@@ -63,8 +75,8 @@ class SealStart(NamedTuple):
 
 def start_seal(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> SealStart:
     """Return the beginning of the seals of a row, from the values of its stable columns."""
-    stable = _encode(_get_stable_selector(model)(values))
-    return SealStart(model, keys.current, keys.current.start_seal(_get_purpose(model), stable[:-1].encode()))
+    stable = f"[{_encode(_get_stable_selector(model)(values))}"
+    return SealStart(model, keys.current, keys.current.start_seal(_get_purpose(model), stable.encode()))
 
 
 def continue_seal(keys: SealKeys, start: SealStart, values: Mapping[str, Any]) -> bytes:
@@ -72,7 +84,7 @@ def continue_seal(keys: SealKeys, start: SealStart, values: Mapping[str, Any]) -
     if start.key is not keys.current:  # the key was changed since
         return seal_values(keys, start.model, values)
     changing = _encode(_get_changing_selector(start.model)(values))
-    return start.key.finish_seal(start.state.copy(), f",{changing[1:]}".encode())
+    return start.key.finish_seal(start.state.copy(), f",{changing}]".encode())
 
 
 def seal_row(keys: SealKeys, row: models.Model) -> bytes:
@@ -96,6 +108,15 @@ def verify_row(row: Any) -> None:
     model: type[models.Model] = type(row)
     if not _matches_seal(model, lambda: _get_reader(model)(row), row.row_seal, lambda: describe_row(row)):
         raise IntegrityError(describe_table(row), describe_row(row), "its columns do not match its seal")
+
+
+def is_altered(row: Any) -> bool:
+    """Return whether a row was altered for certain. One without a seal may be from before sealing."""
+    try:
+        verify_row(row)
+    except SealError as error:
+        return isinstance(error, IntegrityError) and error.is_alteration
+    return False
 
 
 def verify_columns(model: type[models.Model], values: Sequence[Any], seal: bytes | None, described_as: str) -> None:

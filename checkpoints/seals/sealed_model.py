@@ -18,6 +18,8 @@ from checkpoints.seals.keys import SEAL_SIZE, SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
 
 SomeModel = TypeVar("SomeModel", bound=models.Model)
+#: Number of stored rows whose seals one statement writes.
+_SEALS_PER_STATEMENT = 200
 
 
 class SealedQuerySet(models.QuerySet[SomeModel]):
@@ -118,13 +120,17 @@ class SealedModel(models.Model):
     save.alters_data = True  # type: ignore[attr-defined]
 
 
-def seal_new_rows(using: str, rows: Sequence[Any]) -> None:
-    """Seal complete rows of one model that SQL inserts past the ORM, in the same transaction. Nothing without a key."""
-    keys = get_seal_keys()
-    if keys is not None and rows:
+def seal_new_rows(rows: Sequence[Any]) -> RowChanges:
+    """Seal complete rows of one counted model that SQL inserts past the ORM. Nothing without a key.
+
+    Returns the change of the head of their session, which the caller writes in the same transaction.
+    """
+    keys, changes = get_seal_keys(), RowChanges()
+    if keys is not None:
         for row in rows:
             row.row_seal = row_seals.seal_row(keys, row)
-        _add_rows_to_heads(type(rows[0]), using, rows, keys)
+            changes.add(type(row), None, row.row_seal)
+    return changes
 
 
 def seal_stored_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> None:
@@ -188,11 +194,13 @@ def _seal_stored_rows(
     seals = {}
     changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
     is_counted = counted and _is_counted(model)
-    for row in _select_rows(model, using, pks):
+    rows = list(_select_rows(model, using, pks))
+    for row in rows:
         seals[row.pk] = row_seals.seal_row(keys, row)
         if is_counted:
             changes[row.session_id].add(model, row.row_seal, seals[row.pk])
-        _select_rows(model, using, [row.pk]).update(row_seal=seals[row.pk])
+        row.row_seal = seals[row.pk]
+    models.QuerySet(model, using=using).bulk_update(rows, ["row_seal"], batch_size=_SEALS_PER_STATEMENT)
     session_heads.apply_changes(using, changes, keys)
     return seals
 

@@ -22,7 +22,7 @@ from django.db import connections, models
 
 from checkpoints.exceptions import IntegrityError
 from checkpoints.seals import row_seals, witness
-from checkpoints.seals.keys import SealKey, SealKeys
+from checkpoints.seals.keys import SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.witness_records import WitnessedHead
 
@@ -125,6 +125,11 @@ def build_head(row: Any, keys: SealKeys) -> SessionHead:
         return SessionHead(columns, compute_total(row._state.db, row.pk, keys), None)
     seal = bytes(row.row_seal)
     return SessionHead(columns, _unmask_sum(keys.get_key_of(seal), row.pk, bytes(row.row_sum)), seal)
+
+
+def build_new_head(row: models.Model) -> SessionHead | None:
+    """Return the head of a session that this transaction has created without a seal; None if sealing is off."""
+    return None if get_seal_keys() is None else SessionHead(row_seals.read_sealed_columns(row), 0, None)
 
 
 def lock_head(using: str, session_pk: int, keys: SealKeys) -> SessionHead | None:
@@ -231,6 +236,15 @@ def verify_newest_version(
     known = dict(zip(row_seals.get_sealed_fields(model), values, strict=True))["newest_seal"]
     if (None if known is None else bytes(known)) != (None if newest_seal is None else bytes(newest_seal)):
         raise build_newest_error(session_id)
+
+
+def build_sum_error(session: models.Model) -> IntegrityError:
+    """Build the error of a session whose rows are not those that its head counts."""
+    why = (
+        "the sum over its versions, calls, decisions and other rows does not match: one of them is missing, was added, "
+        "or was put back to a former state"
+    )
+    return IntegrityError(row_seals.describe_table(session), row_seals.describe_row(session), why)
 
 
 def build_newest_error(session_id: str) -> IntegrityError:

@@ -16,8 +16,8 @@ from django.db import transaction
 
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import SaveBase
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
 from checkpoints.enums import CallStatus, Phase
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -36,11 +36,11 @@ from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import owned_heads, row_lookups, run_liveness
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import Store, UnconfirmedAppend
-from checkpoints.store.version_state import VersionChange, VersionState
+from checkpoints.store.version_columns import VersionChange, VersionState
 from checkpoints.tracing import SAVE, trace_session
-from checkpoints.versions import phases, save_version
+from checkpoints.versions import run_position, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -96,7 +96,7 @@ def _append_without_run(
         with database_operation(store.using):
             with transaction.atomic(using=store.using):
                 outcome = attempt.write_version()
-            store.lost_appends.pop(session_id, None)
+            store.unconfirmed_appends.pop(session_id, None)
             if isinstance(outcome, CheckpointsError):  # after the transaction, so that a lost owner stays declared
                 raise outcome
             return outcome
@@ -123,9 +123,9 @@ class _AppendAttempt:
         row = row_lookups.get_session(store, self.session_id, lock=True)
         row_lookups.require_not_quarantined(row)
         newest = save_version.find_newest_version(store.using, row.pk)
-        lost_append = store.lost_appends.get(self.session_id)
-        if lost_append is not None and self._is_repeated_append(lost_append, row, newest):
-            return lost_append.expected + 1
+        unconfirmed_append = store.unconfirmed_appends.get(self.session_id)
+        if unconfirmed_append is not None and self._is_repeated_append(unconfirmed_append, row):
+            return unconfirmed_append.expected + 1
         refusal = _find_append_error(store, row, newest, self.expected)
         if refusal is not None:
             return refusal
@@ -148,18 +148,21 @@ class _AppendAttempt:
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
-    def _is_repeated_append(self, lost_append: UnconfirmedAppend, row: Session, newest: Checkpoint | None) -> bool:
+    def _is_repeated_append(self, unconfirmed_append: UnconfirmedAppend, row: Session) -> bool:
         """Return whether this append repeats the one whose answer was lost, and that one is stored."""
-        if lost_append.expected != self.expected or _find_appended_version(self.store, row, lost_append) is None:
+        if (
+            unconfirmed_append.expected != self.expected
+            or _find_appended_version(self.store, row, unconfirmed_append) is None
+        ):
             return False
-        described = self._describe_append(row)
-        return replace(described, created_at=lost_append.created_at) == lost_append
+        described = self._build_unconfirmed_append(row)
+        return replace(described, created_at=unconfirmed_append.created_at) == unconfirmed_append
 
     def find_stored(self, row: Session) -> int | None:
         """Find the version that an equal append wrote, whoever that was."""
-        return _find_appended_version(self.store, row, self._describe_append(row))
+        return _find_appended_version(self.store, row, self._build_unconfirmed_append(row))
 
-    def _describe_append(self, row: Session) -> UnconfirmedAppend:
+    def _build_unconfirmed_append(self, row: Session) -> UnconfirmedAppend:
         """Describe what this append writes, without the time, also after it has been written."""
         base_version = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=self.expected)
         source = base_version.order_by("-version").first()
@@ -175,7 +178,9 @@ class _AppendAttempt:
         """
         previous_state = save_version.parse_version_state(self.session_id, source)
         state = self.change.apply_to(previous_state)
-        position = None if source is None else phases.load_run_position_at_version(self.store, self.session_id, source)
+        position = (
+            None if source is None else run_position.load_run_position_at_version(self.store, self.session_id, source)
+        )
         if position is None or state.payload is not None or state.phase != Phase.TURN:
             return state
         if position.pending is not None and any(
@@ -238,42 +243,46 @@ def _is_unreleased_run_of_this_client(store: Store, owner: Run, session_id: str)
 
 
 def _read_append_after_lost_commit(
-    store: Store, session_id: str, lost_append: UnconfirmedAppend | None, error: StorageUnavailable
+    store: Store, session_id: str, unconfirmed_append: UnconfirmedAppend | None, error: StorageUnavailable
 ) -> int:
     """Read back whether the version is stored, after a commit whose answer was lost.
 
     If the database cannot be reached, the next append reads it back first.
     """
-    if lost_append is None:
+    if unconfirmed_append is None:
         raise error
     if error.may_have_happened:
-        store.lost_appends[session_id] = lost_append
+        store.unconfirmed_appends[session_id] = unconfirmed_append
     with read_back_after_lost_commit(store.using, error):
-        version = _find_appended_version(store, row_lookups.get_session(store, session_id, lock=True), lost_append)
-    store.lost_appends.pop(session_id, None)
+        version = _find_appended_version(
+            store, row_lookups.get_session(store, session_id, lock=True), unconfirmed_append
+        )
+    store.unconfirmed_appends.pop(session_id, None)
     if version is None:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
     return version
 
 
-def _find_appended_version(store: Store, row: Session, lost_append: UnconfirmedAppend) -> int | None:
+def _find_appended_version(store: Store, row: Session, unconfirmed_append: UnconfirmedAppend) -> int | None:
     """Return the number of the version that an append wrote, or None.
 
     The creation time of its last message, which the append set, distinguishes it from an equal append of another
     writer.
     """
-    state: VersionState = lost_append.state
+    state: VersionState = unconfirmed_append.state
     checkpoint = (
         Checkpoint.objects.using(store.using)
-        .filter(session=row, run=None, version=lost_append.expected + 1, length=lost_append.length)
+        .filter(session=row, run=None, version=unconfirmed_append.expected + 1, length=unconfirmed_append.length)
         .filter(phase=state.phase, plan=state.plan, budget_spent_usd=state.budget)
         .filter(usage=state.usage, payload=state.payload)
         .first()
     )
-    if checkpoint is None or bytes(checkpoint.chain) != lost_append.chain:
+    if checkpoint is None or bytes(checkpoint.chain) != unconfirmed_append.chain:
         return None
-    if lost_append.created_at is not None:
-        last = Message.objects.using(store.using).filter(segment=checkpoint.segment_id, position=lost_append.length - 1)
-        if not last.filter(created_at=lost_append.created_at).exists():
+    if unconfirmed_append.created_at is not None:
+        last = Message.objects.using(store.using).filter(
+            segment=checkpoint.segment_id, position=unconfirmed_append.length - 1
+        )
+        if not last.filter(created_at=unconfirmed_append.created_at).exists():
             return None
     return checkpoint.version

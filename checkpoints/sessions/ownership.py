@@ -14,14 +14,14 @@ from checkpoints import call_transitions, process_identity
 from checkpoints.audit import append_events
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import clock
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.sessions import heartbeat, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.versions.save_version import get_session_transcript_head
 
@@ -68,7 +68,7 @@ def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str,
         if row.finished:
             raise SessionFinished(session_id, row.status)
         _require_known_schema(store, row)
-        verification.verify_session_records(store.using, row)
+        live_keys = verification.verify_session_records(store.using, row)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_previous_run(store, row, previous, takeover)
@@ -89,7 +89,15 @@ def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str,
         operations = OpenOperations(loaded=previous is None)  # before the first run, nothing is logged
         head = get_session_transcript_head(row)
         return OwnedSession(
-            row.pk, session_id, run, run.fence, row.key_space, head, operations=operations, at_gate=True
+            row.pk,
+            session_id,
+            run,
+            run.fence,
+            row.key_space,
+            head,
+            live_keys=live_keys,
+            operations=operations,
+            at_gate=True,
         )
 
 
@@ -238,14 +246,14 @@ def renew_ownership(store: Store, owned_session: OwnedSession) -> bool:
 
 
 def release_ownership(
-    store: Store, owned_session: OwnedSession, ended_as: RunStatus = RunStatus.RELEASED, **session_changes: Any
+    store: Store, owned_session: OwnedSession, final_status: RunStatus = RunStatus.RELEASED, **session_changes: Any
 ) -> bool:
     """End the run and leave the session without an owner. Returns False if another run had already taken it.
 
     The fence grows, so that no later write of this run can succeed.
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
-        is_released = end_ownership_in_transaction(store, owned_session, ended_as, **session_changes)
+        is_released = end_ownership_in_transaction(store, owned_session, final_status, **session_changes)
     store.remove_owned(owned_session)
     return is_released
 
@@ -262,14 +270,14 @@ def release_ownership_quietly(store: Store, owned_session: OwnedSession) -> None
 
 
 def end_ownership_in_transaction(
-    store: Store, owned_session: OwnedSession, ended_as: RunStatus, **session_changes: Any
+    store: Store, owned_session: OwnedSession, final_status: RunStatus, **session_changes: Any
 ) -> bool:
     """Write what `release_ownership` writes, inside a transaction of the caller; the store still holds the session."""
     owned_row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence)
     changes = {"owner": None, "fence": F("fence") + 1, "revision": F("revision") + 1, "updated_at": Now()}
     if not owned_row.update(**changes, **session_changes):
         return False
-    _end_run(store, owned_session.run, ended_as)
+    _end_run(store, owned_session.run, final_status)
     return True
 
 

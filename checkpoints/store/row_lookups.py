@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from django.db.models import F, QuerySet
-from django.db.models.functions import Now
+from functools import cache
 
-from checkpoints.db.operation_context import database_operation, refuse_inside_transaction
+from django.db import connections
+
+from checkpoints.db import hot_statements
+from checkpoints.db.database_operation import database_operation, refuse_inside_transaction
+from checkpoints.db.model_rows import select_rows
+from checkpoints.db.sql_quoting import quote_column
 from checkpoints.exceptions import (
     AtGate,
     CallNotFound,
@@ -25,22 +29,23 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
     """Return the session of that id in the store's workspace. Raises `SessionNotFound`, `InvalidIdentifier`,
     `IntegrityError`."""
     names = (store.workspace_id, validate_id("session id", session_id))
-    sessions = _select_session(*names).using(store.using)
-    row = (sessions.select_for_update() if lock else sessions).first()
-    if row is None:
+    rows = select_rows(store.using, Session, _get_conditions(connections[store.using].vendor, lock), names)
+    if not rows:
         raise SessionNotFound(session_id)
-    row_seals.verify_row(row)
-    return row
+    row_seals.verify_row(rows[0])
+    return rows[0]
+
+
+@cache
+def _get_conditions(vendor: str, lock: bool) -> str:
+    workspace, session_id = quote_column(Session, "workspace"), quote_column(Session, "session_id")
+    return f"WHERE {workspace} = %s AND {session_id} = %s{' FOR UPDATE' if lock and vendor == 'postgresql' else ''}"
 
 
 def require_not_quarantined(row: Session) -> None:
     """Require that a session may be used. Raises `SessionQuarantined`."""
     if row.quarantined_at is not None:
         raise SessionQuarantined(row.session_id, row.quarantined_at)
-
-
-def _select_session(workspace: int, session_id: str) -> QuerySet[Session]:
-    return Session.objects.filter(workspace=workspace, session_id=session_id)
 
 
 def get_owned_session(store: Store, session_id: str) -> OwnedSession:
@@ -95,4 +100,4 @@ def get_latest_attempt(
 
 def bump_revision(store: Store, session_pk: int) -> None:
     """Increment the session's change number (`revision`), by which its pages notice a change."""
-    Session.objects.using(store.using).filter(pk=session_pk).update(revision=F("revision") + 1, updated_at=Now())
+    hot_statements.mark_session_changed(connections[store.using], session_pk)

@@ -18,15 +18,15 @@ from django.db.models import QuerySet
 
 from checkpoints.conf import LEASE_SECONDS
 from checkpoints.db.connection import find_connection
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store.call_records import IssuedCall
-from checkpoints.store.operation_pairing import OpenOperations
-from checkpoints.store.version_state import VersionState
+from checkpoints.store.replayed_call_matching import OpenOperations
+from checkpoints.store.version_columns import VersionState
 
 
 def _select_workspace_id(slug: str) -> QuerySet[Workspace, int]:
@@ -110,6 +110,8 @@ class OwnedSession:
     sealed_calls: dict[int, SealedCall] = field(default_factory=dict)
     #: Head of the session after the last statement of this run, if sealing is on.
     sealed_head: SessionHead | None = None
+    #: Hashes of the keys of the live calls that this run knows to be in the log, if sealing is on.
+    live_keys: set[int] = field(default_factory=set)
     #: Rows of calls that this run answered from the log instead of running them, and their number in earlier runs.
     replayed: set[int] = field(default_factory=set)
     replayed_before: int | None = None
@@ -189,7 +191,7 @@ class Store:
         #: Keys of calls that may be logged although the answer was lost: nothing has run.
         self.unanswered: set[str] = set()
         #: Append without a run whose answer was lost and that could not be read back yet, by session.
-        self.lost_appends: dict[str, UnconfirmedAppend] = {}
+        self.unconfirmed_appends: dict[str, UnconfirmedAppend] = {}
         self._issuing = [threading.Lock() for _ in range(64)]
         #: Listeners, called with the id of a session after each version of it that was saved here, and at its end.
         self.after_save: list[Callable[[str], None]] = []
@@ -243,7 +245,7 @@ class Store:
             if self._held.get(owned_session.session_id) is owned_session:
                 self._remove_locked(owned_session)
 
-    def add_registry(self, registry: VerifyHookProvider) -> None:
+    def add_verify_hook_provider(self, registry: VerifyHookProvider) -> None:
         """Let the gate ask the verify hooks of `registry`; the one added last is asked first."""
         with self._lock:
             self._registries.pop(registry, None)

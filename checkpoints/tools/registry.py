@@ -247,7 +247,7 @@ def make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
     values = {**options}
     name = validate_tool_name(values.pop("name", run.__name__))
     effects = validate_side_effects(options.get("side_effects", (SideEffect.MUTATE,)))
-    validate_number("approvals", options.get("approvals", 1), least=1)
+    validate_number("approvals", options.get("approvals", 1), minimum=1)
     within = options.get("decide_within")
     if within is not None and not within > 0:
         raise InvalidInput(f"decide_within is {within!r}; it has to be a number of seconds above 0.")
@@ -333,7 +333,7 @@ class ToolRegistry:
         """
         self.checkpointer = checkpointer
         self.session_id = session_id or self.session_id
-        checkpointer.store.add_registry(self)
+        checkpointer.store.add_verify_hook_provider(self)
 
     def for_session(self, checkpointer: CheckpointerLike, session_id: str) -> Self:
         """Create a registry with the same tools and options, bound to another session; this one stays bound as it is.

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from checkpoints.db.model_rows import insert_rows
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_or_text
-from checkpoints.formats.msgpack import project_msgpack
+from checkpoints.formats.msgpack_to_json import project_msgpack
 from checkpoints.models import Blob, Session
 
 #: Type and bytes of a value, as a serializer gave them.
@@ -46,6 +47,7 @@ _ENTRY_SIZE = digests.BLOB_DIGEST_SIZE + 1
 _GROUP_SIZE = 16
 #: Shorter bytes are stored as they are.
 _MIN_COMPRESSED_SIZE = 256
+_BLOB_FIELDS = ("session", "digest", "type", "content", "compressed")
 #: Up to this number of blobs are sent without asking whether they are stored.
 _MAX_UNCHECKED = 8
 #: Number of digests in one query, below the limits of both databases.
@@ -61,34 +63,35 @@ class BlobWriter:
     def add(self, value: EncodedValue | GrownList) -> str:
         """Add a value, and return the digest that stands for it."""
         if isinstance(value, GrownList):
-            return self._add_list([*value.kept, *(self._add_blob(*item) for item in value.added)], len(value.kept))
+            entries = [*map(_build_entry, value.kept), *(self._add_element(*item) for item in value.added)]
+            return self._add_list(entries, len(value.kept))
         if isinstance(value, list):
-            return self._add_list([self._add_blob(*item) for item in value])
+            return self._add_list([self._add_element(*item) for item in value])
         return self._add_blob(*value)
+
+    def _add_element(self, type_: str, content: bytes) -> bytes:
+        return _build_entry(self._add_blob(type_, content))
 
     def _add_blob(self, type_: str, content: bytes) -> str:
         digest = digests.digest_blob(type_, content)
         self.blobs[digest] = (type_, content)
         return digest
 
-    def _add_list(self, entries: list[str], kept: int = 0) -> str:
+    def _add_list(self, entries: list[bytes], kept: int = 0) -> str:
         """Add the nodes of a list whose first `kept` elements are stored in the same place of another list."""
         level, span, open_entries = 0, _GROUP_SIZE, b""
         while entries:
             full = len(entries) - len(entries) % _GROUP_SIZE
-            open_entries = self._build_node(level, entries[full:]) + open_entries
-            nodes = []
+            open_entries = b"".join(entries[full:]) + open_entries
+            level, nodes = level + 1, list[bytes]()
             for start in range(0, full, _GROUP_SIZE):
-                node = self._build_node(level, entries[start : start + _GROUP_SIZE])
-                nodes.append(digests.digest_blob(LIST_TYPE, node))
+                node = b"".join(entries[start : start + _GROUP_SIZE])
+                digest = digests.digest_blob(LIST_TYPE, node)
+                nodes.append(_build_entry(digest, level))
                 if (len(nodes) * span) > kept:
-                    self.blobs[nodes[-1]] = (LIST_TYPE, node)
-            entries, level, span = nodes, level + 1, span * _GROUP_SIZE
+                    self.blobs[digest] = (LIST_TYPE, node)
+            entries, span = nodes, span * _GROUP_SIZE
         return self._add_blob(LIST_TYPE, open_entries)
-
-    @staticmethod
-    def _build_node(level: int, digests: Iterable[str]) -> bytes:
-        return b"".join(bytes([level]) + bytes.fromhex(digest) for digest in digests)
 
     def insert(self, using: str, session: Session) -> None:
         """Store the blobs that the session does not have yet, in the transaction that has locked the session."""
@@ -98,19 +101,20 @@ class BlobWriter:
         if len(digests) > _MAX_UNCHECKED:
             for part in _split(digests):
                 stored.update(rows.filter(session=session, digest__in=part).values_list("digest", flat=True))
-        rows.bulk_create(
-            [_build_blob(session, digest, *self.blobs[digest]) for digest in digests if digest not in stored],
-            batch_size=100,
-            ignore_conflicts=True,
-        )
+        new = [(session.pk, digest, *_pack(*self.blobs[digest])) for digest in digests if digest not in stored]
+        insert_rows(using, Blob, _BLOB_FIELDS, new, ignore_conflicts=True)
 
 
-def _build_blob(session: Session, digest: str, type_: str, content: bytes) -> Blob:
+def _build_entry(digest: str, level: int = 0) -> bytes:
+    """Build the entry of a node: the number of levels below it, and a digest."""
+    return bytes((level,)) + bytes.fromhex(digest)
+
+
+def _pack(type_: str, content: bytes) -> tuple[str, bytes, bool]:
+    """Return the columns of a blob: its type, its bytes, and whether these are compressed."""
     packed = zlib.compress(content, 6) if len(content) >= _MIN_COMPRESSED_SIZE else content
     compressed = len(packed) < len(content)
-    return Blob(
-        session=session, digest=digest, type=type_, content=packed if compressed else content, compressed=compressed
-    )
+    return type_, packed if compressed else content, compressed
 
 
 def load_values(using: str, session: Session, digests: Iterable[str]) -> dict[str, EncodedValue]:

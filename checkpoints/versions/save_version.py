@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -15,8 +16,10 @@ from checkpoints.calls import call_queries, call_seals
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import hot_statements
-from checkpoints.db.hot_statements import NewMessage, SaveBase
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
+from checkpoints.db.hot_statements import NewMessage, NewVersion, SaveBase
+from checkpoints.db.model_rows import select_rows
+from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.formats import digests, message_calls, money
@@ -24,11 +27,11 @@ from checkpoints.formats.canonical import parse_json, parse_json_object, to_cano
 from checkpoints.ids import validate_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
-from checkpoints.seals.session_heads import SessionHead
+from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import owned_heads, row_lookups
-from checkpoints.store.operation_pairing import OpenOperations
+from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
-from checkpoints.store.version_state import VersionChange, VersionState, count_total_tokens
+from checkpoints.store.version_columns import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, trace_session
 from checkpoints.versions import segment_queries, transcript_segments, version_seals
 from checkpoints.versions.transcript_segments import PreparedTranscript
@@ -411,6 +414,19 @@ def execute_save_statement(
     return version
 
 
+@dataclass(frozen=True)
+class VersionContent:
+    """Version to write: its new messages, its state beside them, and the calls whose results it contains.
+
+    `created_at` is its time; None stands for that of the database.
+    """
+
+    end: TranscriptEnd
+    state: VersionState
+    answered: AnsweredCalls = field(default_factory=AnsweredCalls)
+    created_at: datetime | None = None
+
+
 def write_version(
     using: str,
     base: SaveBase,
@@ -419,59 +435,72 @@ def write_version(
     run_id: UUID | None,
     answered: AnsweredCalls,
     sealed_head: SessionHead | None,
-    *,
-    created_at: datetime | None = None,
 ) -> tuple[int | None, SessionHead | None]:
-    """Write the version that continues from `base` to `end`, for a run or for none.
+    """Write the version that continues from `base` to `end`, as `write_versions` does."""
+    return write_versions(using, base, [VersionContent(end, state, answered)], run_id, sealed_head)
+
+
+def write_versions(
+    using: str,
+    base: SaveBase,
+    contents: Sequence[VersionContent],
+    run_id: UUID | None,
+    sealed_head: SessionHead | None,
+) -> tuple[int | None, SessionHead | None]:
+    """Write versions that continue from `base` one after the other, for a run or for none.
 
     Args:
         using: Connection alias.
-        base: State of the session that the version continues from.
-        end: New messages, and the end of the transcript after them.
-        state: State of the version beside its transcript.
-        run_id: Run that writes it; None if there is none.
-        answered: Calls whose results it contains.
+        base: State of the session that the first version continues from.
+        contents: What the versions contain, at least one.
+        run_id: Run that writes them; None if there is none.
         sealed_head: Head of the session before; None if sealing is off.
-        created_at: Time of the version. None: that of the database.
 
     Returns:
-        Its number, or None if the session is not at `base`; and the head of the session after, if that is known.
+        The number of the last one, or None if the session is not at `base`; and the head of the session after, if that
+        is known.
     """
-    messages, checkpoint_values = version_seals.seal_new_version(
-        base,
-        end.new,
-        {
-            "run": run_id,
-            "phase": state.phase.value,
-            "segment": base.segment_id,
-            "length": end.length,
-            "chain": end.chain,
-            "plan": state.plan,
-            "budget_spent_usd": state.budget,
-            "usage": state.usage,
-            "payload": state.payload,
-            "schema_version": SCHEMA_VERSION,
-            **({} if created_at is None else {"created_at": created_at}),
-        },
-    )
-    after, head_write = version_seals.count_new_version(
-        sealed_head, base.version + 1, checkpoint_values, answered.changes
-    )
-    version = hot_statements.save_version(
+    versions = [
+        version_seals.seal_new_version(base, number, _build_new_version(base, content, run_id))
+        for number, content in enumerate(contents, base.version + 1)
+    ]
+    changes = RowChanges()
+    for content in contents:
+        changes.removed += content.answered.changes.removed
+        changes.added += content.answered.changes.added
+    after, head_write = version_seals.count_new_versions(sealed_head, base.version, versions, changes)
+    last = contents[-1]
+    version = hot_statements.save_versions(
         connections[using],
         base,
         {
-            "head_chain": end.chain,
-            "message_count": end.length,
-            "budget_spent_usd": money.round_to_decimal(state.budget),
-            "total_tokens": count_total_tokens(state.usage),
+            "head_chain": last.end.chain,
+            "message_count": last.end.length,
+            "budget_spent_usd": money.round_to_decimal(last.state.budget),
+            "total_tokens": count_total_tokens(last.state.usage),
         },
-        messages,
-        checkpoint_values,
-        answered.rows,
+        versions,
         head_write,
     )
     return version, owned_heads.confirm_head(using, None if version is None else after)
+
+
+def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | None) -> NewVersion:
+    end, state = content.end, content.state
+    columns = {
+        "run": run_id,
+        "phase": state.phase.value,
+        "segment": base.segment_id,
+        "length": end.length,
+        "chain": end.chain,
+        "plan": state.plan,
+        "budget_spent_usd": state.budget,
+        "usage": state.usage,
+        "payload": state.payload,
+        "schema_version": SCHEMA_VERSION,
+        **({} if content.created_at is None else {"created_at": content.created_at}),
+    }
+    return NewVersion(end.new, columns, content.answered.rows)
 
 
 def _build_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
@@ -515,10 +544,15 @@ def load_newest_state(store: Store, owned_session: OwnedSession, head: Transcrip
 
 def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
     """Find the newest version that still exists. Raises `IntegrityError` if it does not match its seal."""
-    row = Checkpoint.objects.using(using).filter(session=session_pk).order_by("-version").first()
-    if row is not None:
-        row_seals.verify_row(row)
-    return row
+    rows = select_rows(using, Checkpoint, _get_newest_conditions(), [session_pk])
+    row_seals.verify_rows(rows)
+    return rows[0] if rows else None
+
+
+@cache
+def _get_newest_conditions() -> str:
+    session, version = quote_column(Checkpoint, "session"), quote_column(Checkpoint, "version")
+    return f"WHERE {session} = %s ORDER BY {version} DESC LIMIT 1"
 
 
 def parse_version_state(session_id: str, row: Checkpoint | None) -> VersionState:

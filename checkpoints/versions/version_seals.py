@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 
 from checkpoints.db import clock
-from checkpoints.db.hot_statements import HeadWrite, NewMessage, SaveBase
+from checkpoints.db.hot_statements import HeadWrite, NewMessage, NewVersion, SaveBase
 from checkpoints.db.row_batches import iterate_rows
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
@@ -32,39 +31,41 @@ _BATCH_SIZE = 100
 _MESSAGE_TABLE = Message._meta.db_table
 
 
-def seal_new_version(
-    base: SaveBase, messages: Sequence[NewMessage], checkpoint_values: dict[str, Any]
-) -> tuple[Sequence[NewMessage], dict[str, Any]]:
-    """Return the messages and the columns of the version after `base` with their seals; as given if sealing is off."""
+def seal_new_version(base: SaveBase, number: int, version: NewVersion) -> NewVersion:
+    """Return version `number` after `base` with its seal and those of its messages; as given if sealing is off."""
     keys = get_seal_keys()
     if keys is None:
-        return messages, checkpoint_values
-    segment = checkpoint_values["segment"]
+        return version
+    segment = version.checkpoint_values["segment"]
     sealed_messages = [
         NewMessage(*message[:-1], row_seals.compute_seal(keys, Message, (segment, *message[:4], message.chain)))
-        for message in messages
+        for message in version.messages
     ]
-    values = {"created_at": clock.now(), **checkpoint_values}
-    columns = {**values, "session": base.session_pk, "version": base.version + 1}
-    return sealed_messages, {**values, "row_seal": row_seals.seal_values(keys, Checkpoint, columns)}
+    values = {"created_at": clock.now(), **version.checkpoint_values}
+    columns = {**values, "session": base.session_pk, "version": number}
+    values["row_seal"] = row_seals.seal_values(keys, Checkpoint, columns)
+    return NewVersion(sealed_messages, values, version.answered)
 
 
-def count_new_version(
-    head: SessionHead | None, number: int, checkpoint_values: Mapping[str, Any], changes: RowChanges
+def count_new_versions(
+    head: SessionHead | None, number: int, versions: Sequence[NewVersion], changes: RowChanges
 ) -> tuple[SessionHead | None, HeadWrite | None]:
-    """Return the head of a session after version `number`, and what the save has to write for it.
+    """Return the head of a session after new versions, and what the save has to write for it.
 
     Args:
         head: Head before; None if sealing is off.
-        number: Number of the new version.
-        checkpoint_values: Columns of the version, with its seal.
+        number: Number of the version before the new ones.
+        versions: The new versions, with their seals.
         changes: Other rows that the save replaces.
     """
     if head is None:
         return None, None
-    seal = checkpoint_values["row_seal"]
-    added: list[CountedRow] = [*changes.added, (Checkpoint, seal)]
-    return owned_heads.advance_head(head, removed=changes.removed, added=added, latest_version=number, newest_seal=seal)
+    seals = [version.checkpoint_values["row_seal"] for version in versions]
+    added: list[CountedRow] = [*changes.added, *((Checkpoint, seal) for seal in seals)]
+    newest = number + len(versions)
+    return owned_heads.advance_head(
+        head, removed=changes.removed, added=added, latest_version=newest, newest_seal=seals[-1]
+    )
 
 
 class VerifiedTranscripts:

@@ -22,7 +22,7 @@ from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.tools.registry import Tool
 from checkpoints.workflows.step_log import StepLog, StepValue
-from checkpoints.workflows.steps import BoundStepRequest, StepRequest
+from checkpoints.workflows.step_rows import BoundStepRequest, StepRequest
 
 
 class WorkflowJournal:
@@ -44,7 +44,7 @@ class WorkflowJournal:
         self._tools: dict[str, Tool] = {}
         self._begun: set[str] = set()
         self._lock = threading.Lock()
-        store.add_registry(self)
+        store.add_verify_hook_provider(self)
 
     def knows_tool(self, tool: str) -> bool:
         """Return whether a step of this workflow is logged as this tool.

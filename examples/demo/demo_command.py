@@ -16,11 +16,11 @@ from django.core.management.base import BaseCommand, CommandError
 
 from checkpoints.enums import Role
 from examples.demo import rehearsal
-from examples.demo.acts import AgentSupervisor
+from examples.demo.agent_supervisor import AgentSupervisor
 from examples.demo.demo_processes import ProcessFailed, describe_port_problem, start_site
+from examples.demo.demo_session import DemoSession, create_demo_session, iterate_abandoned_sessions
+from examples.demo.event_narration import EventNarrator
 from examples.demo.people import create_or_reset_account
-from examples.demo.stages import DemoSession, create_demo_session, iterate_abandoned_sessions
-from examples.demo.story import EventNarrator
 from harness_site import env
 
 #: Seconds between two checks.
@@ -107,7 +107,7 @@ class Command(BaseCommand):
             return False
 
     def _supervise_agent(self, supervisor: AgentSupervisor) -> bool:
-        is_finished = supervisor.restart_if_killed()
+        is_finished = supervisor.poll_and_restart()
         if is_finished:
             self._print_result(supervisor.story.stage)
         return is_finished

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Concatenate, Final, ParamSpec, TypeAlias, cast
 
 from allauth.account.adapter import get_adapter
@@ -46,8 +46,9 @@ def require_token(*roles: TokenRole) -> Callable[[TokenView[P]], View[P]]:
         @wraps(view)
         def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             try:
-                address = get_adapter().get_client_ip(request)
-                token = api_tokens.authenticate_bearer_header(request.headers.get("Authorization", ""), address=address)
+                token = api_tokens.authenticate_bearer_header(
+                    request.headers.get("Authorization", ""), find_address=partial(get_adapter().get_client_ip, request)
+                )
             except api_tokens.TokenRefused:
                 return _build_refusal_response(
                     401, "invalid_token", "Send a token that is valid: Authorization: Bearer …"

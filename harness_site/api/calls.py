@@ -22,19 +22,19 @@ from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import ownership
 from checkpoints.store import call_records, row_lookups
 from checkpoints.store.call_records import CallOutcome, IssuedCall, require_args_dict, validate_tool_name
-from checkpoints.store.operation_pairing import get_call_kind
+from checkpoints.store.replayed_call_matching import get_call_fingerprint
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
-from harness_site.api import answers, read_audit, schemas
-from harness_site.api.client_stores import hold_run
+from harness_site.api import read_audit, response_schemas, schemas
+from harness_site.api.client_checkpointers import hold_run
+from harness_site.api.format_string_validation import validate_sentence_template
 from harness_site.api.idempotent_writes import build_issued_answer, claim_call, mark_as_storable
 from harness_site.api.json_responses import respond
 from harness_site.api.models import ApiWrite
-from harness_site.api.sentence_validation import validate_sentence_template
-from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.api.request_pipeline import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value, mask_text
 
 router = Router(tags=["calls"])
@@ -43,7 +43,7 @@ router = Router(tags=["calls"])
 @router.post(
     "/sessions/{escaped:session_id}/calls",
     auth=AGENT,
-    response=answers.ISSUED,
+    response=response_schemas.ISSUED,
     summary="Log that a call is about to run, or get its answer",
 )
 def issue_call(request: HttpRequest, session_id: schemas.Identifier, body: schemas.IssueCall) -> HttpResponse:
@@ -62,7 +62,7 @@ def issue_call(request: HttpRequest, session_id: schemas.Identifier, body: schem
         return respond_with_running_call(error.call_id, error.tool)
     if isinstance(outcome, ToolResult):
         return respond(_encode_result(outcome))
-    return respond_with_issued_call(outcome.issued_call, body.tool)
+    return respond_with_issued_call(owned_session, outcome.issued_call, body.tool)
 
 
 def expect_unanswered_issue(
@@ -143,8 +143,9 @@ def respond_with_running_call(call_id: str, tool: str) -> HttpResponse:
     return respond({"state": "running", "call_id": call_id, "tool": tool}, HTTPStatus.ACCEPTED, waiting=True)
 
 
-def respond_with_issued_call(issued_call: IssuedCall, tool: str) -> HttpResponse:
+def respond_with_issued_call(owned_session: OwnedSession, issued_call: IssuedCall, tool: str) -> HttpResponse:
     """Answer that the agent runs the call now."""
+    owned_session.issued_calls[issued_call.call_id] = issued_call
     value = {
         "state": "run",
         "number": issued_call.pk,
@@ -165,27 +166,62 @@ def _issue_with_key(
         body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
     )
     intent_log.record_issued_call(store, session_id, intent)
-    return respond_with_issued_call(owned_session.issued_calls[body.call_id], body.tool)
+    return respond_with_issued_call(owned_session, owned_session.issued_calls[body.call_id], body.tool)
 
 
 @router.patch(
     "/sessions/{escaped:session_id}/calls/{escaped:call_id}",
     auth=AGENT,
-    response=answers.Status,
+    response=response_schemas.Status,
     summary="Log the outcome of a call",
 )
 def settle_call(
-    request: HttpRequest, session_id: schemas.Identifier, call_id: schemas.Identifier, body: schemas.CallOutcome
+    request: HttpRequest,
+    session_id: schemas.Identifier,
+    call_id: schemas.Identifier,
+    body: schemas.CallOutcome,
 ) -> HttpResponse:
     store = get_client(request).store
-    session = row_lookups.get_session(store, session_id)
-    call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     outcome = CallOutcome(
         CallStatus(body.status),
         None if body.result is None else to_canonical_json(body.result, "result"),
         body.error_type,
         body.reason,
     )
+    if request.repeated or not _settle_remembered_call(store, session_id, call_id, body, outcome):  # type: ignore[attr-defined]
+        _settle_stored_call(request, store, session_id, call_id, body, outcome)
+    return mark_as_storable(respond({"status": body.status}))
+
+
+def _settle_remembered_call(
+    store: Store, session_id: str, call_id: str, body: schemas.CallOutcome, outcome: CallOutcome
+) -> bool:
+    """Settle a call that this process has issued to the client. Returns False if it has to be read first."""
+    owned_session = store.find_owned(session_id)
+    if owned_session is None or owned_session.fence != body.fence or body.status == "interrupted":
+        return False
+    issued_call = owned_session.issued_calls.get(call_id)
+    if issued_call is None or (issued_call.step, issued_call.attempt) != (body.step, body.attempt):
+        return False
+    del owned_session.issued_calls[call_id]
+    try:
+        outcome_log.settle_call(store, owned_session, issued_call, outcome)
+    finally:
+        store.executing.discard(issued_call.pk)
+    return True
+
+
+def _settle_stored_call(
+    request: HttpRequest,
+    store: Store,
+    session_id: str,
+    call_id: str,
+    body: schemas.CallOutcome,
+    outcome: CallOutcome,
+) -> None:
+    """Settle a call after reading it: it may be settled already, or belong to a run that has lost the session."""
+    session = row_lookups.get_session(store, session_id)
+    call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
         raise outcome_log.keep_late_result(store, session_id, call.pk, None, outcome)
     owned_session = _find_run_of_outcome(store, session_id, session.pk, body.fence)
@@ -198,8 +234,7 @@ def settle_call(
     finally:
         store.executing.discard(call.pk)
     if body.status == "interrupted" and call.key_policy == KeyPolicy.UNANSWERED:
-        owned_session.operations.release_pairing(get_call_kind(call), call_id)
-    return mark_as_storable(respond({"status": body.status}))
+        owned_session.operations.release_pairing(get_call_fingerprint(call), call_id)
 
 
 def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
@@ -216,11 +251,14 @@ def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: 
 @router.post(
     "/sessions/{escaped:session_id}/calls/{escaped:call_id}/probe",
     auth=AGENT,
-    response=answers.Outcome,
+    response=response_schemas.Outcome,
     summary="Record what the verify hook of an interrupted call answered",
 )
 def record_probe(
-    request: HttpRequest, session_id: schemas.Identifier, call_id: schemas.Identifier, body: schemas.ProbeAnswer
+    request: HttpRequest,
+    session_id: schemas.Identifier,
+    call_id: schemas.Identifier,
+    body: schemas.ProbeAnswer,
 ) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, body.fence)
@@ -241,7 +279,7 @@ def record_probe(
 @router.get(
     "/sessions/{escaped:session_id}/calls",
     auth=READER,
-    response=answers.CallList,
+    response=response_schemas.CallList,
     summary="List the calls that have no outcome",
 )
 def list_pending_calls(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
@@ -251,7 +289,7 @@ def list_pending_calls(request: HttpRequest, session_id: schemas.Identifier) -> 
 @router.get(
     "/sessions/{escaped:session_id}/calls/{escaped:call_id}",
     auth=READER,
-    response=answers.CallCard,
+    response=response_schemas.CallCard,
     summary="Read a call, or wait until it changes",
 )
 def read_call(
@@ -300,7 +338,7 @@ def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
 @router.get(
     "/completed-call",
     auth=READER,
-    response=answers.FoundCall,
+    response=response_schemas.FoundCall,
     summary="Find the completed call with an idempotency key",
 )
 def find_completed_call(request: HttpRequest, key: str) -> HttpResponse:

@@ -12,9 +12,9 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_or_text
 from checkpoints.ids import validate_number
 from checkpoints.models import AuditEvent, Session
-from harness_site.api import answers
+from harness_site.api import response_schemas
 from harness_site.api.json_responses import respond
-from harness_site.api.serving import READER
+from harness_site.api.request_pipeline import READER
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["events"])
@@ -40,11 +40,11 @@ NAMES: Final = {
     AuditKind.PAUSED_FOR_PEERS: "session.paused",
     AuditKind.JOIN_COMPLETE: "session.join_complete",
 }
-MOST: Final = 500
+MAX_EVENTS: Final = 500
 _HIDDEN_DETAILS: Final = frozenset({"address"})
 
 
-def list_events(workspace: int, after: int, limit: int = MOST) -> list[dict[str, Any]]:
+def list_events(workspace: int, after: int, limit: int = MAX_EVENTS) -> list[dict[str, Any]]:
     """List the events of a workspace after the one with the number `after`, oldest first."""
     rows = AuditEvent.objects.filter(workspace=workspace, pk__gt=after, kind__in=sorted(NAMES)).order_by("pk")[:limit]
     events = list(rows)
@@ -72,15 +72,17 @@ def encode_event(event: AuditEvent, session_id: str | None) -> dict[str, Any]:
     }
 
 
-@router.get("/events", auth=READER, response=answers.EventPage, summary="Read or stream what happens in the workspace")
+@router.get(
+    "/events", auth=READER, response=response_schemas.EventPage, summary="Read or stream what happens in the workspace"
+)
 def read_events(request: HttpRequest, after: int | None = None, limit: int = 100, wait: int = 0) -> HttpResponse:
     """List the events after the one with the number `after`; with `wait`, wait until there is one.
 
     With `Accept: text/event-stream` they are streamed as server-sent events, after `Last-Event-ID`.
     """
     workspace = request.token.workspace_id  # type: ignore[attr-defined]
-    if validate_number("limit", limit, least=1) > MOST:
-        raise InvalidInput(f"limit is {limit}; {MOST} is the most.")
+    if validate_number("limit", limit, minimum=1) > MAX_EVENTS:
+        raise InvalidInput(f"limit is {limit}; {MAX_EVENTS} is the most.")
     if after is None:
         return respond({"events": [], "last": get_last_event(workspace)})
     events = list_events(workspace, validate_number("after", after), limit)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from ninja import Schema
-from pydantic import ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 #: Identifier; the library itself checks it, with an error that says what is wrong.
 Identifier = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 255})]
@@ -13,7 +12,7 @@ JsonObject = dict[str, Any]
 Amount = int | float | str
 
 
-class Body(Schema):
+class Body(BaseModel):
     """Base of all bodies."""
 
     model_config = ConfigDict(extra="forbid", strict=True)

@@ -125,7 +125,7 @@ def format_detail_value(value: Any, key: str = "") -> str:
         return formatting.format_duration(value)
     if not isinstance(value, str):
         return json_tree.dump_masked_json(value)
-    if (word := _find_word(value, key)) is not None:
+    if (word := _find_label(value, key)) is not None:
         return str(word)
     moment = _parse_time(value)
     return mask_and_reveal_hidden(value) if moment is None else at(moment)
@@ -157,7 +157,7 @@ def list_shown_details(details: Mapping[str, Any], hidden: frozenset[str] = froz
     ]
 
 
-def _find_word(value: str, key: str) -> str | Promise | None:
+def _find_label(value: str, key: str) -> str | Promise | None:
     if key == "page":
         return _PAGES.get(value)
     if key in _STATUS_DETAILS:

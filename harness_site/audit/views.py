@@ -19,7 +19,7 @@ from harness_site.core.downloads import CSV, build_download_response
 from harness_site.core.masking.masked_references import resolve_masked_reference
 
 #: Maximum length of a filter value.
-_LONGEST = 255
+_MAX_FILTER_LENGTH = 255
 
 
 @require_GET
@@ -80,8 +80,8 @@ def _parse_audit_filter(query: QueryDict) -> AuditFilter:
     subject = query.get("subject", "")
     return AuditFilter(
         subject=AuditSubject(subject) if subject in AuditSubject.values else None,
-        actor=resolve_masked_reference(query.get("actor", "").strip())[:_LONGEST],
-        session=resolve_masked_reference(query.get("session", "").strip())[:_LONGEST],
+        actor=resolve_masked_reference(query.get("actor", "").strip())[:_MAX_FILTER_LENGTH],
+        session=resolve_masked_reference(query.get("session", "").strip())[:_MAX_FILTER_LENGTH],
         first=_parse_day(query.get("first", "")),
         last=_parse_day(query.get("last", "")),
     )

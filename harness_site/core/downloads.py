@@ -16,7 +16,7 @@ from django.utils.http import content_disposition_header
 
 from harness_site.core import csv_rows
 from harness_site.core.masking import masker
-from harness_site.core.rendering.safe_text import format_on_one_line
+from harness_site.core.rendering.hidden_characters import format_on_one_line
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def _stream_with_ending(
 _REFUSED: Final = re.compile(r'[\\/:*?"<>|%]+')
 #: Device names on Windows, with any extension.
 _DEVICE: Final = re.compile(r"(?:con|prn|aux|nul|con(?:in|out)\$|(?:com|lpt)[0-9¹²³])(?= *(?:\.|$))", re.IGNORECASE)
-_LONGEST: Final = 150
+_MAX_FILENAME_LENGTH: Final = 150
 _LONGEST_ENDING: Final = 20
 
 
@@ -83,9 +83,9 @@ def build_safe_file_name(text: str, fallback: str = "file") -> str:
     """Convert a text to a file name that every operating system accepts, with hidden characters named."""
     name = _REFUSED.sub("-", format_on_one_line(text)).strip(" .-")
     stem, dot, ending = name.rpartition(".")
-    if len(name) > _LONGEST:
+    if len(name) > _MAX_FILENAME_LENGTH:
         suffix = f"{dot}{ending}" if stem and len(ending) <= _LONGEST_ENDING else ""
-        name = f"{name[: _LONGEST - len(suffix)].rstrip(' .')}{suffix}"
+        name = f"{name[: _MAX_FILENAME_LENGTH - len(suffix)].rstrip(' .')}{suffix}"
     if _DEVICE.match(name):
         name = f"_{name}"
     return name or fallback

@@ -9,7 +9,7 @@ from typing import Final
 _EARLIEST: Final = datetime(2, 1, 1, tzinfo=UTC)
 _LATEST: Final = datetime(9998, 12, 31, tzinfo=UTC)
 #: Maximum length of an ISO 8601 time with microseconds and time zone.
-_LONGEST: Final = 40
+_MAX_INPUT_LENGTH: Final = 40
 
 
 def parse_aware_datetime(text: str, *, needs_zone: bool = True) -> datetime | None:
@@ -17,7 +17,7 @@ def parse_aware_datetime(text: str, *, needs_zone: bool = True) -> datetime | No
 
     A time without a time zone is invalid, or in UTC if `needs_zone` is False.
     """
-    if len(text) > _LONGEST or not text.isascii():
+    if len(text) > _MAX_INPUT_LENGTH or not text.isascii():
         return None
     try:
         parsed = datetime.fromisoformat(text)

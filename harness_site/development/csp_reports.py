@@ -14,8 +14,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.db import clock
 
-_KEPT: Final = 100
-_LONGEST: Final = 500
+_MAX_REPORTS: Final = 100
+_MAX_FIELD_LENGTH: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class CspViolation:
     place: str
 
 
-_breaches: deque[CspViolation] = deque(maxlen=_KEPT)
+_breaches: deque[CspViolation] = deque(maxlen=_MAX_REPORTS)
 
 
 @require_POST
@@ -51,7 +51,7 @@ def list_csp_violations(request: HttpRequest) -> HttpResponse:
 
 def _parse_csp_violation(report: dict[str, Any]) -> CspViolation:
     def said(name: str) -> str:
-        return str(report.get(name, ""))[:_LONGEST]
+        return str(report.get(name, ""))[:_MAX_FIELD_LENGTH]
 
     position = f"{said('source-file')}:{said('line-number')}" if report.get("source-file") else ""
     return CspViolation(clock.now(), said("document-uri"), said("effective-directive"), said("blocked-uri"), position)

@@ -40,8 +40,11 @@ class AddressRefused(Exception):
     """Refusal of an address; the message is shown to the user."""
 
 
-def check_webhook_url(address: str) -> SplitResult:
-    """Validate and split the address of a webhook. Raises `AddressRefused`."""
+def parse_webhook_url(address: str) -> SplitResult:
+    """Validate the form of a webhook's address and split it. Raises `AddressRefused`.
+
+    Addresses of private networks are refused later, when the host name has been resolved.
+    """
     try:
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port
@@ -65,7 +68,7 @@ def post(address: str, body: bytes, headers: Mapping[str, str]) -> int:
 
     Raises `AddressRefused`, and `OSError` or `HTTPException` if there is no response.
     """
-    parts = check_webhook_url(address)
+    parts = parse_webhook_url(address)
     connection = _CheckedConnection(parts)
     # The timeout per step does not stop a server that sends single bytes slowly.
     watchdog = threading.Timer(WHOLE, connection.cut)

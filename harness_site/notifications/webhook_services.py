@@ -43,7 +43,7 @@ def create_webhook(
     request: HttpRequest,
 ) -> tuple[Webhook, str]:
     """Create a webhook and return it with its signing secret. Raises `AddressRefused`."""
-    host = safe_http.check_webhook_url(address).hostname or ""
+    host = safe_http.parse_webhook_url(address).hostname or ""
     secret = secret_digests.generate_secret(_PREFIX)
     event_names = set(events)
     with transaction.atomic():

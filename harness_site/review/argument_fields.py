@@ -9,11 +9,11 @@ from django.utils.translation import gettext as _
 
 from checkpoints.formats import parse_json
 from harness_site.core.masking.masker import MASK, list_masked_fields, mask_json_value, mask_text
-from harness_site.core.rendering.safe_text import escape_hidden, has_hidden_characters
+from harness_site.core.rendering.hidden_characters import escape_hidden, has_hidden_characters
 from harness_site.review.argument_changes import InvalidArgumentText, format_editable_arguments
 
 #: Maximum number of fields; more arguments are edited as JSON.
-MOST: Final = 30
+MAX_FIELDS: Final = 30
 _LINE: Final = 60
 
 
@@ -53,10 +53,10 @@ class ArgumentField:
 def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[ArgumentField, ...]:
     """Build a masked field for each stored argument, with the text in `typed` where there is any.
 
-    The result is empty for arguments that cannot be edited, for no arguments, and for more than `MOST`.
+    The result is empty for arguments that cannot be edited, for no arguments, and for more than `MAX_FIELDS`.
     """
     arguments = parse_json(stored) if format_editable_arguments(stored) is not None else {}
-    if len(arguments) > MOST:
+    if len(arguments) > MAX_FIELDS:
         return ()
     masked_values = (
         (field.key, MASK if field.hidden else mask_json_value(field.value)) for field in list_masked_fields(arguments)

@@ -26,7 +26,7 @@ AGES: Final = {
 }
 CLAIMED: Final = {"me": _("Claimed by me"), "nobody": _("Not claimed"), "somebody": _("Claimed by anyone")}
 #: Maximum length of a text parameter in characters.
-_LONGEST: Final = 255
+_MAX_FILTER_LENGTH: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def parse_queue_filters(asked: QueryDict) -> QueueFilters:
 
 
 def _get_text_parameter(query: QueryDict, name: str) -> str:
-    return resolve_masked_reference(query.get(name, "").replace("\0", "").strip())[:_LONGEST]
+    return resolve_masked_reference(query.get(name, "").replace("\0", "").strip())[:_MAX_FILTER_LENGTH]
 
 
 #: Choices of the filter form by field name: value and label.

@@ -34,14 +34,14 @@ ADDRESSES: Final = {
     "review": reverse_lazy("harness_review:review"),
 }
 #: Maximum length of one filter value.
-_LONGEST: Final = 255
+_MAX_FILTER_LENGTH: Final = 255
 
 
 def normalize_filter_query(page: str, asked: QueryDict) -> str:
     """Normalize the filters of a query string: fixed order, without empty and unknown parameters."""
     filters = QueryDict(mutable=True)
     for name in FILTERS[page]:
-        value = asked.get(name, "").replace("\0", "").strip()[:_LONGEST]
+        value = asked.get(name, "").replace("\0", "").strip()[:_MAX_FILTER_LENGTH]
         if value:
             filters[name] = value
     return filters.urlencode()

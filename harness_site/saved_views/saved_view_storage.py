@@ -10,7 +10,7 @@ from harness_site.accounts.models import Membership
 from harness_site.saved_views.models import SavedView
 
 #: Maximum number of views per list; more would need a search of their own.
-MOST: Final = 40
+MAX_VIEWS_PER_LIST: Final = 40
 
 
 class SavedViewRefused(Exception):
@@ -31,9 +31,9 @@ class TooManyViews(SavedViewRefused):
             ngettext(
                 "This list already has %(count)s view. Remove it first.",
                 "This list already has %(count)s views. Remove one of them first.",
-                MOST,
+                MAX_VIEWS_PER_LIST,
             )
-            % {"count": MOST}
+            % {"count": MAX_VIEWS_PER_LIST}
         )
 
 
@@ -42,7 +42,7 @@ def create_saved_view(member: Membership, *, page: str, name: str, query: str) -
     views = SavedView.objects.filter(workspace=member.workspace_id, page=page)
     try:
         with transaction.atomic():
-            if views.count() >= MOST:
+            if views.count() >= MAX_VIEWS_PER_LIST:
                 raise TooManyViews
             return SavedView.objects.create(
                 workspace=member.workspace, page=page, name=name, query=query, created_by_id=member.user_id

@@ -16,8 +16,8 @@ from harness_site.search import search_query
 from harness_site.search.query_terms import SearchQuery, SearchTerm, fold_case
 
 #: Shortest and longest typed word that is corrected, and the shortest part of it that is searched.
-_SHORTEST: Final = 4
-_LONGEST: Final = 80
+_MIN_TERM_LENGTH: Final = 4
+_MAX_TERM_LENGTH: Final = 80
 _PART: Final = 3
 #: Typed words that are tried.
 _MAX_TERMS: Final = 3
@@ -29,7 +29,7 @@ _WORD: Final = re.compile(r"\.?\w(?:[\w./\\@:+-]*\w)?")
 _SEPARATOR: Final = re.compile(r"[./\\@:+-]+")
 
 
-def find_near_query(workspace: int, query: SearchQuery) -> SearchQuery | None:
+def suggest_spelling(workspace: int, query: SearchQuery) -> SearchQuery | None:
     """Find the query with the nearest known words instead of those that occur nowhere; None if there are none.
 
     `query` finds nothing as a whole.
@@ -54,7 +54,7 @@ def find_near_query(workspace: int, query: SearchQuery) -> SearchQuery | None:
 
 def _find_near_term(workspace: int, term: SearchTerm, limits: search_query.ReadLimits) -> SearchTerm | None:
     typed = fold_case(term.text)
-    if not _SHORTEST <= len(typed) <= _LONGEST:
+    if not _MIN_TERM_LENGTH <= len(typed) <= _MAX_TERM_LENGTH:
         return None
     words: list[str] = []
     for parts in _list_parts(typed):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 #: Maximum number of terms.
-MOST: Final = 8
+MAX_TERMS: Final = 8
 LONGEST: Final = 200
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
 #: Scripts in which one or two letters are a word: kana, bopomofo, Han, Hangul, Yi.
@@ -52,7 +52,9 @@ class SearchQuery:
             character for character in typed[:LONGEST] if character != "\0" and not "\ud800" <= character <= "\udfff"
         )
         texts = (phrase or word for phrase, word in _TERM.findall(cleaned_text))
-        return cls(tuple(map(SearchTerm, dict.fromkeys(text.strip('"') for text in texts if text.strip(' "'))))[:MOST])
+        return cls(
+            tuple(map(SearchTerm, dict.fromkeys(text.strip('"') for text in texts if text.strip(' "'))))[:MAX_TERMS]
+        )
 
     def __bool__(self) -> bool:
         return bool(self.terms)

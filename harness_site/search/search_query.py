@@ -16,7 +16,7 @@ from typing import Final
 from django.db import OperationalError, connection, transaction
 from django.db.models import F, QuerySet, Subquery
 
-from harness_site.accounts import session_secrets
+from harness_site.accounts import call_argument_secrets
 from harness_site.core.masking.masker import mask_text, mask_values_in_context
 from harness_site.search.models import Passage
 from harness_site.search.query_terms import SearchQuery
@@ -57,7 +57,7 @@ class SearchPage:
     `before` is the cursor of the next page, None on the last one. `partly` is True if only the newest passages were
     read because all terms are too short for the index, `slow` if the search timed out. `cut_sessions` are those with
     more hits than the page has of them. `secrets` is the result of
-    `session_secrets.load_known_secrets_of_sessions` for their sessions.
+    `call_argument_secrets.load_known_secrets_of_sessions` for their sessions.
     """
 
     passages: tuple[Passage, ...]
@@ -183,7 +183,7 @@ def _filter_passages_not_newer_than_era(era: int, older: QuerySet[Passage]) -> Q
 def _build_page(
     passages: Sequence[Passage], query: SearchQuery, *, before: int | None = None, partly: bool = False
 ) -> SearchPage:
-    secrets = session_secrets.load_known_secrets_of_sessions({passage.session_id for passage in passages})
+    secrets = call_argument_secrets.load_known_secrets_of_sessions({passage.session_id for passage in passages})
     return SearchPage(_filter_unmasked_matches(passages, query, secrets), before, partly=partly, secrets=secrets)
 
 

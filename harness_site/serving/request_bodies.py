@@ -106,7 +106,8 @@ class _BodyReader:
 
 async def _receive_within(receive: Receive, seconds: float) -> Message:
     try:
-        message = await asyncio.wait_for(receive(), max(seconds, 0.0))
+        async with asyncio.timeout(max(seconds, 0.0)):  # `wait_for` would make a task for each request
+            message = await receive()
     except TimeoutError:
         raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, "The request took too long to arrive.") from None
     if message["type"] == "http.disconnect":

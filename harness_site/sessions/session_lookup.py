@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import Role
 from checkpoints.seals import row_seals
-from harness_site.accounts import session_secrets
+from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -21,7 +21,7 @@ from harness_site.sessions.selectors.session_rows import SessionHead
 P = ParamSpec("P")
 
 #: Largest primary key of both databases.
-_MOST = 2**63 - 1
+_MAX_PK = 2**63 - 1
 
 
 class PageNotFound(Exception):
@@ -56,13 +56,13 @@ def get_session_head_or_404(request: MemberRequest, pk: int, *, verified: bool =
     `verified` False is for the page about what was altered. Raises `PageNotFound`, also if the session belongs to
     another workspace, and `IntegrityError` for a session that was altered.
     """
-    head = session_rows.load_session_head(request.membership.workspace_id, pk) if pk <= _MOST else None
+    head = session_rows.load_session_head(request.membership.workspace_id, pk) if pk <= _MAX_PK else None
     if head is None:
         raise PageNotFound(
             _("There is no such session here."),
             _("It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed."),
         )
-    session_secrets.mask_session_secrets(pk)
+    call_argument_secrets.mask_session_secrets(pk)
     request.session_shown = pk
     if verified:
         row_seals.verify_row(head.stored)

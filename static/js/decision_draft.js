@@ -1,7 +1,7 @@
 // Unfinished input of the decision form is kept in the tab over reloads, lost connections and other pages, until it is
 // recorded or the reader signs out.
 
-const PREFIX = "typed:";
+const PREFIX = "decision-draft:";
 const SAVED_FIELDS = "textarea, select, input[type='text'], input:not([type]), input[type='radio']";
 
 const form = () => document.querySelector("form[data-decide]");

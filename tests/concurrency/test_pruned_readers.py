@@ -18,7 +18,7 @@ LETTERS = "abcdefghij" * 4
 
 
 def transcript(version: int) -> list[dict[str, Any]]:
-    """What version `version` holds: nothing in it is in another one."""
+    """Return the content of version `version`, which shares nothing with another one."""
     return conversation([f"{version}-{letter}{place}" for place, letter in enumerate(LETTERS)])
 
 

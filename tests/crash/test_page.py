@@ -18,7 +18,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "DJA
 
 
 def run(folder: Path) -> str:
-    """What `pytest` says to the test of the page. Raises `CalledProcessError` where it fails."""
+    """Return the output of `pytest` for the test on the page. Raises `CalledProcessError` if it fails."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "test_my_agent.py"],
         cwd=folder,

@@ -7,11 +7,11 @@ from tests.support.exhaustive_mode import boundaries
 
 #: Every operation of waiting for other agents that writes.
 WRITING = {
-    "peers.response_acceptance.accept_response",
+    "peers.peer_response.accept_response",
     "peers.cancel_paused_task.cancel_paused_task",
     "peers.peer_call_deadlines._sweep_session",
     "peers.pause_run._pause_in_transaction",
-    "peers.take_paused_task._mark_paused_task_taken",
+    "peers.take_paused_task._consume_task_and_joins",
     "peers.notice_outbox._claim_due_notices",
     "peers.notice_outbox._clear_notice",
 }

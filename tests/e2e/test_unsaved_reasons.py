@@ -73,7 +73,7 @@ def test_reload_keeps_the_reason_until_it_is_recorded(
     expect_partial_reason(page)
     page_actions.record_decision(page, "It did not happen")
     expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
-    page_actions.wait_until(page, "!Object.keys(sessionStorage).some((key) => key.startsWith('typed:'))")
+    page_actions.wait_until(page, "!Object.keys(sessionStorage).some((key) => key.startsWith('decision-draft:'))")
 
 
 def test_lost_connection_is_reported_and_keeps_the_reason(

@@ -46,14 +46,14 @@ MUTATIONS = [
     ),
     Mutation(
         "what is not answered is not done twice",
-        "checkpoints/store/operation_pairing.py",
+        "checkpoints/store/replayed_call_matching.py",
         "self._find_next_unpaired(kind, call_id) or self._create_operation",
         "self._create_operation",
         f"{TESTS}/tools/test_unanswered.py::test_operation_survives_two_crashes_with_new_ids",
     ),
     Mutation(
         "what nobody has decided is not answered",
-        "checkpoints/store/operation_pairing.py",
+        "checkpoints/store/replayed_call_matching.py",
         "if operation.rows & self._unsettled:",
         "if False:",
         f"{TESTS}/tools/test_unanswered.py::test_message_about_the_approval_does_not_answer_the_call",

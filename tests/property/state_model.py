@@ -1,4 +1,4 @@
-"""What is allowed: one session and its calls, in memory, without a database.
+"""Model of one session and its calls in memory: which operations are allowed in which state.
 
 Each method says what has to come of one action: it changes the model and returns the outcome, or returns the name of
 the error that refuses the action and changes nothing.

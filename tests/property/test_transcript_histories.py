@@ -38,7 +38,7 @@ def message(content: int) -> dict[str, Any]:
 
 
 def changed(transcript: Transcript, saved: list[Transcript], step: Step) -> Transcript:
-    """What the loop's transcript is after a step; edits happen in place, as loops do."""
+    """Return the transcript after a step; edits happen in place, as loops do."""
     kind, place, new, _ = step
     place = min(place, len(transcript))
     added = [message(content) for content in new]

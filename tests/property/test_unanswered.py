@@ -70,7 +70,7 @@ class Expected:
     ran: Counter[str] = field(default_factory=Counter)
 
     def results(self, commands: list[str]) -> list[tuple[str, bool]]:
-        """What calls of these commands give: the n-th of a kind the n-th open result, or a new one."""
+        """Return the result of each call: the n-th of a kind gets the n-th open result, or a new one."""
         seen: Counter[str] = Counter()
         given = []
         for command in commands:

@@ -31,7 +31,7 @@ from tests.support.launched_process import ROOT as ROOT
 from tests.support.launched_process import Launched
 
 PATIENCE = 90.0  # timeout in seconds; only a failing test takes so long
-_OVER: list[Any] = []
+_END_OF_OUTPUT: list[Any] = []
 
 
 class Child:
@@ -73,7 +73,7 @@ class Child:
 
     def died_by(self) -> signal.Signals:
         """Wait for a process that does not return, and return the signal that ended it."""
-        assert self._next() is _OVER, self._complaint()
+        assert self._next() is _END_OF_OUTPUT, self._complaint()
         return signal.Signals(-self._process.wait(PATIENCE))
 
     def pause(self) -> None:
@@ -100,7 +100,7 @@ class Child:
         with self._process.stdout as lines:
             for line in lines:
                 self._said.put(json.loads(line))
-        self._said.put(_OVER)
+        self._said.put(_END_OF_OUTPUT)
 
     def _complaint(self) -> str:
         if self._errors.closed:

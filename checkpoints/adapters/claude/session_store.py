@@ -21,13 +21,13 @@ from claude_agent_sdk.types import (
 
 from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
 from checkpoints.adapters.claude import transcript_keys
-from checkpoints.adapters.claude.live_transcript import (
+from checkpoints.adapters.claude.transcript_keys import TranscriptKey
+from checkpoints.adapters.claude.transcript_mirror import (
     AGENT_NAME,
     TranscriptMirror,
     is_subagent_description,
     read_subagent_description,
 )
-from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
@@ -35,7 +35,7 @@ from checkpoints.conf import MAX_VALUE_BYTES
 from checkpoints.database_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
 from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
-from checkpoints.framework_states import line_log, state_store
+from checkpoints.framework_states import line_log, remove_and_copy_states
 from checkpoints.framework_states.line_log import LineLog, NewLine
 from checkpoints.models import Session
 from checkpoints.sessions.create_finish_release import SessionDescription
@@ -241,7 +241,7 @@ class HarnessSessionStore(SessionStore):
             with SessionClaims.of(self.sync_checkpointer).exclude_changes(each.session_id):
                 with self._lock:
                     self._mirrors.pop(each.session_id, None)
-                state_store.delete_session_with_states(self.sync_checkpointer.store, each.session_id)
+                remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, each.session_id)
 
 
 def _encode_line(entry: Any) -> NewLine:

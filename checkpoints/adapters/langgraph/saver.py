@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -30,23 +30,26 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
 from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
-from checkpoints.adapters.langgraph import interrupts, messages, remembered_lists
-from checkpoints.adapters.langgraph.remembered_lists import ListMemory, Place, RememberedList
+from checkpoints.adapters.langgraph import interrupts, messages, saved_message_lists
+from checkpoints.adapters.langgraph.saved_message_lists import EMPTY_LIST, ListMemory, Place, SavedList
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend import DatabaseBackend
-from checkpoints.exceptions import InvalidInput, OwnershipLost
+from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
-from checkpoints.framework_states import state_store
+from checkpoints.framework_states import interrupt_decisions, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.models import FrameworkState, Session
-from checkpoints.sessions import ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.call_records import CallIntent
+from checkpoints.store.store import Store
 from checkpoints.tools.guard import ToolPolicies
 from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList
+
+if TYPE_CHECKING:
+    from checkpoints.adapters.langgraph.owned_thread_saver import OwnedThreadSaver
 
 T = TypeVar("T")
 #: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
@@ -57,7 +60,7 @@ _VERSION_WIDTH = 10
 #: Task of LangGraph that writes the input of a run.
 NULL_TASK_ID = "00000000-0000-0000-0000-000000000000"
 #: Number of checks, and seconds between two, for a state that another thread is about to store.
-_STATE_POLLS, _STATE_POLL_SECONDS = 100, 0.01
+_STATE_POLLS, _STATE_POLL_SECONDS = 1_000, 0.01
 
 
 class HarnessSaver(BaseCheckpointSaver[str]):
@@ -155,16 +158,21 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Return the state of a config, or the newest one of its thread and namespace; None if there is none."""
         thread_id, namespace = _get_place(config)
         store = self.sync_checkpointer.store
-        loaded = state_store.load_state(store, thread_id, namespace, get_checkpoint_id(config) or None)
+        known = self._memory.find_lists(thread_id, namespace)
+        loaded = state_store.load_state(
+            store, thread_id, namespace, get_checkpoint_id(config) or None, known=known.keys()
+        )
         if loaded is None:
             return None
         found = self._build_tuple(loaded)
+        values = found.checkpoint["channel_values"]
         for name, value in loaded.values.items():
             if isinstance(value, list):
-                element_digests = [digests.digest_blob(*item) for item in value]
-                elements, root = found.checkpoint["channel_values"][name], _compute_root(element_digests)
-                place = (thread_id, namespace, name)
-                self._memory.set_list(place, remembered_lists.remember(elements, element_digests, root))
+                self._memory.set_list((thread_id, namespace, name), _describe_list(values[name], value))
+        for name, root in loaded.known.items():
+            copied = known[root].load()
+            values[name] = list(copied.elements)
+            self._memory.set_list((thread_id, namespace, name), copied)
         return found
 
     def list(
@@ -254,7 +262,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             list(versions),
             list(stored_metadata.get(_DELTA_KEY) or ()),
         )
-        known = {name: remembered for name, (_, remembered) in encoded.items() if remembered is not None}
+        known = {name: saved for name, (_, saved) in encoded.items() if saved is not None}
         said = known.get(self.transcript_channel) if not namespace else None
 
         def build_content(row: Session) -> VersionContent | None:
@@ -272,25 +280,26 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 description=self._describe_session(values),
                 must_own=self._must_own,
             )
-        for name, remembered in known.items():
-            self._memory.set_list((thread_id, namespace, name), remembered)
+        for name, saved in known.items():
+            self._memory.set_list((thread_id, namespace, name), saved)
         if is_shown and said is not None:
             self._memory.set_transcript(thread_id, version, said.digests)
 
-    def _encode_grown(self, place: Place, value: Any) -> tuple[EncodedValue | GrownList, RememberedList | None]:
-        """Encode a value, of a list that begins as a remembered one only what is new; and describe the new list."""
+    def _encode_grown(self, place: Place, value: Any) -> tuple[EncodedValue | GrownList, SavedList | None]:
+        """Encode a value, of a list that begins as a saved one only what is new; and describe the new list."""
         if type(value) is not list:
             return self.serde.dumps_typed(value), None
         known = self._memory.find_list(place)
         kept = 0 if known is None else known.count_unchanged(value)
         added = [self.serde.dumps_typed(item) for item in value[kept:]]
         if known is None or not kept:
-            element_digests = [digests.digest_blob(*item) for item in added]
-            return added, remembered_lists.remember(value, element_digests, _compute_root(element_digests))
+            return added, _describe_list(value, added, [self.serde.loads_typed(item) for item in added])
         grown = GrownList(known.root, known.digests[:kept], added)
-        return grown, remembered_lists.extend(known, kept, value, added, BlobWriter().add(grown))
+        added_digests = [digests.digest_blob(*item) for item in added]
+        stored = [self.serde.loads_typed(item) for item in added]
+        return grown, known.extend(kept, value, stored, added_digests, BlobWriter().add(grown))
 
-    def _count_saved(self, row: Session, said: RememberedList | None) -> int:
+    def _count_saved(self, row: Session, said: SavedList | None) -> int:
         """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
         saved = self._memory.find_transcript(row.session_id) if said is not None else None
         if saved is None or said is None or saved[0] != row.latest_version:
@@ -388,7 +397,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             keys = [interrupts.get_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
         if keys is None or keys:
             with self._claims.exclude_changes(thread_id):
-                state_store.withdraw_requests(store, thread_id, keys=keys)
+                interrupt_decisions.withdraw_requests(store, thread_id, keys=keys)
 
     def build_resume(self, config: RunnableConfig) -> Command[Any] | None:
         """Build the command that resumes a thread as people have decided, for the process that runs the graph.
@@ -413,7 +422,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         asked = {each.id: interrupts.list_requests(each) for each in found if not interrupts.is_gate(each)}
         keys = [request.key for requests in asked.values() for request in requests]
         decided = (
-            state_store.find_decisions(self.sync_checkpointer.store, _get_place(config)[0], keys) if found else None
+            interrupt_decisions.find_decisions(self.sync_checkpointer.store, _get_place(config)[0], keys)
+            if found
+            else None
         )
         if decided is None or not all(key in decided for key in keys):
             return None
@@ -434,8 +445,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def delete_thread(self, thread_id: str) -> None:
         """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a guarded call."""
         with self._claims.exclude_changes(str(thread_id)):
-            state_store.withdraw_requests(self.sync_checkpointer.store, str(thread_id))
-            state_store.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))
+            interrupt_decisions.withdraw_requests(self.sync_checkpointer.store, str(thread_id))
+            remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the states of runs with their writes. Transcripts and calls stay."""
@@ -444,9 +455,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         def select(states: Sequence[FrameworkState]) -> Collection[FrameworkState]:
             return [state for state in states if state.run_key in wanted]
 
-        for session_id in state_store.find_sessions_of_runs(store, wanted):
+        for session_id in remove_and_copy_states.find_sessions_of_runs(store, wanted):
             with self._claims.exclude_changes(session_id):
-                state_store.delete_states(store, session_id, select)
+                remove_and_copy_states.delete_states(store, session_id, select)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all states of a thread into another one. Calls are not copied: `fork_session` does that.
@@ -455,7 +466,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """
         store, target = self.sync_checkpointer.store, str(target_thread_id)
         with self._claims.exclude_changes(target):
-            state_store.copy_states(store, str(source_thread_id), target)
+            remove_and_copy_states.copy_states(store, str(source_thread_id), target)
         newest = self.get_tuple(_build_config(target, "", ""))
         if newest is not None:
             content = self._build_content(
@@ -473,7 +484,10 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """
         if strategy not in {"keep_latest", "delete"}:
             raise InvalidInput(f"{strategy!r} is not a strategy. Use 'keep_latest' or 'delete'.")
-        delete = state_store.delete_superseded_states if strategy == "keep_latest" else state_store.delete_states
+        if strategy == "keep_latest":
+            delete: Callable[[Store, str], int] = remove_and_copy_states.delete_superseded_states
+        else:
+            delete = remove_and_copy_states.delete_states
         for thread_id in map(str, thread_ids):
             with self._claims.exclude_changes(thread_id):
                 delete(self.sync_checkpointer.store, thread_id)
@@ -494,6 +508,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             ApprovalRequired: A person has to approve calls first.
             SessionFinished: The session has ended.
         """
+        from checkpoints.adapters.langgraph.owned_thread_saver import OwnedThreadSaver  # a subclass of this one
+
         return OwnedThreadSaver(self, str(thread_id))
 
     async def aclaim_write_ownership(self, thread_id: str) -> OwnedThreadSaver:
@@ -549,55 +565,14 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         await self._hop(partial(self.prune, thread_ids, strategy=strategy))
 
 
-class OwnedThreadSaver(HarnessSaver):
-    """Saver that owns one thread, as its only writer, until another one claims the thread or `release` ends that."""
-
-    _must_own = True
-
-    def __init__(self, saver: HarnessSaver, thread_id: str) -> None:
-        """Claim a thread; `HarnessSaver.claim_write_ownership` does that.
-
-        Args:
-            saver: Saver of the same database.
-            thread_id: Identifier of the thread.
-        """
-        store = saver.sync_checkpointer.store
-        super().__init__(
-            type(saver.checkpointer)(
-                using=store.using, workspace=store.workspace, lease_seconds=store.lease.total_seconds()
-            ),
-            serde=saver.serde,
-            agent=saver.agent,
-            transcript_channel=saver.transcript_channel,
-            policies=saver.policies,
-            review_interrupts=saver.review_interrupts,
-        )
-        self.thread_id = thread_id
-        self._claims.keep(thread_id, SessionDescription(agent=self.agent), takeover="another writer claimed the thread")
-
-    def check_write_ownership(self) -> None:
-        """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
-        store = self.sync_checkpointer.store
-        owned_session = store.find_owned(self.thread_id)
-        if owned_session is None or not ownership.renew_ownership(store, owned_session):
-            raise OwnershipLost(self.thread_id)
-
-    async def acheck_write_ownership(self) -> None:
-        """Check that no other writer has claimed the thread, async. Raises `OwnershipLost`."""
-        await self._hop(self.check_write_ownership)
-
-    def release(self) -> None:
-        """Release the thread, so that any process may write to it."""
-        self._claims.give_up(self.thread_id)
-
-    async def arelease(self) -> None:
-        """Release the thread, async."""
-        await self._hop(self.release)
-
-
-def _compute_root(element_digests: Sequence[str]) -> str:
-    """Return the digest of a list whose elements have these digests."""
-    return BlobWriter().add(GrownList("", element_digests, []))
+def _describe_list(
+    elements: Sequence[Any], encoded: Sequence[Encoded], stored: Sequence[Any] | None = None
+) -> SavedList | None:
+    """Describe a list with its encoded elements; without `stored`, a load has just given the elements."""
+    element_digests = [digests.digest_blob(*item) for item in encoded]
+    root = BlobWriter().add(GrownList("", element_digests, []))
+    copies = saved_message_lists.copy_messages(elements) if stored is None else stored
+    return EMPTY_LIST.extend(0, elements, copies, element_digests, root)
 
 
 def _get_place(config: RunnableConfig) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
-from checkpoints.framework_states import state_store
+from checkpoints.framework_states import interrupt_decisions
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.tools.guard import ToolPolicies, aguard, guard
 
@@ -146,7 +146,7 @@ class ToolGuard:
         """Withdraw the question of an interrupt about a call that the graph makes now: the program has answered it."""
         call_ids = [str(call["call_id"]) for call in calls]
         with self._claims.exclude_changes(thread_id):
-            return state_store.withdraw_requests(self._sync.store, thread_id, call_ids=call_ids)
+            return interrupt_decisions.withdraw_answered(self._sync.store, thread_id, call_ids)
 
     @contextmanager
     def _hold(self, thread_id: str) -> Iterator[None]:

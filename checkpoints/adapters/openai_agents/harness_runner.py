@@ -107,7 +107,7 @@ class HarnessRunner(AgentRunner):
         if outer is not None:
             prepared = self._prepare_inner(outer, starting_agent, input, options)
         else:
-            prepared = _run_apart(self._prepare(starting_agent, input, options))
+            prepared = _run_in_thread(self._prepare(starting_agent, input, options))
         token = ACTIVE_RUN.set(prepared.run)
         try:
             result = super().run_streamed(prepared.agent, prepared.input, **prepared.options)
@@ -256,7 +256,7 @@ async def _wait(task: asyncio.Task[Any]) -> Any:
         raise
 
 
-def _run_apart(work: Coroutine[Any, Any, T]) -> T:
+def _run_in_thread(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on a thread and wait for it: the SDK starts a streamed run without awaiting anything."""
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1, thread_name_prefix="harness-prepare") as executor:

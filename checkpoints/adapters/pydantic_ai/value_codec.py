@@ -20,7 +20,7 @@ class Returned:
     value: Any
 
 
-_PLAIN: TypeAdapter[Any] = TypeAdapter(Any)
+_ANY_VALUE: TypeAdapter[Any] = TypeAdapter(Any)
 _TOOL_RETURN: TypeAdapter[ToolReturn[Any]] = TypeAdapter(ToolReturn[Any])
 
 
@@ -36,7 +36,7 @@ def build_codec(ctx: RunContext[Any], tool_name: str) -> ValueCodec:
     Returns:
         The encoder.
     """
-    adapters = {"tool-return": _TOOL_RETURN, "plain": _PLAIN}
+    adapters = {"tool-return": _TOOL_RETURN, "plain": _ANY_VALUE}
     declared = _find_return_type(ctx, tool_name)
     if declared is not None:
         adapters = {"declared": TypeAdapter(declared), **adapters}

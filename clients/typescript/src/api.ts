@@ -1154,7 +1154,7 @@ export interface components {
         };
         /**
          * Preview
-         * @description What a resume would do now.
+         * @description Result that a resume would have now.
          */
         Preview: {
             /** Version */
@@ -2403,7 +2403,7 @@ export interface components {
         };
         /**
          * Event
-         * @description What happened in the workspace.
+         * @description Events of the workspace.
          */
         Event: {
             /** Id */

@@ -19,8 +19,8 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.core.masking.secret_names import ENDINGS, PARTS, WORDS
 
-_LINES: Final = 100
-_LONGEST: Final = 100
+_MAX_LINES: Final = 100
+_MAX_LINE_LENGTH: Final = 100
 _STARS: Final = 4
 #: Minimum number of letters: shorter words would mask large parts of every page.
 _SHORTEST: Final = 4
@@ -66,7 +66,7 @@ class MaskingForm(forms.Form):
 
 def _split_unique_lines(text: str) -> list[str]:
     lines = list(dict.fromkeys(line.strip() for line in text.replace("\0", "").splitlines() if line.strip()))
-    if len(lines) > _LINES or any(len(line) > _LONGEST for line in lines):
+    if len(lines) > _MAX_LINES or any(len(line) > _MAX_LINE_LENGTH for line in lines):
         raise forms.ValidationError(_("Enter at most 100 lines with at most 100 letters each."))
     return lines
 

@@ -20,7 +20,7 @@ _SAYING_NOTHING: Final = frozenset(
     {"true", "false", "none", "null", "undefined", "required", "optional", "string", "‹masked›", "****", "redacted"}
 )
 #: Maximum number of values; each takes one scan of every displayed text.
-MOST: Final = 200
+MAX_KNOWN_VALUES: Final = 200
 #: Longer values are searched by their beginning, as preparing a search takes time in proportion to its length.
 _HEAD: Final = 64
 #: Steps beside one for each character of the text, and maximum of all.
@@ -45,14 +45,14 @@ def iterate_value_texts(value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class KnownValues:
-    """Secret values prepared for searches: the longest `MOST` of them, and a pattern of their beginnings."""
+    """Secret values for searches: the `MAX_KNOWN_VALUES` longest, and a pattern of their beginnings."""
 
     values: tuple[str, ...]
 
     @classmethod
     def prepare(cls, values: Iterable[str]) -> KnownValues:
         searched = (value for value in values if len(value) >= SHORTEST)
-        return cls(tuple(sorted(searched, key=lambda value: (-len(value), value))[:MOST]))
+        return cls(tuple(sorted(searched, key=lambda value: (-len(value), value))[:MAX_KNOWN_VALUES]))
 
     @cached_property
     def longest(self) -> int:

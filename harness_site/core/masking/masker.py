@@ -19,9 +19,9 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 from harness_site.core.masking import secret_names, secret_shapes
+from harness_site.core.masking.escape_decoding import DecodedText, decode_escapes
 from harness_site.core.masking.known_values import KnownValues, iterate_value_texts
 from harness_site.core.masking.secret_shapes import Span
-from harness_site.core.masking.text_decoding import DecodedText, decode_escapes
 from harness_site.core.rendering.linear_regex import LinearPattern, compile_pattern
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ T = TypeVar("T")
 #: Replacement of a secret.
 MASK: Final = "‹masked›"
 #: Longer texts are cached by their digest, as thousands of them would exhaust memory.
-_LONGEST: Final = 2_000
+_MAX_CACHED_TEXT_LENGTH: Final = 2_000
 #: Maximum nesting of encodings, such as an ANSI sequence inside of JSON.
 _CODES_IN_CODES: Final = 3
 #: Characters scanned beyond the displayed end, to recognize a secret that is cut off there.
@@ -361,7 +361,11 @@ def find_secret_spans(text: str) -> tuple[Span, ...]:
     rules = _reader.get()
     if rules is None or not text:
         return ()
-    return _find_spans_of_long_text(text, rules) if len(text) > _LONGEST else _find_spans_of_short_text(text, rules)
+    return (
+        _find_spans_of_long_text(text, rules)
+        if len(text) > _MAX_CACHED_TEXT_LENGTH
+        else _find_spans_of_short_text(text, rules)
+    )
 
 
 @lru_cache(maxsize=16_384)

@@ -32,7 +32,7 @@ EARLIER_LIMIT = 10
 #: Decisions to list: discards of read-only calls are automatic and left out.
 SHOWN_DECISIONS = sorted(DECIDING_KINDS - {DecisionKind.DISCARD})
 #: Decisions that end the wait; a call goes on waiting after an edit.
-_ENDING = DECIDING_KINDS - {DecisionKind.EDIT, DecisionKind.WITHDRAW}
+_FINAL_KINDS = DECIDING_KINDS - {DecisionKind.EDIT, DecisionKind.WITHDRAW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class DeadlineFilter(TextChoices):
     NONE = "none", _("No deadline")
 
 
-_LEFT = {
+_TIME_LEFT_BY_FILTER = {
     DeadlineFilter.OVERDUE: timedelta(),
     DeadlineFilter.HOUR: timedelta(hours=1),
     DeadlineFilter.DAY: timedelta(days=1),
@@ -169,7 +169,8 @@ class CallEvidence:
     def deciding(self) -> Decision | None:
         """The decision that ended the last wait for a person, not a single vote or an edit."""
         return next(
-            (decision for decision in reversed(self.decisions) if decision.final and decision.kind in _ENDING), None
+            (decision for decision in reversed(self.decisions) if decision.final and decision.kind in _FINAL_KINDS),
+            None,
         )
 
 
@@ -267,7 +268,7 @@ def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallF
     if filters.limit == DeadlineFilter.NONE:
         calls = calls.filter(decide_within=None)
     elif filters.limit is not None:
-        latest_deadline = clock.now() + _LEFT[filters.limit]
+        latest_deadline = clock.now() + _TIME_LEFT_BY_FILTER[filters.limit]
         calls = calls.alias(until=queue_order.build_deadline_expression(status)).filter(until__lt=latest_deadline)
     return calls if filters.condition is None else calls.filter(filters.condition)
 

@@ -28,7 +28,7 @@ from checkpoints.models import ToolCall
 #: Deadline of calls without one, so that they sort last.
 _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 #: Upper bound of the time to decide, so that the deadline is representable.
-_LONGEST = timedelta(days=365_000)
+_MAX_TIME_TO_DECIDE = timedelta(days=365_000)
 _SINCE = {CallStatus.INTERRUPTED: "interrupted_at", CallStatus.AWAITING_APPROVAL: "issued_at"}
 
 
@@ -46,7 +46,7 @@ def get_waiting_since_column(status: CallStatus) -> str:
 def build_deadline_expression(status: CallStatus) -> Any:
     """Build the expression for the deadline of a call; NULL without one."""
     time_limit = Case(
-        When(decide_within__gt=_LONGEST, then=Value(_LONGEST, output_field=DurationField())),
+        When(decide_within__gt=_MAX_TIME_TO_DECIDE, then=Value(_MAX_TIME_TO_DECIDE, output_field=DurationField())),
         default=F("decide_within"),
         output_field=DurationField(),
     )

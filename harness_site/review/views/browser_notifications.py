@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
-from harness_site.accounts import session_secrets
+from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
 from harness_site.core import formatting
@@ -30,7 +30,7 @@ from harness_site.review.views.outages import build_outage_url
 #: Rows may be committed this much later than their time; pages deduplicate notifications by tag.
 _OVERLAP: Final = timedelta(seconds=5)
 #: Maximum number of single notifications; the rest is summarized as a number.
-MOST: Final = 5
+MAX_NOTIFICATIONS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ def list_notifications(request: MemberRequest) -> HttpResponse:
             _build_notifications(calls, outage_groups.open_outages(request.membership.workspace) if calls else [])
         )
     )
-    hidden_count = len(notifications) - MOST
+    hidden_count = len(notifications) - MAX_NOTIFICATIONS
     if hidden_count > 0:
         notifications = [
-            *notifications[:MOST],
+            *notifications[:MAX_NOTIFICATIONS],
             BrowserNotification(
                 "more",
                 ngettext(
@@ -74,7 +74,7 @@ def list_notifications(request: MemberRequest) -> HttpResponse:
 
 def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> Iterable[BrowserNotification]:
     outages_by_call = outage_groups.map_calls_to_outages(calls, outages)
-    secrets = session_secrets.load_known_secrets_of_sessions({call.session_id for call in calls})
+    secrets = call_argument_secrets.load_known_secrets_of_sessions({call.session_id for call in calls})
     for call in calls:
         outage = outages_by_call.get(call.pk)
         if outage is not None:

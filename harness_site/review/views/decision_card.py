@@ -17,7 +17,7 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError, NotFound
 from checkpoints.models import ToolCall
-from harness_site.accounts import session_secrets
+from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.approval_votes import build_voter_lookup
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
@@ -39,7 +39,7 @@ from harness_site.review.forms import (
     WithdrawForm,
     bind_decision_form,
 )
-from harness_site.review.lost_run_detection import interrupt_if_lost
+from harness_site.review.interrupt_lost_calls import interrupt_if_lost
 from harness_site.review.presence import CallPresence
 from harness_site.review.record_decision import build_decision_target, submit_decision
 from harness_site.review.selectors import pending_calls
@@ -150,7 +150,7 @@ def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_if_lost(call):
         call = pending_calls.find_call(request.membership.workspace, pk) or call
-    session_secrets.mask_session_secrets(call.session_id)
+    call_argument_secrets.mask_session_secrets(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
     return call

@@ -23,7 +23,7 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
-from harness_site.accounts import session_secrets
+from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
 from harness_site.core import formatting
@@ -229,7 +229,7 @@ def _render_outage_page(
     results = context["outcome"].rows if context["outcome"] else ()
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]
     mark_excerpts_shown_in_response(request, "outage", session_pks)
-    context["secrets"] = session_secrets.load_known_secrets_of_sessions(set(session_pks))
+    context["secrets"] = call_argument_secrets.load_known_secrets_of_sessions(set(session_pks))
     return render(request, "review/outage.html", context, status=status)
 
 

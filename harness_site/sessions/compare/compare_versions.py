@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from checkpoints.models import Session
+from harness_site.sessions import plan_steps
 from harness_site.sessions.compare import common_prefix, json_diff, word_diff
 from harness_site.sessions.compare.json_diff import Differences
 from harness_site.sessions.compare.message_alignment import (
@@ -23,17 +24,17 @@ from harness_site.sessions.compare.message_alignment import (
     split_range_ends,
 )
 from harness_site.sessions.compare.word_diff import DiffPiece
-from harness_site.sessions.selectors import calls_in_period, message_windows, plan_steps, version_list
+from harness_site.sessions.plan_steps import StepChange, StepChangeKind
+from harness_site.sessions.selectors import calls_in_period, message_windows, version_list
 from harness_site.sessions.selectors.calls_in_period import CallsBetween
 from harness_site.sessions.selectors.message_windows import StoredMessage
-from harness_site.sessions.selectors.plan_steps import StepChange, StepChangeKind
 from harness_site.sessions.selectors.version_list import Version
 
 #: Maximum number of messages compared after the common prefix of each version; the page tells if there are more.
 COMPARED = 2000
 COMPARED_SIZE = 32_000_000
 #: Number of unchanged messages displayed when a fold is expanded.
-OPENED = 50
+EXPANDED_MESSAGES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,10 +229,10 @@ def _open_fold_at_positions(fold: Fold, new: Version, positions: Sequence[int]) 
     """Yield a fold with the messages from each of `positions` expanded; the others stay folded."""
     at, end = fold.position, fold.position + fold.count
     for position in positions:
-        if not at - OPENED < position < end or position < fold.position:
+        if not at - EXPANDED_MESSAGES < position < end or position < fold.position:
             continue
         for message in message_windows.load_message_window(
-            new.segment_id, max(at, position), min(position + OPENED, end)
+            new.segment_id, max(at, position), min(position + EXPANDED_MESSAGES, end)
         ):
             if message.position > at:
                 yield Fold(message.position - at, at)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from checkpoints.formats import parse_json
 from checkpoints.models import Checkpoint
-from harness_site.search.session_models import get_model_cost
+from harness_site.search.llm_model_usage import get_model_cost
 from harness_site.sessions.selectors.version_list import parse_cost, parse_total_tokens
 
 PAGE: Final = 50
@@ -34,7 +34,7 @@ class TokenCounts:
     total: int | None = None
 
     @property
-    def cache_share(self) -> float | None:
+    def cache_hit_ratio(self) -> float | None:
         """Return the part of the input that came from the cache, from 0 to 1; None if unknown."""
         if self.cache_read is None and self.cache_write is None:
             return None

@@ -10,8 +10,15 @@ from typing import Any, Final
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_or_text
 from checkpoints.models import ToolCall
-from harness_site.sessions.tool_views import edits, file_changes, notebooks, open_file_editor, reads, tool_view_table
-from harness_site.sessions.tool_views.file_changes import FileChange, Hunk
+from harness_site.sessions.tool_views import (
+    edits,
+    file_change_parsing,
+    notebooks,
+    reads,
+    swe_agent_editor,
+    tool_view_table,
+)
+from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
 
 #: Largest number of calls, and of characters of their arguments, that are read for one page.
 MAX_CALLS: Final = 2_000
@@ -24,7 +31,7 @@ _FILE_VIEWS: Final = frozenset(
         edits.view_write,
         edits.view_patch,
         notebooks.view_notebook_edit,
-        open_file_editor.view_editor_command,
+        swe_agent_editor.view_editor_command,
         reads.view_read,
     }
 )
@@ -57,7 +64,9 @@ class TouchedFile:
 
     def to_change(self) -> FileChange:
         """Return the net change."""
-        kind: file_changes.ChangeKind = "deleted" if self.is_deleted else "written" if self.is_written else "edited"
+        kind: file_change_parsing.ChangeKind = (
+            "deleted" if self.is_deleted else "written" if self.is_written else "edited"
+        )
         return FileChange(self.path, kind, tuple(self.hunks))
 
 
@@ -106,7 +115,7 @@ def _add_call(
         args = {"input": args}
     if not isinstance(args, dict):
         return open_path
-    uses_editor = open_file_editor.view_editor_command in tool_view_table.find_view_builders(tool)
+    uses_editor = swe_agent_editor.view_editor_command in tool_view_table.find_view_builders(tool)
     for found in iterate_changes(tool, args):
         change = found if found.path else replace(found, path=open_path)
         if not change.path:  # the log does not say which file was open
@@ -128,12 +137,12 @@ def iterate_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
     """Yield what a call does to files; a file that is only read has no hunks."""
     builders = tool_view_table.find_view_builders(tool)
     if edits.view_patch in builders or tool_view_table.is_command(tool):
-        yield from file_changes.read_patch(file_changes.find_patch_text(args))
+        yield from file_change_parsing.read_patch(file_change_parsing.find_patch_text(args))
         return
     readers: dict[tool_view_table.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
-        edits.view_edit: file_changes.read_edit,
-        edits.view_write: file_changes.read_write,
-        notebooks.view_notebook_edit: file_changes.read_notebook_edit,
+        edits.view_edit: file_change_parsing.read_edit,
+        edits.view_write: file_change_parsing.read_write,
+        notebooks.view_notebook_edit: file_change_parsing.read_notebook_edit,
     }
     for build in builders:
         read = readers.get(build)
@@ -141,12 +150,12 @@ def iterate_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
         if change is not None:
             yield change
             return
-    if open_file_editor.view_editor_command in builders:
-        change = open_file_editor.read_editor_change(tool, args)
+    if swe_agent_editor.view_editor_command in builders:
+        change = swe_agent_editor.read_editor_change(tool, args)
         if change is not None:
             yield change
         return
-    path = file_changes.get_path(args)
+    path = file_change_parsing.get_path(args)
     if path and reads.view_read in builders and args.get("command", "view") == "view":
         yield FileChange(path, "edited")
 

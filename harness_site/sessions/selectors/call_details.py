@@ -163,8 +163,8 @@ class CallPage:
     tools: tuple[str, ...]
 
 
-def load_call_page(session_pk: int, wanted: CallFilter, *, before: int | None = None, size: int = PAGE) -> CallPage:
-    calls = wanted.filter_calls(ToolCall.objects.filter(session=session_pk))
+def load_call_page(session_pk: int, filters: CallFilter, *, before: int | None = None, size: int = PAGE) -> CallPage:
+    calls = filters.filter_calls(ToolCall.objects.filter(session=session_pk))
     if before is not None:
         calls = calls.filter(pk__lt=before)
     keys = list(calls.order_by(keyset_pagination.order_newest_first()).values_list("pk", flat=True)[: size + 1])

@@ -15,10 +15,10 @@ from checkpoints.formats import money, parse_json
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.keys import get_seal_keys
-from harness_site.sessions.selectors import plan_steps
+from harness_site.sessions import plan_steps
+from harness_site.sessions.plan_steps import Plan, StepChange, StepChangeKind
 from harness_site.sessions.selectors.calls_in_period import SavedVersion, build_calls_between_condition
 from harness_site.sessions.selectors.message_windows import Stretch, count_shared_messages
-from harness_site.sessions.selectors.plan_steps import Plan, StepChange, StepChangeKind
 
 PAGE = 30
 #: Maximum number of versions to choose from.

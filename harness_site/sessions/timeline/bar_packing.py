@@ -9,11 +9,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 #: Minimum width of a bar; bars narrower than `SMALL` may be merged with their neighbours.
-LEAST = 3.0
+MIN_BAR_WIDTH = 3.0
 SMALL = 6.0
 GAP = 1.0
 #: Maximum width of merged small bars.
-_REACH = 30.0
+_MAX_MERGED_WIDTH = 30.0
 #: Number of levels below each other for simultaneous bars.
 LEVELS = 3
 
@@ -42,10 +42,16 @@ def pack_bars(
     rows: list[list[PackedBar[T]]] = []
     for left, right, item in bars:
         right -= GAP
-        if right < left + LEAST:
-            right = left + LEAST
+        if right < left + MIN_BAR_WIDTH:
+            right = left + MIN_BAR_WIDTH
         first = rows[0][-1] if rows else None
-        if first and first.small and left < first.right + GAP and left < first.x + _REACH and right - left < small:
+        if (
+            first
+            and first.small
+            and left < first.right + GAP
+            and left < first.x + _MAX_MERGED_WIDTH
+            and right - left < small
+        ):
             # Shortcut for the same result as `_place_bar_on_level`: among thousands of bars, nearly all are merged
             # here.
             first.items.append(item)
@@ -64,10 +70,10 @@ def _place_bar_on_level(rows: list[list[PackedBar[T]]], new: PackedBar[T], level
             return
         if not (new.small and last.small):
             continue
-        if new.x < last.x + _REACH:
+        if new.x < last.x + _MAX_MERGED_WIDTH:
             _merge_bars(last, new)
         else:
-            new.x, new.right = last.right + GAP, max(new.right, last.right + GAP + LEAST)
+            new.x, new.right = last.right + GAP, max(new.right, last.right + GAP + MIN_BAR_WIDTH)
             row.append(new)
         return
     if len(rows) < levels:

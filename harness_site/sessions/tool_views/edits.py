@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
 from django.utils.translation import gettext as _
 
-from harness_site.sessions.tool_views import diff_lines, file_changes
+from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.base import ToolUse, ToolView
 from harness_site.sessions.tool_views.diff_lines import DiffLine
-from harness_site.sessions.tool_views.file_changes import FileChange
+from harness_site.sessions.tool_views.file_change_parsing import FileChange
 
 #: Files and hunks of one call that are displayed in a conversation, and on a page of its own.
 _HUNKS: Final = 8
@@ -34,22 +34,28 @@ class ShownFile:
 
 
 def view_edit(use: ToolUse) -> ToolView | None:
-    change = file_changes.read_edit(use.args)
+    change = file_change_parsing.read_edit(use.args)
     return None if change is None else build_change_view(use, (change,), _("Edit"))
 
 
 def view_write(use: ToolUse) -> ToolView | None:
-    change = file_changes.read_write(use.args)
+    change = file_change_parsing.read_write(use.args)
     return None if change is None else build_change_view(use, (change,), _("Write"))
 
 
 def view_patch(use: ToolUse) -> ToolView | None:
-    return view_patch_text(use, file_changes.find_patch_text(use.args))
+    return view_patch_text(use, file_change_parsing.find_patch_text(use.args))
+
+
+def view_submission(use: ToolUse) -> ToolView | None:
+    """Show the patch that an agent hands in, which is the result of the call."""
+    patch = (use.result or "").replace("\r\n", "\n")
+    return None if use.is_error else view_patch_text(replace(use, result=None), patch)
 
 
 def view_patch_text(use: ToolUse, text: str) -> ToolView | None:
     """Show a patch by file; None if the text is none."""
-    changes = file_changes.read_patch(text) if len(text) <= _LONGEST_PATCH else ()
+    changes = file_change_parsing.read_patch(text) if len(text) <= _LONGEST_PATCH else ()
     return build_change_view(use, changes, _("Patch")) if changes else None
 
 

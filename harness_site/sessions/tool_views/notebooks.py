@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 
 from harness_site.core.rendering.display_text import format_byte_size, get_byte_size
 from harness_site.sessions.session_formatting import parse_json_container
-from harness_site.sessions.tool_views import file_changes
+from harness_site.sessions.tool_views import file_change_parsing
 from harness_site.sessions.tool_views.base import ShownText, ToolUse, ToolView
 
 #: Cells of one call that are displayed in a conversation, and on a page of its own.
@@ -53,7 +53,7 @@ class ShownCell:
 
 def view_notebook_read(use: ToolUse) -> ToolView | None:
     """Show the cells of a notebook; None for a file without any."""
-    path = file_changes.get_path(use.args)
+    path = file_change_parsing.get_path(use.args)
     if use.is_error or not use.result or not (path.lower().endswith(".ipynb") or "notebook_path" in use.args):
         return None
     cells = list(islice(_iterate_cells(use.result), _MOST_CELLS + 1))
@@ -65,7 +65,7 @@ def view_notebook_read(use: ToolUse) -> ToolView | None:
 
 def view_notebook_edit(use: ToolUse) -> ToolView | None:
     """Show the new source of a cell, and what the tool answered."""
-    path, source = file_changes.get_path(use.args), use.get_text("new_source")
+    path, source = file_change_parsing.get_path(use.args), use.get_text("new_source")
     mode = use.get_text("edit_mode") or "replace"
     if not path or not isinstance(use.args.get("new_source", ""), str) or not (source or mode == "delete"):
         return None

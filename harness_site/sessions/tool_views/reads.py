@@ -8,7 +8,7 @@ from typing import Final
 from django.utils.translation import gettext as _
 
 from harness_site.sessions.session_formatting import parse_json_container
-from harness_site.sessions.tool_views import diff_lines, file_changes
+from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.base import ToolUse, ToolView
 from harness_site.sessions.tool_views.edits import find_language
 from harness_site.sessions.tool_views.message_tags import split_tagged_text
@@ -19,7 +19,7 @@ _NUMBERED: Final = re.compile(r" *L?(\d{1,7})(?:→|\t|: ?|\|)")
 
 def view_read(use: ToolUse) -> ToolView | None:
     """Show a file with the numbers of its lines."""
-    path = file_changes.get_path(use.args)
+    path = file_change_parsing.get_path(use.args)
     command = use.args.get("command")
     if not path or (command is not None and command != "view"):
         return None

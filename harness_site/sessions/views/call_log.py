@@ -6,18 +6,18 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus
-from harness_site.accounts import session_secrets
+from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
 from harness_site.core.date_range_parameters import DateRange
 from harness_site.core.masking.masked_references import resolve_masked_reference
-from harness_site.sessions.call_lines import build_workspace_call_lines
+from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_details import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter
 from harness_site.sessions.session_lookup import serve_session_page
 
-_LONGEST = 255
+_MAX_FILTER_LENGTH = 255
 
 
 @require_GET
@@ -28,7 +28,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     after = Cursor.parse(request.GET.get("after", ""))
     page = workspace_call_log.load_call_log_page(workspace, filters, after=after)
     mark_excerpts_shown_in_response(request, "tool calls", (row.session_pk for row in page.rows))
-    secrets = session_secrets.load_known_secrets_of_sessions({row.session_pk for row in page.rows})
+    secrets = call_argument_secrets.load_known_secrets_of_sessions({row.session_pk for row in page.rows})
     context = {
         "page": page,
         "rows": build_workspace_call_lines(page.rows, secrets),
@@ -49,13 +49,13 @@ def parse_call_filter(asked: QueryDict) -> CallFilter:
     status = asked.get("status", "")
     return CallFilter(
         status=CallStatus(status) if status in CallStatus.values else None,
-        tool=resolve_masked_reference(asked.get("tool", ""))[:_LONGEST],
-        key=resolve_masked_reference(asked.get("key", "").strip())[:_LONGEST],
+        tool=resolve_masked_reference(asked.get("tool", ""))[:_MAX_FILTER_LENGTH],
+        key=resolve_masked_reference(asked.get("key", "").strip())[:_MAX_FILTER_LENGTH],
     )
 
 
 def _parse_log_filter(query: QueryDict) -> CallLogFilter:
-    days, agent = DateRange.of(query), resolve_masked_reference(query.get("agent", "").strip())[:_LONGEST]
+    days, agent = DateRange.of(query), resolve_masked_reference(query.get("agent", "").strip())[:_MAX_FILTER_LENGTH]
     return CallLogFilter(calls=parse_call_filter(query), agent=agent, first=days.first, last=days.last)
 
 

@@ -26,7 +26,7 @@ from harness_site.search.models import Fact, Trait
 from harness_site.sessions.selectors import session_rows
 
 #: Maximum number of labels of a session.
-MOST: Final = 20
+MAX_LABELS: Final = 20
 LONGEST: Final = 60
 _CHOOSE: Final = gettext_lazy("Choose at least one session by its box in the list.")
 
@@ -41,9 +41,9 @@ class TooManyLabels(Exception):
                 "session.",
                 "“%(session)s” already has %(count)s labels. Nothing was changed. Remove one of them, or do not choose "
                 "this session.",
-                MOST,
+                MAX_LABELS,
             )
-            % {"session": session_id, "count": MOST}
+            % {"session": session_id, "count": MAX_LABELS}
         )
 
 
@@ -125,7 +125,7 @@ def change_session_labels(request: MemberRequest, *, keys: list[int], label: str
             before = deserialize_labels(session.labels)
             if (label in before) is wanted:
                 continue
-            if wanted and len(before) >= MOST:
+            if wanted and len(before) >= MAX_LABELS:
                 raise TooManyLabels(session.session_id)
             after = [*before, label] if wanted else [other for other in before if other != label]
             Session.objects.filter(pk=session.pk).update(labels=to_canonical_json(after), revision=F("revision") + 1)

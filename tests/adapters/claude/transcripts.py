@@ -62,7 +62,7 @@ def write_conversation(path: Path) -> TranscriptWriter:
 
 
 def describe(cp: SyncCheckpointer, session_id: str) -> dict[str, Any]:
-    """What the pages show of a session, without what differs because one was imported and the other written live."""
+    """Return what the pages show of a session, without the fields in which an imported and a live one differ."""
     row = Session.objects.get(session_id=session_id)
     loaded = cp.load_latest(session_id)
     assert loaded is not None

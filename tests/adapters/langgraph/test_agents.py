@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
+from django.test.utils import CaptureQueriesContext
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import tool
@@ -346,3 +348,29 @@ def test_a_list_grows_from_a_state_that_another_process_removed(cp: SyncCheckpoi
     stored = agent.get_state(config()).values["messages"]
     assert [message.content for message in stored][-1] == "gone"
     assert len(stored) == 4
+
+
+def test_a_loaded_message_is_the_programs_own(cp: SyncCheckpointer, effects: Path) -> None:
+    saver = HarnessSaver(cp)
+    agent = build_agent(saver, effects)
+    agent.invoke(QUESTION, config())
+    changed = agent.get_state(config()).values["messages"]
+    changed[1].tool_calls[0]["args"]["changed"] = True
+    changed[0].content = "changed"
+    again, cold = (build_agent(each, effects).get_state(config()).values for each in (saver, HarnessSaver(cp)))
+    assert again == cold
+    assert again["messages"][0].content == "Please refund my orders."
+
+
+def test_a_load_does_not_read_the_messages_that_the_process_has_saved(cp: SyncCheckpointer, effects: Path) -> None:
+    saver = HarnessSaver(cp)
+    agent = build_agent(saver, effects)
+    agent.invoke(QUESTION, config())
+    using = cp.store.using
+    with CaptureQueriesContext(connections[using]) as warm:
+        agent.get_state(config())
+    with CaptureQueriesContext(connections[using]) as cold:
+        build_agent(HarnessSaver(cp), effects).get_state(config())
+    table = Blob._meta.db_table
+    read = [sum(table in query["sql"] for query in queries.captured_queries) for queries in (warm, cold)]
+    assert read[0] < read[1]

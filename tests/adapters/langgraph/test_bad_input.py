@@ -66,7 +66,7 @@ def test_a_changed_blob_is_refused_before_it_is_read(cp: SyncCheckpointer, tmp_p
     content = ormsgpack.packb(ormsgpack.Ext(0, ormsgpack.packb(("os", "system", f"touch {mark}"))))
     Blob.objects.filter(type="msgpack").update(content=content, compressed=False)
     with pytest.raises(CheckpointCorrupted):
-        graph.get_state(config())
+        _build_graph(HarnessSaver(cp)).get_state(config())
     assert not mark.exists()
 
 

@@ -1,4 +1,4 @@
-"""What the SDK asks of any session, with a session of this library."""
+"""A session of this library behaves as the SDK expects of any session."""
 
 import asyncio
 from typing import Any

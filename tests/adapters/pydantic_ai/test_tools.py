@@ -28,7 +28,7 @@ ABOUT: Any = {"actor": "alice", "reason": "It is due."}
 
 @dataclass
 class Receipt:
-    """What `pay` returns."""
+    """Result of the tool `pay`."""
 
     amount: Decimal
     day: date

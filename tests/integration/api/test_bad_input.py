@@ -17,7 +17,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
-from harness_site.api import answers, client_stores, rate_limit, schemas
+from harness_site.api import client_checkpointers, rate_limit, response_schemas, schemas
 from harness_site.api.api import build_openapi_document
 from harness_site.api.models import ApiWrite
 from tests.support.api_client import API, BY, ApiClient, make_token
@@ -45,9 +45,10 @@ def test_table_has_every_route() -> None:
 def test_request_and_response_schemas_have_distinct_names() -> None:
     """The document has one schema for each name."""
     bodies, known = (
-        {name for name, kind in vars(module).items() if isinstance(kind, type)} for module in (schemas, answers)
+        {name for name, kind in vars(module).items() if isinstance(kind, type)}
+        for module in (schemas, response_schemas)
     )
-    assert {name for name in bodies & known if getattr(schemas, name) is not getattr(answers, name)} == set()
+    assert {name for name in bodies & known if getattr(schemas, name) is not getattr(response_schemas, name)} == set()
 
 
 class Situation:
@@ -187,7 +188,7 @@ def test_write_with_a_lost_fence_is_refused() -> None:
 
 def test_run_continues_in_another_server_process() -> None:
     situation = Situation()
-    client_stores.forget_clients()
+    client_checkpointers.forget_clients()
     client = ApiClient(situation.agent)
     again = client.post("/sessions/s/calls", {"fence": situation.fence, "call_id": "c1", "tool": "pay", "args": {}})
     assert (again.status_code, again.json()["state"]) == (202, "running")
@@ -216,7 +217,7 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
         first = client.send(method, path, json.dumps(body), headers)
         assert first.status_code < 300, first.content
         if not answered:
-            client_stores.forget_clients()
+            client_checkpointers.forget_clients()
             ApiWrite.objects.update(status=None, body="", call=None)
         second = client.send(method, path, json.dumps(body), headers)
         assert second.status_code == first.status_code, second.content
@@ -231,7 +232,7 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
 def send_unanswered(client: ApiClient, path: str, body: dict[str, Any], key: str) -> Any:
     """Send a write twice with a key; the first answer is lost together with the process of the server."""
     first = client.post(path, body, **{"Idempotency-Key": key})
-    client_stores.forget_clients()
+    client_checkpointers.forget_clients()
     ApiWrite.objects.filter(key=key).update(status=None, body="", call=None)
     second = client.post(path, body, **{"Idempotency-Key": key})
     assert second.status_code == first.status_code, second.content
@@ -268,7 +269,7 @@ def test_one_of_several_requests_for_a_call_may_run_it() -> None:
         "run",
         "running",
     ]
-    client_stores.forget_clients()
+    client_checkpointers.forget_clients()
     ApiWrite.objects.update(status=None, call=None)
     assert [issue(key) for key in ("b", "a", "b", "")] == ["run", "running", "run", "running"]
 

@@ -13,7 +13,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.formats import content_blocks
 from checkpoints.models import Checkpoint, Session, Workspace
 from harness_site.accounts.models import TokenRole
-from harness_site.api import client_stores, conversations, rate_limit
+from harness_site.api import client_checkpointers, conversations, rate_limit
 from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 
@@ -24,7 +24,7 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "pay", "
 @pytest.fixture(autouse=True)
 def clear_caches() -> Iterator[None]:
     yield
-    client_stores.forget_clients()
+    client_checkpointers.forget_clients()
     rate_limit.forget_requests()
 
 

@@ -16,7 +16,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import MalformedRequest
 from checkpoints.models import Checkpoint, Session, ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
-from harness_site.api import client_stores, rate_limit
+from harness_site.api import client_checkpointers, rate_limit
 from harness_site.api.models import ObservedSpan
 from harness_site.api.otlp_protobuf import read_traces, write_partial_success
 from tests.support.api_client import make_token
@@ -38,7 +38,7 @@ PROTOBUF = "application/x-protobuf"
 @pytest.fixture(autouse=True)
 def clear_caches() -> Iterator[None]:
     yield
-    client_stores.forget_clients()
+    client_checkpointers.forget_clients()
     rate_limit.forget_requests()
 
 

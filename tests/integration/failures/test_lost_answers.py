@@ -23,7 +23,7 @@ from tests.support.postgres_proxy import Wire
 from tests.support.processes import until
 
 SAVE = 'INSERT INTO "checkpoints_checkpoint"'
-MOST = 40  # questions of one operation; the longest has about half as many
+MAX_STATEMENTS = 40  # questions of one operation; the longest has about half as many
 MESSAGES = [{"id": f"m{number}", "role": "user"} for number in range(3)]
 
 
@@ -131,7 +131,7 @@ def test_lost_answer_of_every_statement(
     watching = open_at(server).store.using
     with Wire(server) as wire:
         desk = open_at(wire.url)
-        for number in range(1, MOST):
+        for number in range(1, MAX_STATEMENTS):
             session_id = f"{request.node.callspec.id}-{number}"
             desk.start_session(session_id)
             tried = attempt(desk, session_id, watching)

@@ -9,9 +9,9 @@ from django.core.management.base import CommandError
 from django.db import connection
 from django.test import Client
 
-from benchmarks.load.building import MESSAGE_FIELDS, SessionBuilder, get_session_duration
-from benchmarks.load.load_command import Command
+from benchmarks.load.generate_sessions_command import Command
 from benchmarks.load.load_plan import HUGE, Plan, Size
+from benchmarks.load.session_rows import MESSAGE_FIELDS, SessionBuilder, get_session_duration
 from benchmarks.load.words import SentenceGenerator
 from checkpoints import SyncCheckpointer
 from checkpoints.calls import call_queries

@@ -136,12 +136,12 @@ def test_names_and_other_spellings_of_internal_addresses_are_refused(address: st
 )
 def test_invalid_urls_are_refused(address: str, said: str) -> None:
     with pytest.raises(AddressRefused, match=said):
-        safe_http.check_webhook_url(address)
+        safe_http.parse_webhook_url(address)
 
 
 @pytest.mark.parametrize("address", ["https://example.com/in?key=1", "https://[2001:db8::1]:8443/", "https://1.1.1.1"])
 def test_valid_urls_are_accepted(address: str) -> None:
-    assert safe_http.check_webhook_url(address).geturl() == address
+    assert safe_http.parse_webhook_url(address).geturl() == address
 
 
 def test_loopback_is_allowed_in_development(web: Start) -> None:
@@ -154,7 +154,7 @@ def test_other_internal_addresses_are_refused_in_development(settings: Settings)
     settings.DEBUG = True
     for address in ("http://10.0.0.1/", "http://example.com/"):
         with pytest.raises(AddressRefused, match="https"):
-            safe_http.check_webhook_url(address)
+            safe_http.parse_webhook_url(address)
     with pytest.raises(AddressRefused, match="inside this network"):
         safe_http.post("https://10.0.0.1/", b"{}", {})
 

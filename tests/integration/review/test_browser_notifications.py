@@ -69,10 +69,10 @@ def test_outage_is_notified_once(people: dict[str, Client], lost: Lost) -> None:
 
 
 def test_many_calls_are_notified_as_a_count(people: dict[str, Client], lost: Lost) -> None:
-    for number in range(browser_notifications.MOST + 3):
+    for number in range(browser_notifications.MAX_NOTIFICATIONS + 3):
         now(lost, tool=f"tool_{number}")
     found = told(people["carol"])
-    assert [one["title"] for one in found] == ["Did this happen?"] * browser_notifications.MOST + [
+    assert [one["title"] for one in found] == ["Did this happen?"] * browser_notifications.MAX_NOTIFICATIONS + [
         "3 more calls need a decision"
     ]
 

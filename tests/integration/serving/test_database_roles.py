@@ -48,7 +48,7 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 def manage(url: str, *arguments: str) -> str:
-    """What a command prints in a process with this database."""
+    """Return the output of a command in a process with this database."""
     environment = {**os.environ, "HARNESS_DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
     done = subprocess.run(
         [sys.executable, "-m", "django", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True

@@ -3,7 +3,7 @@
 import pytest
 
 from harness_site.core.masking import masker
-from harness_site.core.masking.known_values import MOST
+from harness_site.core.masking.known_values import MAX_KNOWN_VALUES
 from harness_site.core.masking.masker import MASK, mask_json_value, mask_text, mask_values_in_context
 from tests.support.linear_growth import processor_seconds
 
@@ -149,7 +149,7 @@ def test_similar_text_is_not_masked(text: str) -> None:
 
 class TestKnownValues:
     def test_many_values_with_common_prefixes_take_bounded_work(self) -> None:
-        values = [[letter * (4 + number) for number in range(MOST)] for letter in "a!"]
+        values = [[letter * (4 + number) for number in range(MAX_KNOWN_VALUES)] for letter in "a!"]
         values += [["a" * (15_000 + number) for number in range(20)], [f"v{number:06}" for number in range(50_000)]]
         for each in values:
             for text in ("a" * 1_000_000, "!" * 1_000_000, "aaaaaa " * 100_000 + "\u2026"):
@@ -157,7 +157,7 @@ class TestKnownValues:
                     assert processor_seconds(lambda: masker.mask_text(text)) < 20.0  # noqa: B023
 
     def test_text_that_hides_a_known_value_is_masked_completely(self) -> None:
-        with mask_values_in_context(["a" * (4 + number) for number in range(MOST)]):
+        with mask_values_in_context(["a" * (4 + number) for number in range(MAX_KNOWN_VALUES)]):
             assert mask_text("a" * 100_000 + " aaaa") == MASK
 
     def test_frequent_short_word_in_a_long_text_is_not_masked(self) -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from harness_site.search.query_terms import MOST, SearchQuery, SearchTerm, build_dense_script_pairs, fold_case
+from harness_site.search.query_terms import MAX_TERMS, SearchQuery, SearchTerm, build_dense_script_pairs, fold_case
 from harness_site.search.text_extraction import OVERLAP, PIECE, split_into_pieces
 
 
@@ -17,7 +17,7 @@ def terms(typed: str) -> list[str]:
         ("  ", []),
         ('""', []),
         ("a\0b \ud800c", ["ab", "c"]),
-        (" ".join(map(str, range(20))), [str(number) for number in range(MOST)]),
+        (" ".join(map(str, range(20))), [str(number) for number in range(MAX_TERMS)]),
     ],
 )
 def test_query_is_split_into_terms(typed: str, expected: list[str]) -> None:

@@ -3,7 +3,7 @@ from itertools import pairwise
 import pytest
 
 from harness_site.sessions.timeline import bar_packing
-from harness_site.sessions.timeline.bar_packing import GAP, LEAST, LEVELS, PackedBar, pack_bars
+from harness_site.sessions.timeline.bar_packing import GAP, LEVELS, MIN_BAR_WIDTH, PackedBar, pack_bars
 
 WIDTH = 952.0
 
@@ -23,7 +23,7 @@ def test_every_item_is_in_exactly_one_bar_and_their_number_is_bounded(count: int
     rows = pack_bars(bars(count, length))
     assert items(rows) == list(range(count))
     assert len(rows) <= LEVELS
-    assert max(len(row) for row in rows) <= WIDTH / (LEAST + GAP) + 1
+    assert max(len(row) for row in rows) <= WIDTH / (MIN_BAR_WIDTH + GAP) + 1
 
 
 def test_few_bars_are_drawn_individually() -> None:

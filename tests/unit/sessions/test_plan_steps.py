@@ -1,8 +1,8 @@
 import pytest
 
 from checkpoints.formats import to_canonical_json
-from harness_site.sessions.selectors import plan_steps
-from harness_site.sessions.selectors.plan_steps import Plan, PlanStep, StepChange, StepChangeKind, StepState
+from harness_site.sessions import plan_steps
+from harness_site.sessions.plan_steps import Plan, PlanStep, StepChange, StepChangeKind, StepState
 
 
 def read(plan: object) -> Plan:

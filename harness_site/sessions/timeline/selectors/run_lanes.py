@@ -40,14 +40,14 @@ MARKS = 160
 #: Decisions about a call that has not run.
 _ALLOWING = frozenset({DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND})
 #: Status of a call that returned → the kind of its stretch.
-_PLAIN: Final[dict[str, str]] = {
+_SPAN_KINDS: Final[dict[str, str]] = {
     status.value: "failed" if status == CallStatus.FAILED else "ran"
     for status in CallStatus
     if status not in NOT_RUN_CALL_STATUSES
 }
 _CALL = itemgetter(4)
 #: Decisions that change the status of a call; an edited call continues to wait.
-MOVING = DECIDING_KINDS - {DecisionKind.EDIT}
+STATUS_CHANGING_KINDS = DECIDING_KINDS - {DecisionKind.EDIT}
 
 
 class Stretch(NamedTuple):
@@ -161,7 +161,9 @@ def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint
 
 
 def _query_status_changing_decisions(calls: list[int]) -> QuerySet[Decision, tuple[Any, ...]]:
-    decisions = Decision.objects.filter(tool_call__in=calls, final=True, kind__in=sorted(MOVING)).order_by("pk")
+    decisions = Decision.objects.filter(
+        tool_call__in=calls, final=True, kind__in=sorted(STATUS_CHANGING_KINDS)
+    ).order_by("pk")
     return decisions.values_list("tool_call", "tool_call__call_id", "kind", "actor_kind", Instant("created_at"))
 
 
@@ -193,29 +195,19 @@ def add_calls_to_run_lanes(
 
     The version marks of the lanes have to be complete. Raises `IntegrityError` for a call whose run is gone.
     """
-    finished_rows: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for row in calls:
-        pk, run, _, status, _, interrupted, settled_at = row
+        pk, run, tool, status, issued_at, interrupted_at, settled_at = row
         if run not in lanes:
             raise IntegrityError(ToolCall._meta.db_table, str(pk), "its run is not there")
-        if status in _PLAIN and interrupted is None and settled_at is not None and pk not in decided:
-            finished_rows[run].append(row)
+        if status in _SPAN_KINDS and interrupted_at is None and settled_at is not None and pk not in decided:
+            # A call that returned without a decision, the usual case.
+            lanes[run].stretches.append(Stretch(_SPAN_KINDS[status], issued_at, settled_at, tool, pk))
         else:
             for lane, stretch in _build_call_stretches(LoggedCallRow(*row), decided.get(pk, []), lanes, remembered):
                 lane.stretches.append(stretch)
-    for run, rows in finished_rows.items():
-        lanes[run].stretches += _build_finished_stretches(rows)
     for lane in lanes.values():
         lane.stretches.sort(key=_CALL)
         lane.end = max([lane.end, *(mark.end for mark in lane.marks if mark.by_run), *_list_call_end_times(lane)])
-
-
-def _build_finished_stretches(rows: Iterable[tuple[Any, ...]]) -> Iterator[Stretch]:
-    """Build the stretches of calls that returned without a decision, the usual case."""
-    return (
-        Stretch(_PLAIN[status], issued_at, settled_at, tool, pk)
-        for pk, _, tool, status, issued_at, _, settled_at in rows
-    )
 
 
 def _list_call_end_times(lane: Lane) -> list[int]:
@@ -275,7 +267,7 @@ def _build_tool_stretch(call: LoggedCallRow, lane: Lane) -> Stretch:
     if call.interrupted is not None:
         return Stretch("lost", call.issued, call.interrupted, call.tool, call.pk)
     if call.settled is not None:
-        return Stretch(_PLAIN.get(call.status, "ran"), call.issued, call.settled, call.tool, call.pk)
+        return Stretch(_SPAN_KINDS.get(call.status, "ran"), call.issued, call.settled, call.tool, call.pk)
     return Stretch("running", call.issued, max(call.issued, lane.end), call.tool, call.pk)
 
 

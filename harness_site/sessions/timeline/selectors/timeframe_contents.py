@@ -14,7 +14,13 @@ from checkpoints.enums import Phase, RunStatus
 from checkpoints.models import Run
 from harness_site.core.epoch_microseconds import close_open_range, convert_to_datetime, convert_to_microseconds
 from harness_site.sessions.timeline.selectors import run_events, run_lanes, timeline_queries
-from harness_site.sessions.timeline.selectors.run_lanes import MOVING, CallDecisionRow, Lane, Stretch, VersionMark
+from harness_site.sessions.timeline.selectors.run_lanes import (
+    STATUS_CHANGING_KINDS,
+    CallDecisionRow,
+    Lane,
+    Stretch,
+    VersionMark,
+)
 
 #: Maximum numbers of the newest runs, and of calls, versions and peer calls each, in one timeframe.
 LANES = 24
@@ -167,7 +173,7 @@ def _take_newest_rows(queryset: Iterable[tuple[Any, ...]], *, begin: int) -> tup
 
 def _iterate_status_changing_decisions(decisions: Iterable[_DecisionRow]) -> Iterator[CallDecisionRow]:
     for decision in decisions:
-        if decision.final and decision.kind in MOVING:
+        if decision.final and decision.kind in STATUS_CHANGING_KINDS:
             yield CallDecisionRow(decision.call_pk, decision.call_id, decision.kind, decision.actor_kind, decision.at)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost, SessionBusy, SessionExists
-from checkpoints.framework_states import state_store
+from checkpoints.framework_states import remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.transcript_versions import VersionContent
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session
@@ -93,11 +93,11 @@ def test_removed_states_remove_their_blobs(cp: SyncCheckpointer) -> None:
     _save(cp, 0, messages=[*kept, _item(99)], gone=_item(50))
     _save(cp, 1, messages=kept)
     state_store.save_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
-    assert state_store.delete_states(cp.store, "s", lambda states: [states[-1]]) == 1
+    assert remove_and_copy_states.delete_states(cp.store, "s", lambda states: [states[-1]]) == 1
     assert _load(cp) == {"messages": kept}
     assert not FrameworkWrite.objects.exists()
     assert Blob.objects.count() == 40 + 2 + 1  # two full groups, and the list
-    state_store.delete_session_with_states(cp.store, "s")
+    remove_and_copy_states.delete_session_with_states(cp.store, "s")
     assert not Blob.objects.exists()
 
 
@@ -168,26 +168,26 @@ def test_states_that_rebuild_a_value_are_kept(cp: SyncCheckpointer) -> None:
             ["delta"],
         )
         state_store.save_state(cp.store, "s", new, description=SessionDescription())
-    assert state_store.delete_superseded_states(cp.store, "s") == 2
+    assert remove_and_copy_states.delete_superseded_states(cp.store, "s") == 2
     assert [state.state_id for state in state_store.iterate_states(cp.store, "s")] == ["0005", "0004", "0003", "0002"]
 
 
 def test_copy_is_complete_and_independent(cp: SyncCheckpointer) -> None:
     _save(cp, 0, messages=[_item(number) for number in range(20)])
     state_store.save_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
-    state_store.copy_states(cp.store, "s", "copy")
-    state_store.delete_session_with_states(cp.store, "s")
+    remove_and_copy_states.copy_states(cp.store, "s", "copy")
+    remove_and_copy_states.delete_session_with_states(cp.store, "s")
     assert len(_load(cp, session_id="copy")["messages"]) == 20
     assert FrameworkWrite.objects.get().session.session_id == "copy"
     with pytest.raises(SessionExists):
-        state_store.copy_states(cp.store, "copy", "copy")
+        remove_and_copy_states.copy_states(cp.store, "copy", "copy")
 
 
 def test_states_are_exported_with_the_session(cp: SyncCheckpointer, tmp_path: Any) -> None:
     _save(cp, 0, transcript=conversation("ab"), messages=[_item(number) for number in range(20)])
     cp.export_session("s", tmp_path / "s.jsonl")
     before = _load(cp)
-    state_store.delete_session_with_states(cp.store, "s")
+    remove_and_copy_states.delete_session_with_states(cp.store, "s")
     cp.import_session(tmp_path / "s.jsonl")
     assert _load(cp) == before
     assert Session.objects.get().latest_version == 1

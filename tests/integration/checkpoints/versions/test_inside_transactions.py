@@ -323,8 +323,10 @@ def test_refused_recording_of_a_result_can_be_repeated(sessions: SessionsInEvery
 
 
 def test_async_checkpointer_uses_its_own_connections(sessions: SessionsInEveryState) -> None:
-    """What it saves beside a transaction of its caller stays when that is rolled back. SQLite takes one writer at a
-    time: there it waits for the end of the transaction, and says what it waited for."""
+    """A save beside a transaction of the caller remains when that is rolled back.
+
+    SQLite allows one writer at a time: the save waits there for the end of the transaction, and names it.
+    """
 
     async def save() -> int:
         async with Checkpointer() as cp:

@@ -1,4 +1,4 @@
-"""What Django's admin shows of the library: run as `python -m …clinic.administer`, it prints one object."""
+"""Print as JSON what Django's admin shows of the library: `python -m …clinic.administer`."""
 
 import json
 from typing import Any

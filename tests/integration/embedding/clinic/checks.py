@@ -1,4 +1,4 @@
-"""What the system checks say of the clinic when one part is left out: run as `python -m …clinic.checks`."""
+"""Print as JSON what the system checks report when one part of the clinic is left out: `python -m …clinic.checks`."""
 
 import json
 from collections.abc import Iterator

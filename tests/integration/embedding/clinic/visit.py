@@ -1,4 +1,4 @@
-"""What the clinic's people see of the site: run as `python -m …clinic.visit`, it prints one object."""
+"""Print as JSON what the clinic's staff see of the site: `python -m …clinic.visit`."""
 
 import asyncio
 import json

@@ -77,8 +77,10 @@ def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row(model: type
 
 
 def test_the_encoding_is_a_json_array_in_ascii() -> None:
-    values = (None, True, 5, "é\ud800", CallStatus.ISSUED, b"\x01", UUID(int=7), timedelta(seconds=1))
-    assert row_seals.encode_values(values) == b'[null,true,5,"\\u00e9\\ud800","issued","01",7,1000000]'
+    moment = datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    values = (None, True, 5, "é\ud800", CallStatus.ISSUED, b"\x01", memoryview(b"\x01"), UUID(int=7), moment)
+    assert row_seals.encode_values(values) == b'[null,true,5,"\\u00e9\\ud800","issued","01","01",7,-1]'
+    assert row_seals.encode_values([timedelta(seconds=1)]) == b"[1000000]"
 
 
 def test_message_fields_are_sealed_in_the_order_of_the_hot_path() -> None:

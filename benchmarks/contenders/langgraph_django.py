@@ -1,0 +1,72 @@
+"""`langgraph-checkpoint-django`, in a process of its own with the older packages it needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any, ClassVar
+
+from benchmarks.contenders.contender import Contender
+from benchmarks.databases import Database
+from benchmarks.generated_conversation import MESSAGES_PER_TURN, Conversation, Message
+
+
+def describe_missing() -> str:
+    """Describe why it cannot be measured; empty if it can."""
+    return os.environ.get("BENCHMARKS_OLDER_MISSING", "")
+
+
+class DjangoSaver(Contender):
+    key: ClassVar[str] = "older"
+    title: ClassVar[str] = "langgraph-checkpoint-django: `put`"
+    linear: ClassVar[bool] = False
+
+    def __init__(self, database: Database, conversation: Conversation) -> None:
+        super().__init__(database, conversation)
+        self.process = subprocess.Popen(
+            [
+                os.environ["BENCHMARKS_OLDER_PYTHON"],
+                "-m",
+                "benchmarks.workers.langgraph_django_worker",
+                database.kind,
+                database.url,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._send_request("prepare_turns", len(conversation.messages) // MESSAGES_PER_TURN)
+
+    def begin_session(self, session: str) -> None:
+        self._send_request("begin", session)
+
+    def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
+        self.measure_save(turn)
+
+    def measure_save(self, turn: int) -> float:
+        seconds: float = self._send_request("save", turn)
+        return seconds
+
+    def measure_load(self) -> float:
+        seconds: float = self._send_request("load", None)
+        return seconds
+
+    def read_transcript(self) -> list[Message]:
+        messages: list[Message] = self._send_request("read", None)
+        return messages
+
+    def _send_request(self, method: str, argument: Any) -> Any:
+        if self.process.stdin is None or self.process.stdout is None:
+            raise RuntimeError("The process has no pipes.")
+        self.process.stdin.write(json.dumps([method, argument]) + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"The process of langgraph-checkpoint-django ended with {self.process.wait()}.")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self.process.wait()

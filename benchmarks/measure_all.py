@@ -1,0 +1,86 @@
+"""Run of all benchmarks on both kinds of database. Needs a configured Django."""
+
+from __future__ import annotations
+
+import gc
+import os
+import platform
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from benchmarks import call_costs, cold_start, concurrent_saves, lineup, loading, saving
+from benchmarks.concurrent_saves import Rates
+from benchmarks.databases import KINDS, TITLES, Databases, Kind
+from benchmarks.generated_conversation import Conversation, build_conversation
+from benchmarks.measurement_extent import Plan
+from benchmarks.results import Measured, Results
+
+PACKAGES = ("Django", "psycopg", "langgraph-checkpoint", "langgraph-checkpoint-postgres", "langgraph-checkpoint-sqlite")
+
+
+def measure_all(databases: Databases, plan: Plan, say: Callable[[str], None]) -> Results:
+    conversation = build_conversation(plan.turns[-1])
+    gc.collect()
+    gc.freeze()  # so that the garbage collector does not traverse the conversation during a save
+    return Results(
+        plan=plan,
+        machine=describe_machine(databases),
+        day=datetime.now(UTC).date(),
+        said=conversation.get_json_size(plan.together),
+        contenders={entry.key: entry.title for entry in lineup.CONTENDERS},
+        crowds={entry.key: entry.title for entry in lineup.CROWDS},
+        callers=lineup.CALLERS,
+        missing=lineup.list_missing_contenders(),
+        measured={kind: _measure_database(databases, kind, conversation, plan, say) for kind in KINDS},
+    )
+
+
+def _measure_database(
+    databases: Databases, kind: Kind, conversation: Conversation, plan: Plan, say: Callable[[str], None]
+) -> Measured:
+    title = TITLES[kind]
+    with ExitStack() as stack:
+        contenders = lineup.create_contenders(databases, kind, conversation)
+        for contender in contenders:
+            stack.callback(contender.close)
+        say(f"{title}: saving")
+        saving_results = saving.measure_saving(contenders, plan)
+        say(f"{title}: loading")
+        loading_results = loading.measure_loading(contenders, plan)
+        say(f"{title}: tool calls")
+        call_samples = call_costs.measure_calls(lineup.create_callers(contenders), plan)
+    say(f"{title}: many agents")
+    agent_rates = _measure_crowds(databases, kind, conversation, plan)
+    say(f"{title}: many processes")
+    process_rates = concurrent_saves.measure_processes(databases, kind, plan)
+    say(f"{title}: fresh processes")
+    return Measured(
+        saving_results,
+        loading_results,
+        call_samples,
+        agent_rates,
+        process_rates,
+        cold_start.measure_fresh_processes(databases, kind, plan),
+    )
+
+
+def _measure_crowds(databases: Databases, kind: Kind, conversation: Conversation, plan: Plan) -> Rates:
+    with ExitStack() as stack:
+        crowds = lineup.create_crowds(databases, kind, conversation)
+        for crowd in crowds:
+            stack.callback(crowd.close)
+        return concurrent_saves.measure_agents(crowds, plan)
+
+
+def describe_machine(databases: Databases) -> str:
+    """Describe the machine: cores and versions, nothing that identifies it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    versions = [f"{package} {version(package)}" for package in PACKAGES]
+    return (
+        f"{cores} cores, {platform.system()}, Python {platform.python_version()}, "
+        f"PostgreSQL {databases.get_server_version()} (fsync on), SQLite {sqlite3.sqlite_version} (WAL, "
+        "synchronous FULL), " + ", ".join(versions)
+    )

@@ -1,0 +1,251 @@
+"""Readable transcript of a session whose lines the Claude Agent SDK writes, by the reader of imported files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from checkpoints.adapters.claude.transcript_keys import TranscriptKey
+from checkpoints.calls import call_queries, call_seals
+from checkpoints.db import clock
+from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats.canonical import parse_json
+from checkpoints.framework_states import state_store
+from checkpoints.importers import imported_session_rows
+from checkpoints.importers.claude_code import reader
+from checkpoints.importers.claude_code.reader import ClaudeCodeReader
+from checkpoints.importers.import_report import ImportReport
+from checkpoints.importers.imported_calls import ImportedCallLog
+from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
+from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
+from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
+from checkpoints.models import Run, Segment, Session, ToolCall
+from checkpoints.seals.session_heads import RowChanges
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
+from checkpoints.store.store import OwnedSession, Store, TranscriptHead
+
+AGENT_NAME: Final = reader.AGENT_NAME
+FORMAT: Final = TranscriptFormat(MIRROR_FORMAT, AGENT_NAME, lambda value: 0, ClaudeCodeReader)
+#: Number of the run of calls that are only read from the transcript: before all runs that own the session.
+_READ_RUN_NUMBER: Final = 0
+#: Fields of a line of this type describe the subagent, as the file beside a transcript does.
+_SUBAGENT_TYPE: Final = "agent_metadata"
+
+
+class TranscriptMirror:
+    """Reader of the lines of one session, which remembers how far it has read.
+
+    It writes in the transaction of its caller, which has locked the session. If that is rolled back, it has to be
+    thrown away.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        key: TranscriptKey,
+        agent: str,
+        subagent: Mapping[str, Any],
+        is_guarded: Callable[[str], bool],
+    ) -> None:
+        """Create the mirror of a session.
+
+        Args:
+            store: State of the client.
+            key: Key of the transcript.
+            agent: Name of the agent for lists and filters; empty for that of the format.
+            subagent: What is known about the subagent whose transcript it is.
+            is_guarded: Function that says of the name of a tool whether its calls are logged by hooks.
+        """
+        self.key = key
+        self._is_guarded = is_guarded
+        #: Number of lines that it has read, and the version of the session after that.
+        self.size, self.version = 0, 0
+        self.subagent = dict(subagent)
+        self._writers: list[MirrorWriter] = []
+        self._repeats = False
+        context = ImportContext(
+            store=store,
+            report=ImportReport(),
+            format=FORMAT,
+            path=None,
+            name=key.file_name,
+            modified_at=clock.now(),
+            session_id=key.root_id,
+            agent=agent,
+            live=True,
+            subagent=self.subagent,
+            open_writer=self._open_writer,
+        )
+        self._reader = ClaudeCodeReader(context)
+
+    def _open_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
+        writer = MirrorWriter(store, origin, self._is_guarded)
+        writer.repeats = self._repeats
+        self._writers.append(writer)
+        return writer
+
+    def read_lines(self, lines: Iterable[Any], *, repeats: bool = False) -> None:
+        """Read the next lines; `repeats` says that they were read before, by another process or an earlier mirror.
+
+        A line that has no exact form in a message is left out: the log has it.
+        """
+        self._repeats = repeats
+        for writer in self._writers:
+            writer.repeats = repeats
+        for line in lines:
+            self.size += 1
+            if is_subagent_description(line):
+                continue
+            try:
+                self._reader.add_value(self.size, line)
+            except InvalidInput:
+                continue
+
+    def finish(self) -> None:
+        """Write everything that was read, and describe the session. More lines may follow."""
+        self._reader.finish()
+
+
+def is_subagent_description(line: Any) -> bool:
+    """Return whether a line only describes the subagent."""
+    return isinstance(line, dict) and line.get("type") == _SUBAGENT_TYPE
+
+
+def read_subagent_description(lines: Iterable[Any]) -> dict[str, Any]:
+    """Return what the last description among the lines says about the subagent."""
+    described = [line for line in lines if is_subagent_description(line)]
+    return {name: value for name, value in described[-1].items() if name != "type"} if described else {}
+
+
+class MirrorWriter(ImportWriter):
+    """Writer of the versions of a mirrored session, which is written beside the runs of its guarded tool calls.
+
+    Calls of guarded tools are not added to the log, and those in it are closed by the version that answers them.
+    """
+
+    extends_last_message = True
+
+    def __init__(self, store: Store, origin: TranscriptOrigin, is_guarded: Callable[[str], bool]) -> None:
+        super().__init__(store, origin)
+        self._is_guarded = is_guarded
+        self._owned_session: OwnedSession | None = None
+        #: Kinds of the calls in the transcript, by call id.
+        self._kinds: dict[str, CallFingerprint] = {}
+
+    def load_existing(self, calls: ImportedCallLog) -> None:
+        sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
+        if sessions.filter(session_id=self.origin.session_id).exists():
+            row, run = self._lock_session()
+            self._load_transcript(row, run, calls)
+
+    def _create_session(self, first: datetime) -> tuple[Session, Run]:
+        row, run = self._lock_session()
+        self._head = TranscriptHead(row.head_segment_id or 0, row.message_count, bytes(row.head_chain), 0)
+        return row, run
+
+    def _lock_session(self) -> tuple[Session, Run]:
+        """Lock the session until the end of the caller's transaction; it is created if it does not exist."""
+        store, using = self.store, self.store.using
+        description = SessionDescription(agent=self.origin.agent, labels=self.origin.labels)
+        with state_store.lock_session(store, self.origin.session_id, description) as (row, owned_session):
+            if row.head_segment_id is None:
+                row.head_segment = Segment.objects.using(using).create(session=row)
+                Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)
+            run = Run.objects.using(using).filter(session=row, number=_READ_RUN_NUMBER).first()
+            if run is None:
+                run = imported_session_rows.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
+                run.save(using=using, force_insert=True)
+        self._row, self._run, self._owned_session = row, run, owned_session
+        return row, run
+
+    def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
+        made = [call for turn in turns for call in turn.calls]
+        self._kinds |= {call.call_id: get_call_fingerprint(call) for call in made}
+        if made and self._row is not None:
+            rows = ToolCall.objects.using(self.store.using).filter(session=self._row)
+            logged = rows.filter(call_id__in={call.call_id for call in made}).exclude(side_effects=IMPORTED_MARK)
+            known = set(logged.values_list("call_id", flat=True))
+            for turn in turns:
+                turn.calls = [
+                    call for call in turn.calls if call.call_id not in known and not self._is_guarded(call.tool)
+                ]
+        is_new = super().write_turns(turns, calls, first=first)
+        if self._row is not None and first < self._row.created_at:
+            Session.objects.using(self.store.using).filter(pk=self._row.pk).update(created_at=first)
+        return is_new
+
+    def _write_versions(
+        self, row: Session, run: Run, head: TranscriptHead, turns: Sequence[ImportedTurn], changes: RowChanges
+    ) -> TranscriptHead:
+        """Write one version after the other: which calls one of them answers depends on those before it."""
+        owned_session = self._owned_session
+        run_id = None if owned_session is None else owned_session.run_id
+        for turn in turns:
+            said = [parse_json(message.body) for message in turn.messages]
+            results = replace(turn.get_end(), said=said).results
+            rows = self._list_answered_rows(row, results) if results else []
+            answered = call_seals.seal_answered_calls(self.store.using, owned_session, rows, head.version + 1)
+            answered.changes.added.extend(changes.added)
+            changes = RowChanges()
+            head = self._execute_save(row, head, [turn], run_id, answered)
+            if owned_session is not None:
+                sync = partial(_update_owned_session, owned_session, head, rows, results)
+                transaction.on_commit(sync, using=self.store.using)
+        return head
+
+    def _list_answered_rows(self, row: Session, results: Counter[str]) -> list[int]:
+        """List the rows of the calls that new results answer.
+
+        A result of a call that is not in the log is one that was taken from an earlier call of the same kind.
+        """
+        store, owned_session = self.store, self._owned_session
+        if owned_session is not None:
+            read = partial(call_queries.list_unanswered_calls, store, row.pk)
+            return owned_session.operations.list_rows_answered_by(results, read)
+        open_calls = call_queries.list_unanswered_calls(store, row.pk)
+        rows = OpenOperations().list_rows_answered_by(results, lambda: open_calls)
+        kinds = Counter(self._kinds[call_id] for call_id in results if call_id in self._kinds)
+        for call in open_calls:
+            if call.call_id in results and kinds[get_call_fingerprint(call)]:
+                kinds[get_call_fingerprint(call)] -= 1
+        for call in open_calls:
+            kind = get_call_fingerprint(call)
+            if call.pk not in rows and kinds[kind] > 0 and call.status in SETTLED_CALL_STATUSES:
+                kinds[kind] -= 1
+                rows.append(call.pk)
+        return rows
+
+    def finish_session(self, end: SessionEnd, calls: ImportedCallLog) -> None:
+        if self._row is None or self._run is None:
+            return
+        with self.open_transaction():
+            row, using = self._row, self.store.using
+            row.refresh_from_db(using=using)
+            calls.settle_session(live=True)
+            described = self.origin.get_session_columns()
+            columns = {name: described[name] for name in ("agent", "labels")}
+            columns |= imported_session_rows.build_described_columns(self.origin, end)
+            if any(getattr(row, name) != value for name, value in columns.items()):
+                rows = Session.objects.using(using).filter(pk=row.pk)
+                rows.update(**columns, updated_at=Now(), revision=F("revision") + 1)
+
+
+def _update_owned_session(
+    owned_session: OwnedSession, head: TranscriptHead, answered_rows: list[int], results: Counter[str]
+) -> None:
+    """Let the run of this client go on from a version that was written beside it."""
+    owned_session.head, owned_session.sealed_head = head, None
+    call_seals.forget_calls(owned_session, answered_rows)
+    owned_session.operations.drop_answered_operations(results)
+    for call_id in results:
+        owned_session.open_calls.pop(call_id, None)

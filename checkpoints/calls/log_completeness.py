@@ -1,0 +1,79 @@
+"""Completeness of the log of calls while a run lives: what the run knows to be in it has to be there.
+
+A resume verifies all rows of a session. Afterwards the run remembers the keys of its live calls, so that a call whose
+row somebody removes or alters meanwhile does not run again: if no live call has a key that the run remembers, all calls
+are verified before one is inserted. Dispatching a call with another key costs nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from checkpoints.db.row_batches import iterate_rows
+from checkpoints.enums import LIVE_CALL_STATUSES
+from checkpoints.models import Session, ToolCall
+from checkpoints.seals import row_seals, session_heads, witness
+from checkpoints.seals.keys import get_seal_keys
+from checkpoints.store.store import OwnedSession
+
+
+def remember_key(owned_session: OwnedSession, key: str, status: str) -> None:
+    """Remember that the log has a live call with this key, or that its call is not live any more."""
+    if get_seal_keys() is None:
+        return
+    if status in LIVE_CALL_STATUSES:
+        owned_session.live_keys.add(hash(key))
+    else:
+        owned_session.live_keys.discard(hash(key))
+
+
+def is_key_remembered(owned_session: OwnedSession, key: str) -> bool:
+    """Return whether this run knows of a live call with this key. Two keys may have one hash, which costs only time."""
+    return hash(key) in owned_session.live_keys
+
+
+def hash_live_keys(calls: Iterable[ToolCall]) -> set[int]:
+    """Return the hashes of the keys of those calls that are live."""
+    return {hash(call.idempotency_key) for call in calls if call.status in LIVE_CALL_STATUSES}
+
+
+def require_no_lost_call(using: str, owned_session: OwnedSession, session: Session, key: str) -> None:
+    """Verify all calls of a session if its log has no live call with a key that this run remembers.
+
+    A person may have decided that the call failed; then all rows match, and the key is forgotten.
+
+    Args:
+        using: Connection alias.
+        owned_session: Session of the run.
+        session: Its row, locked.
+        key: Key that no live call has.
+
+    Raises:
+        IntegrityError: A row of the session is missing, was added, or was altered.
+    """
+    if is_key_remembered(owned_session, key):
+        require_complete_log(using, session)
+        owned_session.live_keys.discard(hash(key))
+
+
+def require_complete_log(using: str, session: Session) -> None:
+    """Require that the calls of a session match their seals, and that no counted row is missing, was added, or is in a
+    former state. Nothing if sealing is off.
+
+    Args:
+        using: Connection alias.
+        session: Row of the session, locked.
+
+    Raises:
+        IntegrityError: A row does not match, or the rows do not match the head of the session.
+    """
+    keys = get_seal_keys()
+    if keys is None:
+        return
+    head = session_heads.read_head(session, keys)
+    row_seals.verify_rows(iterate_rows(ToolCall.objects.using(using).filter(session=session)))
+    if head.seal is None:
+        return
+    if session_heads.compute_total(using, session.pk, keys) != head.total:
+        raise session_heads.build_sum_error(session)
+    witness.verify_head(session.session_id, head.to_witness())

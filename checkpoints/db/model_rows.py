@@ -1,0 +1,115 @@
+"""Rows of models, read and inserted by SQL that is built once: compiling a query of the ORM would take longer than it.
+
+What is inserted here has no seal. If there is a key, rows of a sealed model go through the ORM, or their seal is
+written in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+from django.db import connections, models
+from django.db.models.expressions import DatabaseDefault
+
+from checkpoints.db.sql_quoting import (
+    build_insert,
+    convert_row,
+    convert_values,
+    make_placeholders,
+    quote_column,
+    quote_columns,
+    quote_table,
+)
+
+SomeModel = TypeVar("SomeModel", bound=models.Model)
+#: Number of rows of one statement, below the limits of both databases.
+_BATCH_SIZE = 100
+
+
+def select_rows(using: str, model: type[SomeModel], conditions: str, params: Sequence[Any]) -> list[SomeModel]:
+    """Read the rows of a model.
+
+    Args:
+        using: Connection alias.
+        model: Model of the rows.
+        conditions: SQL behind the name of the table.
+        params: Parameters of the SQL.
+
+    Returns:
+        The rows, as the ORM gives them.
+    """
+    names, sql, converters = _get_select(model)
+    if connections[using].vendor != "postgresql":  # its columns have converters of the connection
+        return list(model._default_manager.using(using).raw(f"{sql} {conditions}", params))
+    with connections[using].cursor() as cursor:
+        cursor.execute(f"{sql} {conditions}", params)
+        rows = cursor.fetchall()
+    if converters:
+        connection = connections[using]
+        rows = [list(row) for row in rows]
+        for row in rows:
+            for index, field in converters:
+                row[index] = field.from_db_value(row[index], None, connection)
+    return [model.from_db(using, names, row) for row in rows]
+
+
+@cache
+def _get_select(model: type[models.Model]) -> tuple[list[str], str, list[tuple[int, Any]]]:
+    """Return the attributes of a model, the SQL that selects them, and the fields that convert what was read."""
+    fields = model._meta.concrete_fields
+    sql = f"SELECT {quote_columns(model, [field.name for field in fields])} FROM {quote_table(model)}"
+    converters = [(index, field) for index, field in enumerate(fields) if hasattr(field, "from_db_value")]
+    return [field.attname for field in fields], sql, converters
+
+
+def insert_row(using: str, row: models.Model) -> None:
+    """Insert a new row, which has its primary key then. The database fills columns with a default of its own.
+
+    The row gets no seal: a caller whose model has seals writes it in the same transaction.
+    """
+    connection, model, key = connections[using], type(row), row._meta.pk
+    values = {field.name: getattr(row, field.attname) for field in model._meta.concrete_fields}
+    given = {name: value for name, value in values.items() if not isinstance(value, DatabaseDefault)}
+    if row.pk is None:
+        del given[key.name]
+    with connection.cursor() as cursor:
+        sql = f"{build_insert(model, tuple(given))} RETURNING {quote_column(model, key.name)}"
+        cursor.execute(sql, convert_values(connection, model, given))
+        row.pk = key.to_python(cursor.fetchone()[0])
+    row._state.adding, row._state.db = False, using
+
+
+def insert_rows(
+    using: str,
+    model: type[models.Model],
+    fields: tuple[str, ...],
+    rows: Sequence[Sequence[Any]],
+    *,
+    ignore_conflicts: bool = False,
+) -> None:
+    """Insert rows of a model.
+
+    Args:
+        using: Connection alias.
+        model: Model of the rows.
+        fields: Names of the fields that are given. The database has defaults for the others.
+        rows: Values of the fields.
+        ignore_conflicts: Whether a row that exists already is left as it is.
+    """
+    connection = connections[using]
+    with connection.cursor() as cursor:
+        for start in range(0, len(rows), _BATCH_SIZE):
+            batch = rows[start : start + _BATCH_SIZE]
+            params = [value for row in batch for value in convert_row(connection, model, fields, row)]
+            cursor.execute(_build_insert(model, fields, len(batch), ignore_conflicts), params)
+
+
+@cache
+def _build_insert(model: type[models.Model], fields: tuple[str, ...], count: int, ignore_conflicts: bool) -> str:
+    row = f"({make_placeholders(len(fields))})"
+    return (
+        f"INSERT INTO {quote_table(model)} ({quote_columns(model, fields)}) VALUES {', '.join([row] * count)}"
+        f"{' ON CONFLICT DO NOTHING' if ignore_conflicts else ''}"
+    )

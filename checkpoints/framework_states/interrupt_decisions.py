@@ -1,0 +1,65 @@
+"""Decisions of people about the interrupts of a framework, and interrupts that it continues without a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+
+from checkpoints.calls import call_queries, framework_interrupts, signed_decisions
+from checkpoints.db.database_operation import database_operation
+from checkpoints.enums import DecisionKind
+from checkpoints.exceptions import SessionNotFound
+from checkpoints.framework_states import state_store
+from checkpoints.models import ToolCall
+from checkpoints.store import row_lookups
+from checkpoints.store.store import Store
+
+
+def withdraw_requests(
+    store: Store, session_id: str, *, keys: Collection[str] | None = None, call_ids: Collection[str] | None = None
+) -> None:
+    """Discard the calls of interrupts that await a decision and that the framework continues without.
+
+    Arguments and errors are those of `framework_interrupts.withdraw_requests` and `state_store.save_state`.
+    """
+    with suppress(SessionNotFound), state_store.lock_session(store, session_id, None) as (row, _):
+        framework_interrupts.withdraw_requests(store, row, keys=keys, call_ids=call_ids)
+
+
+def withdraw_answered(store: Store, session_id: str, call_ids: Collection[str]) -> bool:
+    """Discard the calls of interrupts with these identifiers that await a decision.
+
+    Returns whether there were any, or another thread has discarded them since the caller saw them. Errors are those
+    of `state_store.save_state`.
+    """
+    with state_store.lock_session(store, session_id, None) as (row, _):
+        if framework_interrupts.withdraw_requests(store, row, call_ids=call_ids):
+            return True
+        undecided = call_queries.list_undecided_calls(store, row)
+        return bool(call_ids) and not any(call.call_id in call_ids for call in undecided)
+
+
+def find_decisions(
+    store: Store, session_id: str, keys: Collection[str]
+) -> dict[str, tuple[ToolCall, DecisionKind]] | None:
+    """Find what people have decided about the calls of interrupts.
+
+    Returns:
+        The calls and the decisions by key; None while a person has to decide about any call of the session.
+
+    Raises:
+        IntegrityError: A call or a decision is not one that this library wrote.
+        CheckpointCorrupted: The arguments or the result of a call do not match their digests.
+    """
+    with database_operation(store.using, writes=False):
+        row = row_lookups.get_session(store, session_id)
+        if call_queries.list_undecided_calls(store, row):
+            return None
+        calls = framework_interrupts.list_requests(store, row, keys)
+        kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)
+        decisions = signed_decisions.select_decisions(store.using).filter(
+            tool_call__in=calls.values(), kind__in=kinds, final=True
+        )
+        signed_decisions.verify_decisions(decisions)
+        found = {decision.tool_call_id: DecisionKind(decision.kind) for decision in decisions.order_by("pk")}
+    return {key: (call, found[call.pk]) for key, call in calls.items() if call.pk in found}

@@ -1,0 +1,113 @@
+"""Removal of the states of a session, with what only they need, and copies of them in another session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from checkpoints.db.database_operation import database_operation
+from checkpoints.exceptions import SessionExists, SessionNotFound
+from checkpoints.framework_states import state_store
+from checkpoints.models import Blob, FrameworkState, FrameworkWrite
+from checkpoints.seals import row_seals
+from checkpoints.sessions import ownership, retention, state_retention
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store import row_lookups
+from checkpoints.store.store import Store
+
+
+def delete_states(
+    store: Store,
+    session_id: str,
+    select: Callable[[Sequence[FrameworkState]], Collection[FrameworkState]] | None = None,
+) -> int:
+    """Delete states with their writes, and the blobs that nothing reaches any more.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session. One that does not exist has no states.
+        select: Function that gets all states of the session, newest first, and returns those to delete. None deletes
+            all, and writes that belong to none.
+
+    Returns:
+        The number of deleted states.
+
+    Raises:
+        SessionBusy: A run of another client owns the session and is alive.
+        OwnershipLost: Another run has taken the session from this client.
+        SessionFinished: The session has ended.
+    """
+    try:
+        with state_store.lock_session(store, session_id, None) as (row, _):
+            states = list(FrameworkState.objects.using(store.using).filter(session=row).order_by("-state_id"))
+            chosen = states if select is None else select(states)
+            if select is None:
+                FrameworkWrite.objects.using(store.using).filter(session=row).delete()
+            state_retention.delete_states(store.using, row, chosen)
+            row_lookups.bump_revision(store, row.pk)
+            return len(chosen)
+    except SessionNotFound:
+        return 0
+
+
+def delete_superseded_states(store: Store, session_id: str) -> int:
+    """Delete all states but the newest of each namespace, and those from which its values are rebuilt.
+
+    Returns the number of deleted states. Raises what `delete_states` raises.
+    """
+    return delete_states(
+        store, session_id, lambda states: state_retention.select_unneeded_states(session_id, states, lambda _: False)
+    )
+
+
+def find_sessions_of_runs(store: Store, run_keys: Collection[str]) -> list[str]:
+    """Return the ids of the sessions that have states of these runs of the framework."""
+    with database_operation(store.using, writes=False):
+        states = (
+            FrameworkState.objects.using(store.using)
+            .filter(session__workspace=store.workspace_id, run_key__in=list(run_keys))
+            .exclude(run_key="")
+        )
+        return list(states.values_list("session__session_id", flat=True).distinct())
+
+
+def delete_session_with_states(store: Store, session_id: str) -> None:
+    """Delete a session with everything in it. One that does not exist is deleted already.
+
+    Raises:
+        StillNeeded: A run of another client drives it, or a person has to decide.
+    """
+    owned_session = store.find_owned(session_id)
+    if owned_session is not None:
+        ownership.release_ownership(store, owned_session)
+    try:
+        retention.delete_session(store, session_id)
+    except SessionNotFound:
+        return
+
+
+def copy_states(store: Store, source_id: str, target_id: str) -> None:
+    """Copy all states, writes and blobs of a session into another one, which is created if it does not exist.
+
+    Raises:
+        SessionNotFound: There is no such source.
+        SessionExists: The target has states already.
+        SessionBusy: A run of another client owns the target and is alive.
+    """
+    with database_operation(store.using, writes=False):
+        source = row_lookups.get_session(store, source_id)
+    description = SessionDescription(title=source.title, agent=source.agent)
+    with state_store.lock_session(store, target_id, description) as (target, _):
+        if FrameworkState.objects.using(store.using).filter(session=target).exists():
+            raise SessionExists(target_id)
+        for model in (Blob, FrameworkState, FrameworkWrite):
+            copies: list[Any] = []
+            for row in model._default_manager.using(store.using).filter(session=source).order_by("pk"):
+                if not isinstance(row, Blob):
+                    row_seals.verify_row(row)
+                values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
+                values |= {"id": None, "session_id": target.pk}
+                values.pop("row_seal", None)
+                copies.append(model(**values))
+            model._default_manager.using(store.using).bulk_create(copies, batch_size=100)
+        row_lookups.bump_revision(store, target.pk)

@@ -1,0 +1,190 @@
+"""Rows of an imported session beside its transcript: the session, and one run for its whole life."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from checkpoints.audit import append_events
+from checkpoints.db.clock import database_now
+from checkpoints.db.model_rows import insert_row
+from checkpoints.enums import ActorKind, AuditKind, RunStatus, SessionStatus
+from checkpoints.exceptions import InvalidIdentifier
+from checkpoints.formats.canonical import parse_json, to_canonical_json
+from checkpoints.formats.digests import digest_text
+from checkpoints.ids import validate_id
+from checkpoints.importers.import_errors import ImportRefused
+from checkpoints.importers.price_table import Cost
+from checkpoints.importers.source_files import LIVE_SECONDS
+from checkpoints.models import Run, Segment, Session
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.store import Store
+
+#: Machine of an imported session's run, which is unknown.
+IMPORT_HOST: Final = "imported"
+IMPORT_MARK: Final = "import"
+#: Format of the sessions that the adapter of the Claude Agent SDK writes while they run.
+MIRROR_FORMAT: Final = "claude-agent-sdk"
+
+
+@dataclass
+class TranscriptOrigin:
+    """Description of a transcript by itself. `metadata` and `title` may grow while it is read.
+
+    `source_path` is the path of its file, empty for values from memory; `imported_by` names who imports it.
+    """
+
+    session_id: str
+    format: str
+    source_path: str = ""
+    imported_by: str = ""
+    parent_session_id: str = ""
+    agent: str = ""
+    program: str = ""
+    title: str = ""
+    labels: tuple[str, ...] = ()
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def get_session_columns(self) -> dict[str, Any]:
+        """Return the columns of the session that an import sets."""
+        mark = {**self.metadata.get(IMPORT_MARK, {}), "format": self.format}
+        if self.source_path:
+            mark["path"] = self.source_path
+        description = SessionDescription(
+            title=self.title, agent=self.agent, metadata={**self.metadata, IMPORT_MARK: mark}, labels=self.labels
+        )
+        return {**description.get_columns(), "parent_session_id": self.parent_session_id}
+
+
+@dataclass(frozen=True)
+class SessionEnd:
+    """End of a transcript, as far as it has been read.
+
+    `live`: it may go on. `interrupted`: it ends before the last calls were answered, or says that it was interrupted.
+    """
+
+    last: datetime
+    has_times: bool
+    live: bool
+    interrupted: bool
+    cost: Cost
+
+
+def make_session_id(told: str, *parts: str) -> str:
+    """Make a session id from a transcript's own name; if that is not a valid one, from a digest of it."""
+    name = "/".join([told, *parts])
+    try:
+        return validate_id("session id", name)
+    except InvalidIdentifier:
+        return f"{IMPORT_MARK}-{digest_text(name)[:32]}"
+
+
+def truncate_to_storable(text: str, length: int) -> str:
+    """Truncate text to a column of that length, without characters that a database cannot store."""
+    return text[:length].encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def require_unchanged_import(row: Session, runs: list[Run], origin: TranscriptOrigin) -> str:
+    """Refuse a session that was not imported, or that has been continued since it was imported.
+
+    Returns the path of the file that it was imported from, or an empty text.
+    """
+    import_mark = parse_json(row.metadata).get(IMPORT_MARK)
+    if not isinstance(import_mark, dict) or "format" not in import_mark:
+        raise ImportRefused(origin.session_id, "it was not imported")
+    if import_mark["format"] != origin.format:
+        raise ImportRefused(origin.session_id, f"it was imported from {import_mark['format']}")
+    if any(run.owner_token != IMPORT_MARK for run in runs):
+        raise ImportRefused(origin.session_id, "an agent has gone on with it since it was imported")
+    return str(import_mark.get("path", ""))
+
+
+def create_session_and_run(store: Store, origin: TranscriptOrigin, first: datetime) -> tuple[Session, Run]:
+    """Create the session and its run; both carry the time of the first message.
+
+    The session has no seal: that is written with its first version, in the same transaction.
+    """
+    row = Session(
+        workspace_id=store.workspace_id, session_id=origin.session_id, created_at=first, **origin.get_session_columns()
+    )
+    insert_row(store.using, row)
+    segment = Segment.objects.using(store.using).create(session=row)
+    row.head_segment = segment
+    Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=segment)
+    run = build_import_run(row, 1, first, origin.program)
+    insert_row(store.using, run)
+    details = {"format": origin.format, **({"path": origin.source_path} if origin.source_path else {})}
+    by, kind = origin.imported_by or IMPORT_MARK, ActorKind.PERSON if origin.imported_by else ActorKind.MACHINE
+    append_events.record_event(
+        store, AuditKind.SESSION_IMPORTED, session_pk=row.pk, actor=by, actor_kind=kind, **details
+    )
+    return row, run
+
+
+def update_imported_session(store: Store, row: Session, run: Run, origin: TranscriptOrigin, end: SessionEnd) -> None:
+    """Update the columns that are only known at the end of a transcript. Changes nothing if those of `row` are equal.
+
+    The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
+    """
+    status = SessionStatus.CANCELLED if end.interrupted else SessionStatus.COMPLETED
+    new_values = build_described_columns(origin, end)
+    new_values["status"] = SessionStatus.ACTIVE if end.live else status
+    new_values["owner_id"] = run.pk if end.live else None
+    if row.created_at > end.last:
+        new_values["created_at"] = end.last
+    moment = database_now(store.using)
+    is_recent = (moment - end.last).total_seconds() < LIVE_SECONDS
+    rows = Session.objects.using(store.using).filter(pk=row.pk)
+    if any(getattr(row, name) != value for name, value in new_values.items()) or (
+        row.updated_at != end.last and not is_recent
+    ):
+        new_values["updated_at"] = Now() if is_recent else end.last
+        rows.update(**new_values, revision=F("revision") + 1)
+    Run.objects.using(store.using).filter(pk=run.pk).update(
+        status=RunStatus.RUNNING if end.live else RunStatus(status),
+        code_version=truncate_to_storable(origin.program, 200),
+        heartbeat_at=end.last,
+        lease_expires_at=moment + timedelta(seconds=LIVE_SECONDS) if end.live else end.last,
+        ended_at=None if end.live else end.last,
+    )
+
+
+def build_described_columns(origin: TranscriptOrigin, end: SessionEnd) -> dict[str, Any]:
+    """Return the columns of a session that describe its transcript as far as it has been read."""
+    columns = origin.get_session_columns()
+    if end.cost.by_model:
+        metadata = parse_json(columns["metadata"])
+        metadata[IMPORT_MARK]["estimate"] = {model: dict(parts) for model, parts in end.cost.by_model.items()}
+        columns["metadata"] = to_canonical_json(metadata, "metadata")
+    described = {name: columns[name] for name in ("title", "metadata", "parent_session_id")}
+    return {**described, "has_times": end.has_times, "cost_basis": end.cost.basis}
+
+
+def build_import_run(row: Session, number: int, at: datetime, program: str = "") -> Run:
+    """Build the run to which the calls of a foreign transcript belong; nothing executes in it."""
+    return Run(
+        session=row,
+        number=number,
+        status=RunStatus.COMPLETED,
+        fence=0,
+        host=IMPORT_HOST,
+        host_identity="",
+        pid=0,
+        owner_token=IMPORT_MARK,
+        code_version=truncate_to_storable(program, 200),
+        started_at=at,
+        heartbeat_at=at,
+        lease_expires_at=at,
+        ended_at=at,
+    )
+
+
+def to_storable(values: dict[str, Any]) -> dict[str, Any]:
+    """Return `values` without empty ones, checked to be storable."""
+    storable_values = {name: value for name, value in values.items() if value not in (None, "", [], {})}
+    to_canonical_json(storable_values, "metadata")
+    return storable_values

@@ -1,0 +1,112 @@
+"""Secret argument values of a session's calls, masked wherever else they occur in that session."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import Any, Final
+
+from django.db.models import Func, IntegerField, OuterRef, Q, QuerySet, Subquery
+
+from checkpoints.formats import parse_json
+from checkpoints.models import Session, ToolCall
+from harness_site.core.masking import masker
+from harness_site.core.masking.known_values import MAX_KNOWN_VALUES
+
+#: Maximum number of calls of each session that are searched, newest first.
+_MAX_CALLS: Final = 1_000
+#: Maximum size in bytes of arguments that are searched; larger ones are masked only where they are displayed.
+_MAX_ARGUMENT_BYTES: Final = 20_000
+#: Maximum size in bytes of all arguments searched for one response.
+_BUDGET: Final = 4_000_000
+#: Number of calls that are read in one statement.
+_FIRST_CALLS: Final = 6_000
+#: Number of calls whose arguments are searched at once for names of secrets.
+_BATCH: Final = 200
+
+
+class StoredSize(Func):
+    """Size of a stored text in bytes or characters, computed without loading it."""
+
+    function = "OCTET_LENGTH"
+    output_field = IntegerField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **options: Any) -> Any:
+        return self.as_sql(compiler, connection, function="LENGTH", **options)
+
+
+def load_known_secrets(session: int) -> frozenset[str]:
+    """Return the secret values in the arguments of a session's calls, for the current reader."""
+    rules = masker.get_current_rules()
+    calls = _select_readable_calls().filter(session=session).order_by("-step", "-pk")[:_MAX_CALLS]
+    return frozenset() if rules is None else _collect_secret_values(calls, rules).get(session, frozenset())
+
+
+def load_known_secrets_of_sessions(sessions: Collection[int]) -> dict[int, frozenset[str]]:
+    """Return the secret values of several sessions, in two queries; empty for a reader who may see secrets."""
+    rules = masker.get_current_rules()
+    return _collect_secret_values(_query_newest_calls(sessions), rules) if sessions and rules is not None else {}
+
+
+def _collect_secret_values(calls: QuerySet[ToolCall], rules: masker.MaskingRules) -> dict[int, frozenset[str]]:
+    values: defaultdict[int, set[str]] = defaultdict(set)
+    left = _BUDGET
+    arguments = _iterate_arguments(calls)
+    while left > 0 and (batch := list(islice(arguments, _BATCH))):
+        # Searched at once, because most arguments hold no secret name.
+        if not rules.may_hide("\n".join(args for _, args in batch)):
+            continue
+        for session, args in batch:
+            if left > 0 and len(values[session]) < MAX_KNOWN_VALUES and rules.may_hide(args):
+                left -= len(args)
+                values[session] |= masker.collect_secret_values(_parse_call_arguments(args))
+    return {session: frozenset(found) for session, found in values.items() if found}
+
+
+def _iterate_arguments(calls: QuerySet[ToolCall]) -> Iterator[tuple[int, str]]:
+    """Yield session and arguments of calls, the newest first, those of all sessions in turn, so that each has its share
+    of the budget.
+
+    Most pages have few calls. A server-side cursor, which takes several statements, reads only those after the first.
+    """
+    columns = calls.values_list("session_id", "args")
+    first = list(columns[:_FIRST_CALLS])
+    ranks: Counter[int] = Counter()
+    turns = []
+    for session, args in first:
+        ranks[session] += 1
+        turns.append((ranks[session], session, args))
+    yield from ((session, args) for _, session, args in sorted(turns))
+    if len(first) == _FIRST_CALLS:
+        yield from columns[_FIRST_CALLS:].iterator()
+
+
+def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
+    """Query the calls of sessions; of sessions with very many calls only those of the newest steps, which an index
+    finds without reading the others."""
+    newest_steps = ToolCall.objects.filter(session=OuterRef("pk")).order_by("-step").values("step")
+    oldest_read = Session.objects.filter(pk__in=sessions).annotate(
+        step=Subquery(newest_steps[_MAX_CALLS : _MAX_CALLS + 1])
+    )
+    long_sessions = dict(oldest_read.exclude(step=None).values_list("pk", "step"))
+    is_read = Q(session__in=[session for session in sessions if session not in long_sessions])
+    for session, step in long_sessions.items():
+        is_read |= Q(session=session, step__gte=step)
+    return _select_readable_calls().filter(is_read).order_by("-pk")
+
+
+def _select_readable_calls() -> QuerySet[ToolCall]:
+    return ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_MAX_ARGUMENT_BYTES)
+
+
+def mask_session_secrets(session: int) -> None:
+    """Mask the secret values of a session until the current response is complete."""
+    masker.mask_values_until_response(load_known_secrets(session))
+
+
+def _parse_call_arguments(stored: str) -> object:
+    try:
+        return parse_json(stored)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,64 @@
+"""Cache of one `SyncCheckpointer` per token and client of the API.
+
+The database has everything that a checkpointer holds: one that is evicted, or that another server process holds, is
+built again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from threading import Lock
+from typing import Final
+
+from checkpoints import SyncCheckpointer
+from checkpoints.conf import LEASE_SECONDS
+from checkpoints.database_backend import DatabaseBackend
+from checkpoints.exceptions import OwnershipLost
+from checkpoints.process_identity import ProcessIdentity
+from checkpoints.resume import resume_gate
+from checkpoints.store.store import OwnedSession, Store
+from harness_site.accounts.models import ApiToken
+
+#: Number of clients whose state is kept in memory.
+MAX_CLIENTS: Final = 2_000
+
+_lock = Lock()
+_clients: OrderedDict[str, SyncCheckpointer] = OrderedDict()
+
+
+def get_or_create_checkpointer(token: ApiToken, client: str) -> SyncCheckpointer:
+    """Return the checkpointer of a client. Clients of one token with different names own sessions separately."""
+    name = hashlib.blake2b(f"{token.pk} {client}".encode(), digest_size=16).hexdigest()
+    with _lock:
+        checkpointer = _clients.get(name)
+        if checkpointer is None:
+            checkpointer = _clients[name] = SyncCheckpointer(workspace=token.workspace.slug)
+            process = ProcessIdentity(f"token {token.name}"[:255], "", 0, "")
+            checkpointer.store = Store(
+                workspace=token.workspace.slug, lease_seconds=LEASE_SECONDS, remote_process=process, token=name
+            )
+            checkpointer.backend = DatabaseBackend(checkpointer.store)
+        _clients.move_to_end(name)
+        while len(_clients) > MAX_CLIENTS:
+            _clients.popitem(last=False)
+    return checkpointer
+
+
+def forget_clients() -> None:
+    """Forget all clients, as the end of the process does."""
+    with _lock:
+        _clients.clear()
+
+
+def hold_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
+    """Return the state of the run that a request names by its fence.
+
+    Raises `SessionNotFound`, `SessionFinished`, and `OwnershipLost` if another run has taken the session over.
+    """
+    owned_session = checkpointer.store.find_owned(session_id)
+    if owned_session is None or owned_session.fence < fence:
+        return resume_gate.attach_run(checkpointer.store, session_id, fence)
+    if owned_session.fence != fence:
+        raise OwnershipLost(session_id)
+    return owned_session

@@ -1,0 +1,135 @@
+"""Lines of the lists of calls, with most displayed values, masked for the reader.
+
+They are computed here and not in the template, which would take several times as long for a page of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from django.utils.html import conditional_escape
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from checkpoints.enums import CallStatus
+from harness_site.core import formatting
+from harness_site.core.masking.masker import mask_values_in_context, masking_secrets_of
+from harness_site.core.rendering import display_text
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.sessions import session_formatting
+from harness_site.sessions.selectors.call_details import CallRecord
+from harness_site.sessions.selectors.workspace_call_log import LoggedCall
+from harness_site.sessions.session_links import SessionLinks
+from harness_site.templatetags.harness_tags import at, breakable
+
+#: Largest number of characters of arguments, of a call id, and of the name of a session.
+_LONGEST_ARGUMENTS: Final = 100
+_LONGEST_CALL_ID: Final = 60
+_LONGEST_SESSION_NAME: Final = 48
+
+
+@dataclass(frozen=True, slots=True)
+class CallLine:
+    """A line of a list of calls. `args_size` is the size of the arguments if only their beginning is displayed."""
+
+    pk: int
+    record: CallRecord
+    css_class: str
+    address: str
+    tool: SafeString
+    call_id: str
+    args: str
+    args_size: str
+    status_shape: str
+    status: str
+    logged: SafeString
+    run: str
+    duration: str
+
+    @property
+    def is_decided_or_undecided(self) -> bool:
+        """Return whether there is something to say in the column of decisions."""
+        return bool(self.record.rulings or self.record.late or self.record.undecided)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceCallLine:
+    """A line of the list of the calls of all sessions."""
+
+    pk: int
+    call: CallLine
+    session_pk: int
+    session_address: str
+    session_name: str
+    agent: str
+
+
+def build_session_call_lines(session_pk: int, records: Iterable[CallRecord]) -> list[CallLine | UnreadableRecord]:
+    """Build the lines of the calls of one session, whose secrets are masked until the response."""
+    build_line = _get_line_builder(SessionLinks())
+    return read_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
+
+
+def build_workspace_call_lines(
+    rows: Iterable[LoggedCall], secrets: Mapping[int, Collection[str]]
+) -> list[WorkspaceCallLine | UnreadableRecord]:
+    """Build the lines of calls of several sessions.
+
+    `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
+    """
+    urls = SessionLinks()
+    build_call_line = _get_line_builder(urls)
+
+    def build_line(row: LoggedCall) -> WorkspaceCallLine:
+        args = formatting.parse_json_or_text(row.record.args)
+        with mask_values_in_context(secrets.get(row.session_pk, ())), masking_secrets_of(args):
+            return WorkspaceCallLine(
+                pk=row.pk,
+                call=build_call_line(row.session_pk, row.record),
+                session_pk=row.session_pk,
+                session_address=urls.session(row.session_pk),
+                session_name=shorten_text(mask_and_reveal_hidden(row.session_name), _LONGEST_SESSION_NAME),
+                agent=mask_and_reveal_hidden(row.agent),
+            )
+
+    return read_rows_or_mark_unreadable(rows, build_line, "call")
+
+
+def _get_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
+    """Return the function that builds a line; the words that all lines share are looked up once."""
+    requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
+    run = _("run %(number)s")
+
+    def build_line(session_pk: int, record: CallRecord) -> CallLine:
+        shape, status = session_formatting.format_call_status(record)
+        args, args_size = _format_arguments(record)
+        when = (requested if record.idle else logged) % {"issued_at": at(record.issued_at)}
+        duration = record.duration
+        return CallLine(
+            pk=record.pk,
+            record=record,
+            css_class="unknown" if record.status == CallStatus.INTERRUPTED else "waits" if record.undecided else "",
+            address=urls.call(session_pk, record.pk),
+            tool=breakable(mask_and_reveal_hidden(record.tool)),
+            call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
+            args=args,
+            args_size=args_size,
+            status_shape=shape,
+            status=status,
+            logged=mark_safe(when),  # noqa: S308 - escaped above
+            run=run % {"number": record.run_number},
+            duration="–" if duration is None else formatting.format_duration(duration.total_seconds()),
+        )
+
+    return build_line
+
+
+def _format_arguments(record: CallRecord) -> tuple[str, str]:
+    """Return the beginning of the arguments, and their size if there is more."""
+    line = session_formatting.format_json_on_one_line(session_formatting.parse_stored_value(record.args_as_called))
+    beginning = display_text.fold_masked_text(line, _LONGEST_ARGUMENTS)
+    size = "" if beginning.whole else display_text.format_byte_size(beginning.size)
+    return mask_and_reveal_hidden(beginning.text), size

@@ -1,0 +1,126 @@
+"""Lines of the session list and of search results, with all displayed values, masked for the reader.
+
+They are computed here and not in the template, which would take several times as long for a page of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from django.http import QueryDict
+from django.utils.html import conditional_escape
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from checkpoints.sessions.display_status import Standing
+from checkpoints.sessions.list_filters import Sort
+from harness_site.core import formatting
+from harness_site.core.masking.masker import mask_values_in_context
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
+from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.sessions.selectors.session_rows import SessionRow
+from harness_site.sessions.session_formatting import format_count, format_money, format_session_status
+from harness_site.sessions.session_links import SessionLinks
+from harness_site.templatetags.harness_tags import ago, build_filter_url, copyable
+
+_LONGEST_NAME = 140
+_LONGEST_NAME_OF_BOX = 60
+_LONGEST_HOST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class LabelLink:
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLine:
+    """A line of the session list. `activity` says when the session ended, or which process works on it."""
+
+    pk: int
+    css_class: str
+    address: str
+    name: str
+    box_name: str
+    session_id: SafeString
+    agent: str
+    labels: tuple[LabelLink, ...]
+    status_shape: str
+    status: str
+    activity: SafeString | str
+    version: str
+    messages: str
+    cost: str
+    is_cost_estimated: bool
+    time: SafeString | str
+
+
+def build_session_lines(
+    rows: Sequence[SessionRow | UnreadableRecord],
+    secrets: Mapping[int, Collection[str]],
+    *,
+    sort: Sort,
+    day: date | None,
+    query: QueryDict,
+) -> list[SessionLine | UnreadableRecord]:
+    """Build the lines of the session list.
+
+    With `day`, they link to the first message of that day. `query` has the filters of the list, to which the links of
+    labels add one. `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
+    """
+    sentence_of_box = _("Select %(name)s")
+    urls = SessionLinks()
+
+    def build_line(row: SessionRow) -> SessionLine:
+        with mask_values_in_context(secrets.get(row.pk, ())):
+            name = mask_and_reveal_hidden(row.title or row.session_id)
+            shape, status = format_session_status(row.standing, row.undecided, row.awaiting)
+            return SessionLine(
+                pk=row.pk,
+                css_class="unknown" if row.undecided > row.awaiting else "waits" if row.awaiting else "",
+                address=urls.day(row.pk, day) if day else urls.session(row.pk),
+                name=shorten_text(name, _LONGEST_NAME),
+                box_name=sentence_of_box % {"name": shorten_text(name, _LONGEST_NAME_OF_BOX)},
+                session_id=copyable(mask_and_reveal_hidden(row.session_id)),
+                agent=mask_and_reveal_hidden(row.agent),
+                labels=tuple(
+                    LabelLink(mask_and_reveal_hidden(label), build_filter_url(query, label=label, rows=""))
+                    for label in row.labels
+                    if label != row.agent
+                ),
+                status_shape=shape,
+                status=status,
+                activity=_format_activity(row),
+                version=format_count(row.version),
+                messages=format_count(row.messages),
+                cost=format_money(row.cost),
+                is_cost_estimated=row.is_cost_estimated,
+                time=_format_time(row, sort),
+            )
+
+    return read_rows_or_mark_unreadable(rows, build_line, "session")
+
+
+def _format_activity(row: SessionRow) -> SafeString | str:
+    owner = row.owner
+    if row.finished and not row.has_times:
+        return ""
+    if row.finished:
+        return _("after %(duration)s") % {"duration": formatting.format_duration(row.duration.total_seconds())}
+    if owner is None:
+        return _("resume it to continue") if row.standing == Standing.STALLED else _("no process")
+    host = shorten_text(mask_and_reveal_hidden(owner.host), _LONGEST_HOST)
+    if owner.alive:
+        return (_("waiting on %(host)s") if owner.is_waiting else _("on %(host)s")) % {"host": host}
+    sentence = _("%(host)s, last seen %(seen_at)s")
+    values = {"host": conditional_escape(host), "seen_at": ago(owner.seen_at)}
+    return mark_safe(sentence % values)  # noqa: S308 - escaped above
+
+
+def _format_time(row: SessionRow, sort: Sort) -> SafeString | str:
+    if not row.has_times:
+        return _("no times")
+    return ago(row.created_at if sort is Sort.STARTED else row.updated_at)

@@ -1,0 +1,108 @@
+"""Rows that somebody removes or alters while a run lives do not let a call of that run happen again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from checkpoints import SyncCheckpointer, ToolRegistry
+from checkpoints.exceptions import ApprovalRequired, IntegrityError, ReviewRequired, SessionQuarantined
+from checkpoints.models import Session, ToolCall
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.checkpoints.session_setups import start_session
+
+
+@pytest.fixture
+def paid() -> list[int]:
+    return []
+
+
+def make_registry(cp: SyncCheckpointer, paid: list[int], **options: Any) -> ToolRegistry:
+    registry = ToolRegistry(checkpointer=cp, session_id="s")
+
+    def pay(order: int) -> str:
+        paid.append(order)
+        if order < 0:
+            raise ValueError("there is no such order")
+        return f"paid {order}"
+
+    registry.tool(side_effects={"mutate"}, **options)(pay)
+    return registry
+
+
+def delete_calls() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM checkpoints_toolcall")
+
+
+ATTACKS: dict[str, Callable[[], object]] = {
+    "deleted": delete_calls,
+    "renamed": lambda: plain(ToolCall).update(idempotency_key="other"),
+    "not live": lambda: plain(ToolCall).update(status="failed"),
+    "moved": lambda: plain(ToolCall).update(session=plain(Session).get(session_id="other")),
+    "unsealed": lambda: plain(ToolCall).update(status="failed", row_seal=None),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("resumed", [False, True], ids=["same run", "after a resume"])
+def test_call_that_was_removed_or_altered_does_not_run_again(
+    open_checkpointer: Open, paid: list[int], attack: str, resumed: bool
+) -> None:
+    cp = start_session(open_checkpointer())
+    start_session(cp, "other")
+    assert make_registry(cp, paid).dispatch("pay", {"order": 17}, "call_1").content == "paid 17"
+    if resumed:
+        cp.close()
+        cp = open_checkpointer()
+        cp.resume("s")
+    ATTACKS[attack]()
+
+    with pytest.raises(IntegrityError):
+        make_registry(cp, paid).dispatch("pay", {"order": 17}, "call_1")
+    assert paid == [17]
+    with pytest.raises((IntegrityError, SessionQuarantined)):
+        open_checkpointer().resume("s")
+
+
+def test_failed_call_runs_again(open_checkpointer: Open, paid: list[int]) -> None:
+    registry = make_registry(start_session(open_checkpointer()), paid)
+    assert registry.dispatch("pay", {"order": -1}, "call_1").is_error
+    assert registry.dispatch("pay", {"order": -1}, "call_1").is_error
+    assert paid == [-1, -1]
+
+
+def test_key_is_free_again_after_a_person_has_marked_its_call_as_failed(open_checkpointer: Open) -> None:
+    first = start_session(open_checkpointer())
+    first.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    first.close()
+    cp = open_checkpointer()
+    with pytest.raises(ReviewRequired):
+        cp.resume("s")
+    (call,) = cp.pending_tool_calls("s")
+    cp.mark_failed("s", "call_1", actor="alice", reason="It was not paid.", revision=call["revision"])
+    cp.resume("s")
+    cp.record_tool_call_issued("s", "call_2", "pay", {"order": 17}, "key")
+    cp.record_tool_call_result("s", "call_2", "paid", True)
+    assert cp.find_completed_call("key")
+
+
+def test_approval_that_was_used_does_not_hold_again(open_checkpointer: Open, paid: list[int]) -> None:
+    cp = start_session(open_checkpointer())
+    registry = make_registry(cp, paid, requires_approval=True)
+    with suppress(ApprovalRequired):
+        registry.dispatch("pay", {"order": 17}, "call_1")
+    cp.approve_call("s", "call_1", actor="alice", reason="I looked.", revision=1)
+    approved = plain(ToolCall).values().get()
+    assert approved["status"] == "approved"
+    assert registry.dispatch("pay", {"order": 17}, "call_1").content == "paid 17"
+    plain(ToolCall).update(**approved)  # with its own seal
+
+    with pytest.raises(IntegrityError):
+        registry.dispatch("pay", {"order": 17}, "call_1")
+    assert paid == [17]
