@@ -71,7 +71,7 @@ def test_labelling_updates_pages_but_not_the_last_activity(reader: Client) -> No
 
 
 def test_number_of_labels_is_limited(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views_labels, "MOST", 1)
+    monkeypatch.setattr(views_labels, "MAX_LABELS", 1)
     free, full = make_session(), make_session(session_id="full-1", labels='["late"]')
     response = reader.post("/sessions/labels/", {"session": [free.pk, full.pk], "label": "vip", "what": "add"})
     assert response.status_code == 422
