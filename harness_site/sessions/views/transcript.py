@@ -172,7 +172,7 @@ def find_requested_text_page(
 
     None if the request names no text, or one that the message or call does not have any more.
     """
-    if len(stored) <= long_text_pagination.LISTED and not any(isinstance(part, CallCard) for part in parts):
+    if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH and not any(isinstance(part, CallCard) for part in parts):
         return None
     texts = long_text_pagination.iterate_long_texts(parts)
     if key := request.GET.get("text", ""):
