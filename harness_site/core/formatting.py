@@ -195,7 +195,13 @@ def format_number(number: Decimal | float, digits: int = 0) -> str:
     """Format a number with `digits` decimal places and the separators of the reader's language: 1,234.5 or 1.234,5."""
     if not digits and isinstance(number, int) and 0 <= number < 1000:  # has no separators in any language
         return str(number)
-    return number_format(f"{number:.{digits}f}", digits, use_l10n=True, force_grouping=True)
+    return _format_digits_in_language(f"{number:.{digits}f}", digits, get_language())
+
+
+@lru_cache(maxsize=4_096)
+def _format_digits_in_language(number: str, digits: int, _language: str | None) -> str:
+    """Insert the separators of the current language, which is a part of the key of the cache."""
+    return number_format(number, digits, use_l10n=True, force_grouping=True)
 
 
 def format_day(day: date) -> str:
