@@ -132,8 +132,10 @@ test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their fr
 	@.ci/system-parts postgresql chromium
 	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal tests/adapters
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
-		langgraph/test_conformance.py claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
-		openai_agents/test_session.py pydantic_ai/test_conversations.py pydantic_ai/test_tools.py)
+		langgraph/test_conformance.py langgraph/test_delta_channels.py \
+		claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
+		openai_agents/test_session.py pydantic_ai/test_conversations.py pydantic_ai/test_tools.py \
+		strands/test_repository.py strands/test_tools.py)
 
 .PHONY: adapters
 adapters: $(VENV_ADAPTERS)/.complete
@@ -191,7 +193,8 @@ benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' sto
 # The frameworks of the adapters are in a lock file of their own.
 LOCKED_EXTRAS := $(addprefix --extra ,postgres secrets remote mcp site dev)
 
-# The frameworks are tested with the packages of requirements.lock, except websockets: openai-agents wants an older one.
+# The frameworks are tested with the packages of requirements.lock, except those of which openai-agents (websockets) and
+# strands-agents (the others) want older ones.
 .PHONY: lock
 lock: ## Write requirements.lock after a change of pyproject.toml; versions already in it stay
 	@tools="$$(mktemp -d)"; trap 'rm -rf "$$tools"' EXIT; \
@@ -200,7 +203,7 @@ lock: ## Write requirements.lock after a change of pyproject.toml; versions alre
 	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 $(LOCKED_EXTRAS) $(LOCK_OPTIONS) \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 		--output-file requirements.lock pyproject.toml; \
-	awk '/^websockets==/ {skip = 1; next} /^[^ ]/ {skip = 0} !skip' requirements.lock > "$$tools/constraints.txt"; \
+	awk '/^(websockets|mcp|mcp-types|opentelemetry-api)==/ {skip = 1; next} /^[^ ]/ {skip = 0} !skip' requirements.lock > "$$tools/constraints.txt"; \
 	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 --constraint "$$tools/constraints.txt" \
 		--no-annotate \
 		$(LOCK_OPTIONS) --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
