@@ -29,7 +29,7 @@ NEWEST_MATTERS := review site $(addprefix checkpoints/,resume versions)
 POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,state_machine.py hot_statements.py altered_histories.py) \
 	$(addprefix crash/test_,every_boundary.py request_worker.py database_creation.py http_kills.py) \
 	$(addprefix integration/,api checkpoints search sessions/test_session_list.py review/test_queue.py)) \
-	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_database_setup.py) \
+	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py) \
 		concurrency/test_peers_over_http.py integration/api/remote/test_contract.py)
 
 # ------------------------------------------------------------------------------------------------ to run it
@@ -132,8 +132,10 @@ test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their fr
 	@.ci/system-parts postgresql chromium
 	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal tests/adapters
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
-		langgraph/test_conformance.py claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
-		openai_agents/test_session.py pydantic_ai/test_conversations.py pydantic_ai/test_tools.py)
+		langgraph/test_conformance.py langgraph/test_delta_channels.py \
+		claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
+		openai_agents/test_session.py pydantic_ai/test_conversations.py pydantic_ai/test_tools.py \
+		strands/test_repository.py strands/test_tools.py)
 
 .PHONY: adapters
 adapters: $(VENV_ADAPTERS)/.complete
@@ -162,11 +164,11 @@ screenshots: setup ## Take the pictures of the README again
 
 .PHONY: picture
 picture: setup ## Draw docs/images/structure.svg from the import contract
-	$(RUN) -m tests.support.structure_picture
+	$(RUN) -m tests.support.import_contract_diagram
 
 .PHONY: reference
 reference: setup ## Write docs/api.md again from signatures and docstrings
-	$(RUN) -m tests.support.api_reference
+	$(RUN) -m tests.support.library_reference_page
 
 .PHONY: messages
 messages: setup ## Collect the words of pages into harness_site/locale, and compile them
@@ -191,7 +193,8 @@ benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' sto
 # The frameworks of the adapters are in a lock file of their own.
 LOCKED_EXTRAS := $(addprefix --extra ,postgres secrets remote mcp site dev)
 
-# The frameworks are tested with the packages of requirements.lock, except websockets: openai-agents wants an older one.
+# The frameworks are tested with the packages of requirements.lock, except those of which openai-agents (websockets) and
+# strands-agents (the others) want older ones.
 .PHONY: lock
 lock: ## Write requirements.lock after a change of pyproject.toml; versions already in it stay
 	@tools="$$(mktemp -d)"; trap 'rm -rf "$$tools"' EXIT; \
@@ -200,7 +203,7 @@ lock: ## Write requirements.lock after a change of pyproject.toml; versions alre
 	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 $(LOCKED_EXTRAS) $(LOCK_OPTIONS) \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 		--output-file requirements.lock pyproject.toml; \
-	awk '/^websockets==/ {skip = 1; next} /^[^ ]/ {skip = 0} !skip' requirements.lock > "$$tools/constraints.txt"; \
+	awk '/^(websockets|mcp|mcp-types|opentelemetry-api)==/ {skip = 1; next} /^[^ ]/ {skip = 0} !skip' requirements.lock > "$$tools/constraints.txt"; \
 	"$$tools/bin/uv" pip compile --quiet --universal --generate-hashes --python-version 3.11 --constraint "$$tools/constraints.txt" \
 		--no-annotate \
 		$(LOCK_OPTIONS) --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \

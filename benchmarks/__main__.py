@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import sys
 
-from benchmarks import environment
+from benchmarks import virtual_environments
 
 
 def main() -> None:
-    python = environment.get_current_python()
-    older, why_not = environment.find_older_python()
+    python = virtual_environments.get_current_python()
+    older, why_not = virtual_environments.find_older_python()
     os.environ["BENCHMARKS_OLDER_PYTHON"] = str(older or "")
     os.environ["BENCHMARKS_OLDER_MISSING"] = why_not
-    os.chdir(environment.ROOT)
+    os.chdir(virtual_environments.ROOT)
     os.execv(python, [str(python), "-m", "benchmarks.benchmark_run", *sys.argv[1:]])  # noqa: S606 - no shell is meant
 
 

@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 from benchmarks import databases as places
-from benchmarks import django_setup, environment, measurement_extent
+from benchmarks import django_setup, measurement_extent, virtual_environments
 
-PAGE = environment.ROOT / "docs" / "benchmarks.md"
+PAGE = virtual_environments.ROOT / "docs" / "benchmarks.md"
 
 
 def main() -> None:
@@ -21,10 +21,10 @@ def main() -> None:
 
     with places.create_temporary_databases() as databases:
         django_setup.configure_django(databases.get_urls(django_setup.NAMES))
-        from benchmarks import measuring, report  # models can be imported only now
+        from benchmarks import measure_all, report  # models can be imported only now
 
         extent = measurement_extent.QUICK if options.quick else measurement_extent.FULL
-        page = report.format_page(measuring.measure_all(databases, extent, say))
+        page = report.format_page(measure_all.measure_all(databases, extent, say))
     output: Path | None = options.output or (None if options.quick else PAGE)
     if output is None:
         print(page)

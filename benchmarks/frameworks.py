@@ -37,8 +37,8 @@ from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 
 from benchmarks.databases import KINDS, TITLES, Database, Kind, create_temporary_databases
-from benchmarks.environment import ROOT
 from benchmarks.generated_conversation import build_conversation
+from benchmarks.virtual_environments import ROOT
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.claude import HarnessSessionStore
 from checkpoints.adapters.langgraph import HarnessSaver

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.call_costs import CallLogger
 from benchmarks.contenders import langgraph_django
-from benchmarks.contenders.chapter import Chapter
 from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.full_copy_checkpointer import Chapter
 from benchmarks.contenders.langgraph_django import DjangoSaver
 from benchmarks.contenders.langgraph_savers import DefaultChannel, DeltaChannel
 from benchmarks.contenders.library import Append, AsyncAppend, CallDispatch, CallLog, Save

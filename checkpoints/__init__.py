@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from checkpoints import exceptions as exceptions
     from checkpoints.aio import Checkpointer as Checkpointer
     from checkpoints.aio import check_pending_tool_calls as check_pending_tool_calls
-    from checkpoints.archive.session_directory import SessionFiles as SessionFiles
-    from checkpoints.archive.session_directory import SyncSessionFiles as SyncSessionFiles
+    from checkpoints.archive.session_files import SessionFiles as SessionFiles
+    from checkpoints.archive.session_files import SyncSessionFiles as SyncSessionFiles
     from checkpoints.calls.outcome_types import Landed as Landed
     from checkpoints.calls.outcome_types import NotLanded as NotLanded
     from checkpoints.calls.outcome_types import ToolResult as ToolResult
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from checkpoints.resume.resume_gate import ResumePoint as ResumePoint
     from checkpoints.session_handle import SessionHandle as SessionHandle
     from checkpoints.session_handle import SyncSessionHandle as SyncSessionHandle
-    from checkpoints.store.version_state import UNCHANGED as UNCHANGED
+    from checkpoints.store.version_columns import UNCHANGED as UNCHANGED
     from checkpoints.tools.guard import ToolPolicies as ToolPolicies
     from checkpoints.tools.guard import aguard as aguard
     from checkpoints.tools.guard import guard as guard
@@ -48,10 +48,10 @@ _HOME = {
     "NotLanded": "checkpoints.calls.outcome_types",
     "ResumePoint": "checkpoints.resume.resume_gate",
     "RuntimeSnapshot": "checkpoints.loop_state.runtime_snapshot",
-    "SessionFiles": "checkpoints.archive.session_directory",
+    "SessionFiles": "checkpoints.archive.session_files",
     "SessionHandle": "checkpoints.session_handle",
     "SyncCheckpointer": "checkpoints.client",
-    "SyncSessionFiles": "checkpoints.archive.session_directory",
+    "SyncSessionFiles": "checkpoints.archive.session_files",
     "SyncSessionHandle": "checkpoints.session_handle",
     "SyncWriteBehind": "checkpoints.versions.write_behind",
     "SyncWorkflow": "checkpoints.workflows.workflow",
@@ -60,7 +60,7 @@ _HOME = {
     "ToolRegistry": "checkpoints.tools.registry",
     "ToolResult": "checkpoints.calls.outcome_types",
     "ValueCodec": "checkpoints.calls.outcome_types",
-    "UNCHANGED": "checkpoints.store.version_state",
+    "UNCHANGED": "checkpoints.store.version_columns",
     "Unknown": "checkpoints.calls.outcome_types",
     "Workflow": "checkpoints.workflows.workflow",
     "WriteBehind": "checkpoints.versions.write_behind",

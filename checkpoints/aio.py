@@ -19,7 +19,7 @@ from uuid import UUID
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import conf, database_setup, sansio
+from checkpoints import conf, open_and_migrate, sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.db.connection import find_connection
 from checkpoints.decisions import run_verify_hooks
@@ -29,7 +29,7 @@ from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.models import DEFAULT_WORKSPACE, Run
 from checkpoints.peers import notice_outbox
 from checkpoints.peers.notice_outbox import SendNotice
-from checkpoints.peers.peer_requests import TakenTask, Told
+from checkpoints.peers.peer_types import TakenTask, Told
 from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.sansio import documented_by
 from checkpoints.session_handle import OpenOptions, SessionHandle
@@ -434,7 +434,7 @@ async def check_pending_tool_calls(checkpointer: Checkpointer, session_id: str) 
 
 
 def _open_database(url: str | Path, migrate: bool | None) -> str:
-    alias = database_setup.open_database(url, migrate=migrate)
+    alias = open_and_migrate.open_database(url, migrate=migrate)
     connections[alias].close()
     return alias
 

@@ -12,7 +12,7 @@ class CheckpointsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from checkpoints.database_setup import create_default_workspace
+        from checkpoints.open_and_migrate import create_default_workspace
 
         checks.register(check_databases, "checkpoints")
         checks.register(check_keys, "checkpoints")

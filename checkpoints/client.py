@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
-from checkpoints import conf, database_setup, sansio
+from checkpoints import conf, open_and_migrate, sansio
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.session_export import ExportedFile
 from checkpoints.archive.session_import import ImportedSession
@@ -33,10 +33,10 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.sessions.retention import RemovalCounts, RetentionRule
 from checkpoints.store import call_records
 from checkpoints.store.store import Store
-from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry
-from checkpoints.versions import load_version, phases, save_version
-from checkpoints.versions.phases import ImportedRecord
+from checkpoints.versions import load_version, phase_record_import, phase_versions, save_version
+from checkpoints.versions.phase_record_import import ImportedRecord
 from checkpoints.workflows.workflow import SyncWorkflow
 
 
@@ -96,7 +96,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         """
         conf.refuse_token(token)
         if url is not None:
-            using = database_setup.open_database(url, migrate=migrate)
+            using = open_and_migrate.open_database(url, migrate=migrate)
         self.store = Store(using, workspace, lease_seconds, idle_release_seconds)
         self.backend = DatabaseBackend(self.store)
 
@@ -283,7 +283,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Returns:
             One dict per session: session_id, title, agent, status, finished, labels, metadata, version,
             message_count, budget_spent_usd, total_tokens, created_at, updated_at, owner, cursor. `owner` is None, or
-            the run that owns the session: run_id, host, pid, last_seen, lease_ends, alive.
+            the run that owns the session: run_id, host, pid, last_seen, lease_ends, alive. The status of a session
+            that does not match its seal is `quarantined`.
 
         Raises:
             InvalidInput: An argument cannot be a filter, cursor or limit.
@@ -575,7 +576,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             TooLarge: A message or value is larger than its limit.
             VersionConflict: The session is not at `expected_version`.
         """
-        return phases.save_phase_version(
+        return phase_versions.save_phase_version(
             self.store,
             session_id,
             details,
@@ -601,7 +602,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             SchemaFromFuture: A newer version of this library wrote the record.
             NotOwner: This client does not own the session.
         """
-        return phases.import_phase_record(self.store, session_id, record, run_id=run_id)
+        return phase_record_import.import_phase_record(self.store, session_id, record, run_id=run_id)
 
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
         """Load the newest version of a session.

@@ -1,4 +1,4 @@
-"""Operations of a client and its handles on sessions in a database; `checkpoints.remote` has those through a server."""
+"""Operations of a client on sessions in a database; `remote/backend.py` has the same operations over HTTP."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from checkpoints.db import clock
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.integrity import quarantine
 from checkpoints.models import Run, Session
 from checkpoints.peers import cancel_paused_task, notice_outbox, take_paused_task
 from checkpoints.peers.notice_outbox import DatabaseOutbox, SendNotice
-from checkpoints.peers.peer_requests import TakenTask, Told
+from checkpoints.peers.peer_types import TakenTask, Told
 from checkpoints.resume import resume_gate
 from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.sansio import Flow
@@ -20,7 +20,7 @@ from checkpoints.sessions import create_finish_release
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.version_state import VersionChange
+from checkpoints.store.version_columns import VersionChange
 from checkpoints.versions import load_version, save_version
 from checkpoints.workflows.step_log import DatabaseStepLog, StepLog
 

@@ -12,12 +12,12 @@ from checkpoints.peers import (
     notice_outbox,
     pause_run,
     peer_call_deadlines,
-    response_acceptance,
+    peer_response,
 )
 from checkpoints.peers import paused_tasks as peer_listing
 from checkpoints.peers.notice_outbox import SendNotice
-from checkpoints.peers.peer_requests import Deadline, Join, Paused, Swept, TakenTask, Told
-from checkpoints.peers.response_acceptance import PeerResponse
+from checkpoints.peers.peer_response import PeerResponse
+from checkpoints.peers.peer_types import Deadline, Join, Paused, Swept, TakenTask, Told
 from checkpoints.peers.response_outcomes import Answer
 from checkpoints.store.store import Store
 from checkpoints.tools.registry import ToolRegistry
@@ -82,7 +82,7 @@ class PeerMethods:
             TooLarge: `result` is larger than its limit.
         """
         response = PeerResponse.from_arguments(peer_call_id, result, session_id, peer, token)
-        return response_acceptance.accept_response(self.store, response)
+        return peer_response.accept_response(self.store, response)
 
     def take_paused(
         self,

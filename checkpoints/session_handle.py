@@ -23,7 +23,7 @@ from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.sansio import Flow, Transact, documented_by
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry, WaitMode
 
 T = TypeVar("T")

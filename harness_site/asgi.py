@@ -16,27 +16,28 @@ _wsgi: Any = get_wsgi_application()
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
+from harness_site.api.body_authorization import has_valid_token  # noqa: E402
 from harness_site.api.event_stream import EventStreams  # noqa: E402
+from harness_site.api.heartbeats import Heartbeats  # noqa: E402
 from harness_site.api.long_polls import LongPolls  # noqa: E402
-from harness_site.api.senders import has_valid_token  # noqa: E402
 from harness_site.live.change_feed import handle_lifespan  # noqa: E402
 from harness_site.live.routing import websocket_application  # noqa: E402
 from harness_site.live.websocket_access import is_member_request  # noqa: E402
 from harness_site.mcp_server.endpoint import McpEndpoint  # noqa: E402
-from harness_site.serving.asgi_types import Receive, Scope, Send  # noqa: E402
+from harness_site.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
 from harness_site.serving.client_address import ClientAddressMiddleware  # noqa: E402
 from harness_site.serving.garbage_collection import freeze_loaded_objects  # noqa: E402
 from harness_site.serving.request_bodies import RequestBodyMiddleware  # noqa: E402
 from harness_site.serving.request_threads import RequestThreads  # noqa: E402
-from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_abandoned  # noqa: E402
+from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_client_disconnects  # noqa: E402
 
 THREADS = 8
 
-_threads = RequestThreads(stop_when_abandoned(_wsgi), threads=THREADS)
+_threads = RequestThreads(stop_when_client_disconnects(_wsgi), threads=THREADS)
 #: A thread of its own for the health check, which must not wait for pages that take long.
 _health_thread = RequestThreads(_wsgi, threads=1)
-#: A thread for the heartbeats of agents, whose leases must not run out while many requests wait.
-_heartbeat_thread = RequestThreads(_wsgi, threads=1)
+#: A thread for those heartbeats of agents that are not answered together.
+_heartbeats = Heartbeats(RequestThreads(_wsgi, threads=1))
 
 
 async def is_known_sender(scope: Scope) -> bool:
@@ -46,13 +47,12 @@ async def is_known_sender(scope: Scope) -> bool:
 
 async def _run_in_thread(scope: Scope, receive: Receive, send: Send) -> None:
     path = scope["path"].removeprefix(scope.get("root_path", ""))
+    application: Application = _threads
     if path == "/health/":
-        threads = _health_thread
+        application = _health_thread
     elif path.startswith("/api/v1/") and path.endswith("/heartbeat"):
-        threads = _heartbeat_thread
-    else:
-        threads = _threads
-    await threads(scope, receive, send)
+        application = _heartbeats
+    await application(scope, receive, send)
 
 
 _pages = ResponseDeadlines(

@@ -1,4 +1,4 @@
-"""Append-only transcripts in the plain app's tables, written with the ORM in one `atomic`."""
+"""Benchmark baseline: messages appended with the Django ORM in one transaction."""
 
 from __future__ import annotations
 

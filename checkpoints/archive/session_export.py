@@ -8,12 +8,12 @@ from pathlib import Path
 
 from django.db import connections, models, transaction
 
-from checkpoints.archive import required_segments, row_serializers
+from checkpoints.archive import fork_origin_segments, row_serializers
 from checkpoints.archive.atomic_file import open_atomic_replacement
 from checkpoints.archive.file_format import FileHeader, SessionFileWriter
 from checkpoints.audit import append_events
 from checkpoints.db import clock
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.db.row_batches import iterate_rows
 from checkpoints.enums import AuditKind
 from checkpoints.integrity import verification
@@ -74,10 +74,10 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
 
 def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
     verification.require_all_rows(store.using, session)
-    segment_lengths = required_segments.find_borrowed_segments(store.using, session)
+    segment_lengths = fork_origin_segments.find_borrowed_segments(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],
-        Segment: lambda: required_segments.select_segments(store.using, session, segment_lengths),
+        Segment: lambda: fork_origin_segments.select_segments(store.using, session, segment_lengths),
         Message: lambda: _iterate_messages(store, session, segment_lengths),
     }
     for kind, model in row_serializers.TABLES.items():
@@ -91,6 +91,6 @@ def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str,
 
 def _iterate_messages(store: Store, session: Session, segment_lengths: dict[int, int]) -> Iterator[Message]:
     """Iterate over the messages by segment and position, so that each comes after its predecessors."""
-    for segment in required_segments.select_segments(store.using, session, segment_lengths):
-        messages = required_segments.select_segment_messages(store.using, segment, segment_lengths)
+    for segment in fork_origin_segments.select_segments(store.using, session, segment_lengths):
+        messages = fork_origin_segments.select_segment_messages(store.using, segment, segment_lengths)
         yield from version_seals.iterate_verified(connections[store.using], segment.pk, messages)

@@ -19,7 +19,7 @@ from checkpoints.archive import row_serializers
 from checkpoints.archive.file_format import SessionFileReader
 from checkpoints.audit import append_events
 from checkpoints.calls import call_queries
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     FINISHED_SESSION_STATUSES,
     OWNING_RUN_STATUSES,

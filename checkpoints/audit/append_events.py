@@ -1,7 +1,7 @@
 """Audit log, appended in the transaction of the recorded change.
 
 An append is a single insert: no lock is taken and no earlier row is read, so that recording never makes one operation
-wait for another. `checkpoints.audit` assigns the numbers in the chain afterwards.
+wait for another. `chain_writer` assigns the numbers in the chain afterwards.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 
 from checkpoints.calls import signed_decisions
 from checkpoints.db.clock import database_now
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     LOGGED_EFFECTS,
     POLICIES_MATCHING_ARGUMENTS,

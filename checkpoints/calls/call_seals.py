@@ -1,4 +1,4 @@
-"""Seals of calls that the hot statements write.
+"""Seals of tool call rows that hot statements write without the ORM.
 
 A statement that changes a call has to know all of its sealed columns. A run remembers those of the calls it issues, so
 that reporting an outcome, or answering a call in a version, reads nothing; the columns of other calls are read.

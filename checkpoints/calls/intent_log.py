@@ -1,4 +1,4 @@
-"""Intents in the log of tool calls: written before the effect, unless another call prevents it."""
+"""Write-ahead log of tool calls: the row is committed before the tool runs, or an error says what prevents the call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from checkpoints import call_transitions
 from checkpoints.audit import append_events
 from checkpoints.calls import call_queries, call_seals, log_completeness, signed_decisions
 from checkpoints.db import hot_statements
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import (
     DISPATCHABLE_SESSION_STATUSES,
     FINISHED_SESSION_STATUSES,

@@ -11,7 +11,7 @@ from checkpoints import call_transitions
 from checkpoints.audit import append_events
 from checkpoints.calls import call_queries, call_seals, log_completeness
 from checkpoints.db import hot_statements
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import SETTLED_CALL_STATUSES, AuditKind, CallStatus, InterruptReason, SessionStatus
 from checkpoints.exceptions import (
     InvalidInput,

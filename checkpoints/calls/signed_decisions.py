@@ -46,7 +46,7 @@ _STATUSES_AFTER = {
     DecisionKind.WITHDRAW: frozenset({CallStatus.COMPLETED, CallStatus.FAILED}),  # a verify hook has answered since
 }
 #: Decisions whose text is the result of the call.
-_ANSWERING_KINDS = frozenset(
+ANSWERING_KINDS = frozenset(
     {DecisionKind.CONFIRM_LANDED, DecisionKind.MARK_FAILED, DecisionKind.REJECT, DecisionKind.RESPOND}
 )
 
@@ -214,7 +214,7 @@ def _require_call_follows(call: ToolCall, decision: Decision | None) -> None:
         return
     if call.status not in _STATUSES_AFTER.get(DecisionKind(decision.kind), ()):
         raise DecisionSignatureInvalid(table, row, f"it is {call.status} after the decision {decision.kind}")
-    if decision.kind in _ANSWERING_KINDS and call.result != decision.result:
+    if decision.kind in ANSWERING_KINDS and call.result != decision.result:
         raise DecisionSignatureInvalid(table, row, f"its result is not that of the decision {decision.kind}")
     if call.status in {CallStatus.APPROVED, CallStatus.RERUN_APPROVED}:
         terms = DecisionTerms.parse(decision.signed_terms)

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints import call_transitions
-from checkpoints.db.sql_fragments import (
+from checkpoints.db.sql_quoting import (
     build_insert,
     convert_row,
     convert_values,

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from django.db import connections, models
 from django.db.models.expressions import DatabaseDefault
 
-from checkpoints.db.sql_fragments import (
+from checkpoints.db.sql_quoting import (
     build_insert,
     convert_row,
     convert_values,

@@ -22,7 +22,7 @@ from checkpoints.calls.call_sentences import format_sentence
 from checkpoints.calls.decision_signatures import require_signing_key
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.clock import database_now
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions.actors import Actor, Vote, to_actor
 from checkpoints.enums import (
     DECIDING_KINDS,

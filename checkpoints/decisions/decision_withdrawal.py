@@ -26,7 +26,7 @@ from checkpoints.audit import append_events
 from checkpoints.calls import signed_decisions
 from checkpoints.calls.decision_signatures import require_signing_key
 from checkpoints.calls.signed_decisions import DecisionTerms
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decide import (
     RULES,

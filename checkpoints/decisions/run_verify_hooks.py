@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
 from checkpoints.calls.outcome_types import Answer, Landed, NotLanded, Unknown, interpret_verify_hook_answer
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import actors, decide
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decide import DecisionTarget

@@ -1,7 +1,7 @@
 """Content of a stored message as parts, for all known message formats.
 
-Known are this library's own blocks, OpenAI's chat messages and response items, Anthropic's content blocks, and the
-messages of Pydantic AI.
+Known are this library's own blocks, OpenAI's chat messages and response items, Anthropic's content blocks, the
+messages of Pydantic AI, and those of Bedrock's Converse API.
 Anything else is returned as `OtherPart`: nothing of a message is ever dropped.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, TypeVar
 
-from checkpoints.formats import parse_json, pydantic_ai_messages, to_canonical_json
+from checkpoints.formats import converse_messages, parse_json, pydantic_ai_messages, to_canonical_json
 
 _COMPACTION_BEGINNING: Final = "Compacted"
 
@@ -118,7 +118,7 @@ def read_message_parts(body: str) -> tuple[Part, ...]:
 
 def list_message_parts(message: dict[str, Any]) -> tuple[Part, ...]:
     """List the parts of one message, in order."""
-    message = pydantic_ai_messages.to_blocks(message)
+    message = converse_messages.to_blocks(pydantic_ai_messages.to_blocks(message))
     return _number_media(tuple(_iterate_message_parts(message)), {ImagePart: count(1), AudioPart: count(1)})
 
 

@@ -1,8 +1,8 @@
 """Tool calls that a message makes or answers, in the common message formats.
 
 Blocks of a `kind` (`tool_call`, `tool_result`), content parts of a `type` (`tool_use`, `tool_result`), the `tool_calls`
-and `tool_call_id` fields of chat completions, items of a `type` (`function_call`, `function_call_output`), and the
-parts of Pydantic AI.
+and `tool_call_id` fields of chat completions, items of a `type` (`function_call`, `function_call_output`), the parts
+of Pydantic AI, and the blocks of Bedrock's Converse API.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoints.formats import pydantic_ai_messages
+from checkpoints.formats import converse_messages, pydantic_ai_messages
 from checkpoints.formats.canonical import parse_json
 
 
@@ -26,7 +26,7 @@ class RequestedCall:
 
 def list_requested_calls(message: Any) -> list[RequestedCall]:
     """List the tool calls that `message` makes, in order."""
-    message = pydantic_ai_messages.to_blocks(message)
+    message = converse_messages.to_blocks(pydantic_ai_messages.to_blocks(message))
     parts = [part for part in _list_parts(message) if _is_call(part)]
     parts += [message] if _is_item_of_kind(message, "function_call") else []
     parts += _list_dicts(message, "tool_calls")
@@ -35,7 +35,7 @@ def list_requested_calls(message: Any) -> list[RequestedCall]:
 
 def list_answered_call_ids(message: Any) -> list[str]:
     """List the ids of the tool calls whose results `message` carries."""
-    message = pydantic_ai_messages.to_blocks(message)
+    message = converse_messages.to_blocks(pydantic_ai_messages.to_blocks(message))
     call_ids = [
         part.get("call_id") or part.get("tool_use_id")
         for part in _list_parts(message)

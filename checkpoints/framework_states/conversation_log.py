@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import connections
 
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.framework_states import state_rows, state_store, transcript_versions
@@ -26,7 +26,7 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
-from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import save_version, segment_queries, transcript_segments, version_seals
 from checkpoints.versions.blobs import Encoded
 from checkpoints.versions.save_version import TranscriptEnd

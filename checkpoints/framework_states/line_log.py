@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.framework_states import state_rows, state_store
 from checkpoints.models import FrameworkState, FrameworkWrite, Session

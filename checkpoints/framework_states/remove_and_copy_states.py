@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import SessionExists, SessionNotFound
 from checkpoints.framework_states import state_store
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite

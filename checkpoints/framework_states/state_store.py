@@ -16,8 +16,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from checkpoints.calls import interrupt_requests
-from checkpoints.db.operation_context import database_operation
+from checkpoints.calls import framework_interrupts
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import (
     CheckpointCorrupted,
@@ -320,7 +320,7 @@ def save_writes(
         ]
         state_rows.create_rows(store.using, added)
         if requests:
-            interrupt_requests.log_requests(store, row, requests, lambda: _get_asking_run(store, row, owned_session))
+            framework_interrupts.log_requests(store, row, requests, lambda: _get_asking_run(store, row, owned_session))
         row_lookups.bump_revision(store, row.pk)
     if requests:
         store.notify_saved(session_id)

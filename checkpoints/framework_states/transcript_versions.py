@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import connections
 
-from checkpoints.calls import call_queries, call_seals, interrupt_requests
+from checkpoints.calls import call_queries, call_seals, framework_interrupts
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import SchemaFromFuture, VersionConflict
@@ -20,7 +20,7 @@ from checkpoints.models import Segment, Session
 from checkpoints.store import owned_heads
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
-from checkpoints.store.version_state import VersionChange
+from checkpoints.store.version_columns import VersionChange
 from checkpoints.versions import save_version, segment_queries, transcript_segments
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -112,7 +112,7 @@ def write_version(
         answered_rows = operations.list_rows_answered_by(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
-        interrupt_requests.report_results(store, answered_rows, _read_results(end.said))
+        framework_interrupts.report_results(store, answered_rows, _read_results(end.said))
     newest = save_version.find_newest_version(using, row.pk)
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         raise SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.db import connections
 
-from checkpoints.db.sql_fragments import build_insert, convert_row
+from checkpoints.db.sql_quoting import build_insert, convert_row
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests

@@ -22,7 +22,7 @@ from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, read_count
-from checkpoints.importers.imported_session import IMPORT_MARK, TranscriptOrigin, make_session_id, to_storable
+from checkpoints.importers.imported_session_rows import IMPORT_MARK, TranscriptOrigin, make_session_id, to_storable
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_recorder import TranscriptRecorder

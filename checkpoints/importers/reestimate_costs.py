@@ -1,4 +1,4 @@
-"""Estimates of stored imported sessions, made again from a price table."""
+"""Estimate the costs of imported sessions again, from a price table."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from django.db import transaction
 from django.db.models import F
 
 from checkpoints.audit import append_events
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CostBasis
 from checkpoints.formats import money
 from checkpoints.formats.canonical import parse_json, to_canonical_json
-from checkpoints.importers.imported_session import IMPORT_MARK
+from checkpoints.importers.imported_session_rows import IMPORT_MARK
 from checkpoints.importers.price_table import Cost, PriceTable
 from checkpoints.models import Checkpoint, Session
 from checkpoints.store.store import Store

@@ -12,21 +12,21 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 
 from checkpoints.calls.call_seals import AnsweredCalls
+from checkpoints.db.database_operation import database_operation
 from checkpoints.db.hot_statements import NewMessage, SaveBase
-from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import StorageError
 from checkpoints.formats.canonical import parse_json
-from checkpoints.importers import imported_session
+from checkpoints.importers import imported_session_rows
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session import SessionEnd, TranscriptOrigin
+from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin
 from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import owned_heads
 from checkpoints.store.store import Store, TranscriptHead
-from checkpoints.store.version_state import VersionState
+from checkpoints.store.version_columns import VersionState
 from checkpoints.versions import save_version, segment_queries, transcript_segments
 from checkpoints.versions.save_version import TranscriptEnd, VersionContent
 
@@ -100,7 +100,7 @@ class ImportWriter:
                 return
             row = named.get()
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
-            self.source_path = imported_session.require_unchanged_import(row, runs, self.origin)
+            self.source_path = imported_session_rows.require_unchanged_import(row, runs, self.origin)
             self._load_transcript(row, runs[0], calls)
 
     def _load_transcript(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
@@ -149,7 +149,7 @@ class ImportWriter:
         return is_new
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
-        self._row, self._run = imported_session.create_session_and_run(self.store, self.origin, first)
+        self._row, self._run = imported_session_rows.create_session_and_run(self.store, self.origin, first)
         self._head = save_version.get_session_transcript_head(self._row)
         self._sealed_head = session_heads.build_new_head(self._row)
         self._is_created = True
@@ -231,7 +231,7 @@ class ImportWriter:
                 row.refresh_from_db(using=self.store.using)
             self._is_created = False
             calls.settle_session(live=end.live)
-            imported_session.update_imported_session(self.store, row, run, self.origin, end)
+            imported_session_rows.update_imported_session(self.store, row, run, self.origin, end)
 
 
 def _split_at_branches(turns: Sequence[ImportedTurn]) -> list[list[ImportedTurn]]:

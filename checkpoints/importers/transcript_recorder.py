@@ -16,12 +16,12 @@ from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, UsageTotals
-from checkpoints.importers.imported_session import SessionEnd, TranscriptOrigin, truncate_to_storable
+from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin, truncate_to_storable
 from checkpoints.importers.price_table import Cost, PriceTable, get_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.models import ToolCall
 from checkpoints.store.store import Store
-from checkpoints.store.version_state import VersionState
+from checkpoints.store.version_columns import VersionState
 
 #: Limits of a turn in one version and transaction; a longer turn becomes several versions.
 MAX_BUFFERED_MESSAGES = 250

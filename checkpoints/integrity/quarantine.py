@@ -20,7 +20,7 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES, ActorKind, AuditKind, RunStatus
 from checkpoints.exceptions import (
     CheckpointsError,

@@ -11,7 +11,7 @@ from django.db import connections, models, transaction
 
 from checkpoints.calls import log_completeness, signed_decisions
 from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows
-from checkpoints.db.sql_fragments import quote_column, quote_table
+from checkpoints.db.sql_quoting import quote_column, quote_table
 from checkpoints.exceptions import IntegrityError, RowNotSealed
 from checkpoints.formats import digests
 from checkpoints.models import (

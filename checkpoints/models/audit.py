@@ -1,3 +1,5 @@
+"""Table of the events of the audit log, and of the ends of their chains."""
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now

@@ -1,3 +1,5 @@
+"""Table of the saved versions of sessions."""
+
 from django.db import models
 from django.db.models.functions import Now
 

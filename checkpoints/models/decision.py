@@ -1,3 +1,5 @@
+"""Table of decisions about tool calls."""
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now

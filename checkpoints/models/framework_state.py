@@ -1,3 +1,5 @@
+"""Tables of the states of agent frameworks: content-addressed blobs, states, and writes of channels."""
+
 import zlib
 
 from django.db import models

@@ -1,3 +1,5 @@
+"""Table of the files that were imported, and how far each was read."""
+
 from django.db import models
 from django.db.models.functions import Now
 

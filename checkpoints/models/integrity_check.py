@@ -1,3 +1,5 @@
+"""Table of the results of `verify_integrity`."""
+
 from django.db import models
 from django.db.models.functions import Now
 

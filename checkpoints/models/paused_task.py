@@ -1,3 +1,5 @@
+"""Tables of tasks that wait for other agents, and of the counters of their joins."""
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now

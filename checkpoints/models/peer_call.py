@@ -1,3 +1,5 @@
+"""Tables of calls to other agents, and of responses that arrive before their call is stored."""
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now

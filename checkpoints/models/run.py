@@ -1,3 +1,5 @@
+"""Table of the runs of sessions: one for each process that has owned a session."""
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now

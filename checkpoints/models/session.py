@@ -1,3 +1,5 @@
+"""Table of sessions."""
+
 import uuid
 
 from django.db import models

@@ -1,3 +1,5 @@
+"""Tables of tool calls, of results that arrived late, and of encoded values of results."""
+
 from datetime import UTC, datetime
 
 from django.db import models

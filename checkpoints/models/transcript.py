@@ -1,3 +1,5 @@
+"""Tables of transcripts: segments and their messages."""
+
 from django.db import models
 from django.db.models.functions import Now
 

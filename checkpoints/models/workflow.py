@@ -1,3 +1,5 @@
+"""Tables of workflows and their steps."""
+
 from django.db import models
 from django.db.models.functions import Now
 

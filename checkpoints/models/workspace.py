@@ -1,3 +1,5 @@
+"""Table of workspaces."""
+
 from django.db import models
 
 DEFAULT_WORKSPACE = "default"

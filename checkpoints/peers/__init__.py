@@ -7,7 +7,7 @@ This package defines the requests (`Join`, `PeerCall`), the outcomes of a respon
 agents (`Notice`).
 """
 
-from checkpoints.peers.peer_requests import (
+from checkpoints.peers.peer_types import (
     Join,
     Notice,
     Paused,

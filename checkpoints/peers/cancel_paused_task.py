@@ -6,13 +6,13 @@ from django.db import transaction
 from django.db.models import F
 
 from checkpoints.audit import append_events
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, PauseStatus, SessionStatus
 from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished
 from checkpoints.models import Session
 from checkpoints.peers import notice_outbox
 from checkpoints.peers.notice_outbox import DatabaseOutbox, SendNotice
-from checkpoints.peers.peer_requests import Told
+from checkpoints.peers.peer_types import Told
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness

@@ -19,10 +19,10 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.db import clock
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.models import PeerCall
-from checkpoints.peers import secret_encryption
-from checkpoints.peers.peer_requests import Notice, Told
+from checkpoints.peers import encrypted_fields
+from checkpoints.peers.peer_types import Notice, Told
 from checkpoints.sansio import Flow, Invoke, Transact
 from checkpoints.store.store import Store
 
@@ -115,7 +115,7 @@ def _mark_claimed(store: Store, call: PeerCall) -> PeerCall:
 
 def _build_notice(call: PeerCall) -> Notice:
     session_id = call.session.session_id
-    request = secret_encryption.load_with_opened_secrets(call.request, session_id, f"request of {call.call_id}")
+    request = encrypted_fields.load_with_opened_secrets(call.request, session_id, f"request of {call.call_id}")
     return Notice(call.notice, session_id, call.call_id, call.peer, request, call.deadline, call.tell_attempts)
 
 

@@ -16,13 +16,13 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
 from checkpoints.db import clock
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput, NotRepresentable, PeerCallExists, StorageUnavailable
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Session
-from checkpoints.peers import join_counters, peer_requests, secret_encryption
-from checkpoints.peers.peer_requests import Deadline, Paused
+from checkpoints.peers import encrypted_fields, join_counters, peer_types
+from checkpoints.peers.peer_types import Deadline, Paused
 from checkpoints.sessions import create_finish_release, ownership, paused_task_guards
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
@@ -33,12 +33,12 @@ class _PauseRequest:
     """Pause in its stored form, checked before anything is written."""
 
     state: str
-    joins: Sequence[peer_requests.Join]
+    joins: Sequence[peer_types.Join]
     #: Calls by id.
     requests: dict[str, str]
 
 
-def pause_run(store: Store, session_id: str, state: dict[str, Any], joins: Iterable[peer_requests.Join]) -> Paused:
+def pause_run(store: Store, session_id: str, state: dict[str, Any], joins: Iterable[peer_types.Join]) -> Paused:
     """Store the task, its joins and calls, and release the session: one transaction.
 
     Responses that came before are counted in it. Raises `NotOwner`, `OwnershipLost`, `SessionFinished`,
@@ -56,10 +56,10 @@ def pause_run(store: Store, session_id: str, state: dict[str, Any], joins: Itera
     return pause
 
 
-def _validate_pause(state: object, joins: Iterable[peer_requests.Join]) -> _PauseRequest:
+def _validate_pause(state: object, joins: Iterable[peer_types.Join]) -> _PauseRequest:
     if not isinstance(state, dict):
         raise NotRepresentable("state", f"a {type(state).__name__} is not a dict; dataclasses.asdict makes one")
-    valid_joins = [peer_requests.Join(validate_id("join id", join.id), tuple(join.calls)) for join in joins]
+    valid_joins = [peer_types.Join(validate_id("join id", join.id), tuple(join.calls)) for join in joins]
     if not valid_joins or not all(join.calls for join in valid_joins):
         raise InvalidInput("A pause waits for at least one join, and a join for at least one call.")
     _require_distinct_ids("join", [join.id for join in valid_joins])
@@ -69,9 +69,9 @@ def _validate_pause(state: object, joins: Iterable[peer_requests.Join]) -> _Paus
         validate_id("peer", call.peer)
         parse_deadline(call.deadline)
     requests = {
-        call.id: secret_encryption.dump_with_sealed_secrets(call.request, f"request of {call.id}") for call in calls
+        call.id: encrypted_fields.dump_with_sealed_secrets(call.request, f"request of {call.id}") for call in calls
     }
-    return _PauseRequest(secret_encryption.dump_with_sealed_secrets(state, "state"), valid_joins, requests)
+    return _PauseRequest(encrypted_fields.dump_with_sealed_secrets(state, "state"), valid_joins, requests)
 
 
 def _require_distinct_ids(what: str, ids: list[str]) -> None:
@@ -168,7 +168,7 @@ def _create_joins(store: Store, task: PausedTask, request: _PauseRequest) -> lis
     return joins
 
 
-def _create_peer_call(store: Store, join: Join, call: peer_requests.PeerCall, request: str) -> PeerCall:
+def _create_peer_call(store: Store, join: Join, call: peer_types.PeerCall, request: str) -> PeerCall:
     return PeerCall(
         workspace_id=store.workspace_id,
         session_id=join.session_id,
@@ -176,7 +176,7 @@ def _create_peer_call(store: Store, join: Join, call: peer_requests.PeerCall, re
         call_id=call.id,
         peer=call.peer,
         request=request,
-        token_digest=secret_encryption.digest_token(call.token),
+        token_digest=encrypted_fields.digest_token(call.token),
         deadline=parse_deadline(call.deadline),
         notice="" if call.sent else NoticeKind.REQUEST,
         tell_after=None if call.sent else Now(),

@@ -6,9 +6,10 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet
 
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import FINISHED_SESSION_STATUSES, PAUSED_TASK_STATUSES, JoinStatus
 from checkpoints.models import Join, PausedTask, PeerCall, Session
+from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import Store
 
@@ -20,7 +21,8 @@ def list_paused_tasks(
 ) -> list[dict[str, Any]]:
     """List the sessions that wait for other agents or whose responses are not used yet, longest waiting first.
 
-    `ready` says whether `take_paused` would return something now: a join is complete, and no live run has the session.
+    `ready` says whether `take_paused` would return something now: a join is complete, no live run has the session, and
+    the session and its joins match their seals.
     """
     with database_operation(store.using, writes=False):
         tasks: list[dict[str, Any]] = []
@@ -66,7 +68,7 @@ def _paused_task_to_dict(store: Store, row: Session) -> dict[str, Any]:
     return {
         "session_id": row.session_id,
         "agent": row.agent,
-        "ready": bool(complete) and not has_live_owner,
+        "ready": bool(complete) and not has_live_owner and not any(map(row_seals.is_altered, [row, *joins])),
         "driven": has_live_owner,
         "complete": [join.join_id for join in complete],
         "open": [join.join_id for join in joins if join.status == JoinStatus.WAITING],
@@ -74,11 +76,12 @@ def _paused_task_to_dict(store: Store, row: Session) -> dict[str, Any]:
 
 
 def list_peer_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
-    """List the calls of a session to other agents, oldest first. Raises `SessionNotFound`."""
+    """List the calls of a session to other agents, oldest first. Raises `SessionNotFound`, `IntegrityError`."""
     with database_operation(store.using, writes=False):
         row = row_lookups.get_session(store, session_id)
-        calls = PeerCall.objects.using(store.using).filter(session=row)
-        return [_peer_call_to_dict(call) for call in calls.select_related("join__task").order_by("pk")]
+        calls = PeerCall.objects.using(store.using).filter(session=row).select_related("join__task").order_by("pk")
+        row_seals.verify_rows(calls)
+        return [_peer_call_to_dict(call) for call in calls]
 
 
 def _peer_call_to_dict(call: PeerCall) -> dict[str, Any]:

@@ -16,14 +16,14 @@ from django.db.models import Value
 from django.db.models.functions import Greatest, Now
 
 from checkpoints.audit import append_events
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
 from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PeerCall, Session
 from checkpoints.peers import join_counters
 from checkpoints.peers.pause_run import parse_deadline
-from checkpoints.peers.peer_requests import Deadline, Swept
+from checkpoints.peers.peer_types import Deadline, Swept
 from checkpoints.sessions import paused_task_guards
 from checkpoints.store.store import Store
 

@@ -9,13 +9,13 @@ from django.db import transaction
 from django.db.models import F, Sum
 from django.db.models.functions import Now
 
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
 from checkpoints.exceptions import CheckpointCorrupted, NotPaused, OwnershipLost, SessionFinished, StillWaiting
 from checkpoints.formats.canonical import parse_json
 from checkpoints.models import Join, PausedTask, PeerCall, Session
-from checkpoints.peers import secret_encryption
-from checkpoints.peers.peer_requests import PeerResult, TakenJoin, TakenTask
+from checkpoints.peers import encrypted_fields
+from checkpoints.peers.peer_types import PeerResult, TakenJoin, TakenTask
 from checkpoints.resume.resume_gate import ResumePoint, resume_flow
 from checkpoints.sansio import Flow, Transact
 from checkpoints.seals import row_seals
@@ -83,7 +83,7 @@ def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
             raise SessionFinished(session_id, row.status)
         _require_join_complete(store, row)
         task = _get_newest_paused_task(store, row)
-    state = secret_encryption.load_with_opened_secrets(task.state, session_id, "state")
+    state = encrypted_fields.load_with_opened_secrets(task.state, session_id, "state")
     if not isinstance(state, dict):
         raise CheckpointCorrupted(session_id, "state", "it is not an object")
     return state

@@ -26,7 +26,7 @@ from checkpoints.loop_state.version_payload import encode_phase
 from checkpoints.models import Run
 from checkpoints.peers import notice_outbox
 from checkpoints.peers.notice_outbox import SendNotice
-from checkpoints.peers.peer_requests import Notice, TakenJoin, TakenTask, Told
+from checkpoints.peers.peer_types import Notice, TakenJoin, TakenTask, Told
 from checkpoints.remote import verify_probes
 from checkpoints.remote.store import RemoteStore, build_head
 from checkpoints.remote.transport import escape_id
@@ -37,7 +37,7 @@ from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession
-from checkpoints.store.version_state import Unchanged, VersionChange, VersionState
+from checkpoints.store.version_columns import Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session, trace_session_flow
 from checkpoints.versions import transcript_segments
 from checkpoints.versions.transcript_segments import PreparedTranscript

@@ -22,7 +22,7 @@ from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import DEFAULT_WORKSPACE
 from checkpoints.peers import peer_call_deadlines, response_outcomes
-from checkpoints.peers.peer_requests import Deadline, Join, Paused, Swept
+from checkpoints.peers.peer_types import Deadline, Join, Paused, Swept
 from checkpoints.peers.response_outcomes import Answer
 from checkpoints.remote.backend import RemoteBackend, read_amount
 from checkpoints.remote.call_log import RemoteCallLog, settle_call
@@ -31,8 +31,8 @@ from checkpoints.remote.transport import escape_id
 from checkpoints.sessions.retention import RemovalCounts
 from checkpoints.store import call_records
 from checkpoints.store.call_records import CallOutcome, IssuedCall
-from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange
-from checkpoints.versions.phases import ImportedRecord, migrate_record
+from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
+from checkpoints.versions.phase_record_import import ImportedRecord, migrate_record
 
 
 class SyncRemoteCheckpointer(SyncCheckpointer):

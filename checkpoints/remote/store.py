@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from checkpoints.conf import LEASE_SECONDS
-from checkpoints.exceptions import AtGate, CheckpointsError, NotOwner, OwnershipError, SessionFinished, SessionNotFound
+from checkpoints.exceptions import AtGate, CheckpointsError, OwnershipError, SessionFinished, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.models import Run, Session
 from checkpoints.remote.transport import Answer, Transport, escape_id
@@ -21,6 +21,8 @@ from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 logger = logging.getLogger(__name__)
 
 BEATS_PER_LEASE: Final = 3
+#: Pause in seconds after a heartbeat that was not answered.
+_REPEAT_SECONDS: Final = 1.0
 
 
 class RemoteStore(Store):
@@ -120,18 +122,19 @@ class RemoteStore(Store):
                 self._heart.start()
 
     def beat(self) -> bool:
-        """Renew the leases of the sessions. Returns False if there are none."""
-        owned_sessions = self.list_owned()
-        for owned_session in owned_sessions:
+        """Renew the leases of the sessions. Returns whether all are renewed that are not lost."""
+        are_renewed = True
+        for owned_session in self.list_owned():
             try:
-                self.write(
-                    "POST", f"/sessions/{escape_id(owned_session.session_id)}/heartbeat", {}, session=owned_session
-                )
-            except (NotOwner, OwnershipError, SessionNotFound) as error:
+                path = f"/sessions/{escape_id(owned_session.session_id)}/heartbeat"
+                self.transport.renew_lease(path, owned_session.fence)
+            except (OwnershipError, SessionNotFound) as error:
+                self.remove_owned(owned_session)
                 logger.warning("The session %s is lost: %s", owned_session.session_id, error)
             except CheckpointsError as error:
+                are_renewed = False
                 logger.warning("Could not renew the lease of %s: %s", owned_session.session_id, error)
-        return bool(owned_sessions)
+        return are_renewed
 
     def close(self) -> None:
         """End the heartbeat and the connections."""
@@ -140,7 +143,8 @@ class RemoteStore(Store):
 
 
 def _beat(reference: weakref.ref[RemoteStore], ended: threading.Event) -> None:
-    while not ended.wait(LEASE_SECONDS / BEATS_PER_LEASE):
+    pause = LEASE_SECONDS / BEATS_PER_LEASE
+    while not ended.wait(pause):
         store = reference()
         if store is None:
             return
@@ -148,7 +152,7 @@ def _beat(reference: weakref.ref[RemoteStore], ended: threading.Event) -> None:
             if not store.list_owned():
                 store._heart = None
                 return
-        store.beat()
+        pause = LEASE_SECONDS / BEATS_PER_LEASE if store.beat() else _REPEAT_SECONDS
         del store
 
 

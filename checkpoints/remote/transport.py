@@ -39,6 +39,8 @@ PAUSES: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
 #: Seconds for a connection, and for the answer of a request that does not wait.
 CONNECT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 60.0
+#: Seconds for the answer of a heartbeat: a lost one is sent again before the lease runs out.
+BEAT_SECONDS: Final = 10.0
 #: Writes without an answer whose keys are remembered.
 _REMEMBERED: Final = 1_000
 #: URLs that are not parsed again: an agent uses the same few many times.
@@ -139,13 +141,26 @@ class Transport:
                     self._unanswered.popitem(last=False)
             raise
 
+    def renew_lease(self, path: str, fence: int) -> None:
+        """Send a heartbeat once. It has no key, as it may arrive twice, and waits only while the next one is not due.
+
+        Raises what the server raises, and `ServerUnavailable`.
+        """
+        timeout = self._httpx.Timeout(BEAT_SECONDS)
+        try:
+            self._send_once("POST", path, f'{{"fence":{fence}}}'.encode(), {}, {}, timeout)
+        except self._httpx.TransportError as error:
+            what = f"{self._base_url} did not answer ({type(error).__name__}: {error})."
+            raise ServerUnavailable(what, may_have_happened=True) from error
+
     def _send(
         self, method: str, path: str, body: bytes, parameters: Mapping[str, str], headers: Mapping[str, str]
     ) -> Answer:
         may_have_happened = False
+        timeout = self._httpx.Timeout(ANSWER_SECONDS + float(parameters.get("wait", 0)), connect=CONNECT_SECONDS)
         for pause in (*PAUSES, None):
             try:
-                return self._send_once(method, path, body, parameters, headers)
+                return self._send_once(method, path, body, parameters, headers, timeout)
             except self._httpx.TransportError as error:
                 may_have_happened |= method not in _READS and not isinstance(error, self._httpx.ConnectError)
                 if pause is None:
@@ -162,12 +177,17 @@ class Transport:
         raise AssertionError  # the loop ends by an answer or an error
 
     def _send_once(
-        self, method: str, path: str, body: bytes, parameters: Mapping[str, str], headers: Mapping[str, str]
+        self,
+        method: str,
+        path: str,
+        body: bytes,
+        parameters: Mapping[str, str],
+        headers: Mapping[str, str],
+        timeout: Any,
     ) -> Answer:
         if self._is_closed:
             raise CheckpointerClosed
         url = self._parse_url(self._base_url + path)
-        timeout = self._httpx.Timeout(ANSWER_SECONDS + float(parameters.get("wait", 0)), connect=CONNECT_SECONDS)
         request = self._httpx.Request(
             method,
             url.copy_merge_params(parameters) if parameters else url,

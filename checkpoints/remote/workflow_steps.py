@@ -20,7 +20,7 @@ from checkpoints.store.store import OwnedSession
 from checkpoints.tools.dispatch import POLL_SECONDS, Execution, WaitOptions
 from checkpoints.tools.idempotency import call_key_function
 from checkpoints.workflows.step_log import StepValue
-from checkpoints.workflows.steps import StepRequest
+from checkpoints.workflows.step_rows import StepRequest
 
 
 class RemoteStepLog:

@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from checkpoints.audit import append_events
 from checkpoints.calls import call_queries, outcome_log, signed_decisions
 from checkpoints.calls.outcome_types import ToolResult
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import (
     SETTLED_CALL_STATUSES,
@@ -56,8 +56,8 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tracing import RESUME, trace_session_flow
-from checkpoints.versions import load_version, phases, save_version
-from checkpoints.versions.phases import RunPosition
+from checkpoints.versions import load_version, run_position, save_version
+from checkpoints.versions.run_position import RunPosition
 
 #: State from which a session without a checkpoint resumes.
 _EMPTY_VERSION: dict[str, Any] = {
@@ -201,7 +201,7 @@ def attach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             at_gate=run.status == RunStatus.WAITING,
         )
         latest = load_version.load_latest_tail(store, session_id, PREVIEW_MESSAGE_COUNT) or _EMPTY_VERSION
-        position = phases.load_run_position(store, session_id, session.pk, latest)
+        position = run_position.load_run_position(store, session_id, session.pk, latest)
         first = latest.get("message_count", 0) - len(latest["transcript"])
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending, first))
         owned_session.open_calls = dict(plan.open)
@@ -336,14 +336,14 @@ def _require_readable_payload(store: Store, owned_session: OwnedSession) -> None
     with database_operation(store.using, writes=False):
         newest = save_version.find_newest_version(store.using, owned_session.pk)
         if newest is not None:
-            phases.load_run_position_at_version(store, owned_session.session_id, newest)
+            run_position.load_run_position_at_version(store, owned_session.session_id, newest)
 
 
 def _load_latest_version(store: Store, owned_session: OwnedSession) -> tuple[dict[str, Any], RunPosition]:
     """Load and check the latest version, before anything is changed."""
     with quarantine.quarantine_if_altered(store, owned_session.session_id):
         latest = load_version.load_latest_version(store, owned_session.session_id) or dict(_EMPTY_VERSION)
-    return latest, phases.load_run_position(store, owned_session.session_id, owned_session.pk, latest)
+    return latest, run_position.load_run_position(store, owned_session.session_id, owned_session.pk, latest)
 
 
 def _wait_for_decisions_flow(
@@ -442,7 +442,7 @@ def _build_resume_point(
         session = Session.objects.using(store.using).get(pk=owned_session.pk)
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending))
     owned_session.open_calls = dict(plan.open)
-    owned_session.operations.reset_pairings(plan.asked)
+    owned_session.operations.reset_pairings(plan.requested_calls)
     for call in [*plan.replay, *plan.run]:
         owned_session.operations.record_logged_call(
             call.call_id, call.idempotency_key, call.pk, settled=call.status in SETTLED_CALL_STATUSES
@@ -501,7 +501,7 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
     with quarantine.quarantine_if_altered(store, session_id), database_operation(store.using, writes=False):
         session = row_lookups.get_session(store, session_id)
         latest = load_version.load_latest_tail(store, session_id, PREVIEW_MESSAGE_COUNT)
-        position = phases.load_run_position(store, session_id, session.pk, latest) if latest else RunPosition()
+        position = run_position.load_run_position(store, session_id, session.pk, latest) if latest else RunPosition()
         plan = resume_plan.EMPTY_PLAN
         is_finished = session.finished or position.terminal_details is not None
         if not is_finished:

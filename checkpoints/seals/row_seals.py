@@ -14,7 +14,7 @@ from uuid import UUID
 
 from django.db import models
 
-from checkpoints.exceptions import IntegrityError, RowNotSealed, SealKeyMissing
+from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError, SealKeyMissing
 from checkpoints.seals.keys import KEY_SETTING, SealKey, SealKeys, get_seal_keys
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -108,6 +108,15 @@ def verify_row(row: Any) -> None:
     model: type[models.Model] = type(row)
     if not _matches_seal(model, lambda: _get_reader(model)(row), row.row_seal, lambda: describe_row(row)):
         raise IntegrityError(describe_table(row), describe_row(row), "its columns do not match its seal")
+
+
+def is_altered(row: Any) -> bool:
+    """Return whether a row was altered for certain. One without a seal may be from before sealing."""
+    try:
+        verify_row(row)
+    except SealError as error:
+        return isinstance(error, IntegrityError) and error.is_alteration
+    return False
 
 
 def verify_columns(model: type[models.Model], values: Sequence[Any], seal: bytes | None, described_as: str) -> None:

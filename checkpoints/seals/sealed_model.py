@@ -18,6 +18,8 @@ from checkpoints.seals.keys import SEAL_SIZE, SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
 
 SomeModel = TypeVar("SomeModel", bound=models.Model)
+#: Number of stored rows whose seals one statement writes.
+_SEALS_PER_STATEMENT = 200
 
 
 class SealedQuerySet(models.QuerySet[SomeModel]):
@@ -192,11 +194,13 @@ def _seal_stored_rows(
     seals = {}
     changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
     is_counted = counted and _is_counted(model)
-    for row in _select_rows(model, using, pks):
+    rows = list(_select_rows(model, using, pks))
+    for row in rows:
         seals[row.pk] = row_seals.seal_row(keys, row)
         if is_counted:
             changes[row.session_id].add(model, row.row_seal, seals[row.pk])
-        _select_rows(model, using, [row.pk]).update(row_seal=seals[row.pk])
+        row.row_seal = seals[row.pk]
+    models.QuerySet(model, using=using).bulk_update(rows, ["row_seal"], batch_size=_SEALS_PER_STATEMENT)
     session_heads.apply_changes(using, changes, keys)
     return seals
 

@@ -16,8 +16,8 @@ from django.db import transaction
 
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import SaveBase
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
 from checkpoints.enums import CallStatus, Phase
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -38,9 +38,9 @@ from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import owned_heads, row_lookups, run_liveness
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import Store, UnconfirmedAppend
-from checkpoints.store.version_state import VersionChange, VersionState
+from checkpoints.store.version_columns import VersionChange, VersionState
 from checkpoints.tracing import SAVE, trace_session
-from checkpoints.versions import phases, save_version
+from checkpoints.versions import run_position, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -155,14 +155,14 @@ class _AppendAttempt:
             or _find_appended_version(self.store, row, unconfirmed_append) is None
         ):
             return False
-        described = self._describe_append(row)
+        described = self._build_unconfirmed_append(row)
         return replace(described, created_at=unconfirmed_append.created_at) == unconfirmed_append
 
     def find_stored(self, row: Session) -> int | None:
         """Find the version that an equal append wrote, whoever that was."""
-        return _find_appended_version(self.store, row, self._describe_append(row))
+        return _find_appended_version(self.store, row, self._build_unconfirmed_append(row))
 
-    def _describe_append(self, row: Session) -> UnconfirmedAppend:
+    def _build_unconfirmed_append(self, row: Session) -> UnconfirmedAppend:
         """Describe what this append writes, without the time, also after it has been written."""
         base_version = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=self.expected)
         source = base_version.order_by("-version").first()
@@ -178,7 +178,9 @@ class _AppendAttempt:
         """
         previous_state = save_version.parse_version_state(self.session_id, source)
         state = self.change.apply_to(previous_state)
-        position = None if source is None else phases.load_run_position_at_version(self.store, self.session_id, source)
+        position = (
+            None if source is None else run_position.load_run_position_at_version(self.store, self.session_id, source)
+        )
         if position is None or state.payload is not None or state.phase != Phase.TURN:
             return state
         if position.pending is not None and any(

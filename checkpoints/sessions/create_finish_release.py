@@ -10,7 +10,7 @@ from django.db import transaction
 
 from checkpoints.audit import append_events
 from checkpoints.calls import call_queries, outcome_log
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit, refuse_inside_transaction
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit, refuse_inside_transaction
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, NotRepresentable, StorageUnavailable
 from checkpoints.formats.canonical import to_canonical_json

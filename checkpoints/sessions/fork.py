@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from checkpoints import process_identity
 from checkpoints.audit import append_events
 from checkpoints.calls import call_queries, signed_decisions
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, VersionNotFound
 from checkpoints.formats import money
@@ -21,8 +21,8 @@ from checkpoints.seals import row_seals
 from checkpoints.sessions import fork_copy
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
-from checkpoints.store.version_state import count_total_tokens
-from checkpoints.versions import phases
+from checkpoints.store.version_columns import count_total_tokens
+from checkpoints.versions import run_position
 
 #: Status of a copied call by its status in the origin. A call that may have landed is undecided in the fork too.
 CARRIED_STATUSES = {
@@ -157,7 +157,7 @@ def _create_first_version(store: Store, fork: Session, run: Run, segment: Segmen
         plan=source.plan,
         budget_spent_usd=source.budget_spent_usd,
         usage=source.usage,
-        payload=phases.load_payload_with_snapshot(store, source.session.session_id, source),
+        payload=run_position.load_payload_with_snapshot(store, source.session.session_id, source),
         schema_version=source.schema_version,
     )
 

@@ -15,7 +15,7 @@ from django.db.models import F, Max, Model, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import InvalidInput, StillNeeded, VersionNotFound
 from checkpoints.models import (
@@ -38,7 +38,7 @@ from checkpoints.models import (
 from checkpoints.sessions import paused_task_guards, state_retention
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import Store
-from checkpoints.versions import phases
+from checkpoints.versions import run_position
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
 
@@ -103,7 +103,7 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 versions = Checkpoint.objects.using(store.using).filter(session=row)
                 newest = versions.order_by("-version").first()
                 snapshot_version = (
-                    None if newest is None else phases.find_version_with_valid_snapshot(store, session_id, newest)
+                    None if newest is None else run_position.find_version_with_valid_snapshot(store, session_id, newest)
                 )
                 numbers = [] if newest is None else retention.list_removable_versions(versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
@@ -128,7 +128,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
             _require_not_in_use(store, row)
             _move_head_back(store, row, versions.exclude(version=version))
         else:
-            snapshot_version = phases.find_version_with_valid_snapshot(store, session_id, newest)
+            snapshot_version = run_position.find_version_with_valid_snapshot(store, session_id, newest)
             if snapshot_version is not None and version >= snapshot_version:
                 raise StillNeeded(session_id, f"version {newest.version} goes on from version {version}")
         return _remove_versions(store, row, [version], dry_run=False)

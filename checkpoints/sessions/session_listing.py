@@ -15,13 +15,14 @@ from django.db.models.lookups import GreaterThan
 
 from checkpoints.calls import call_queries
 from checkpoints.db import keyset_pagination
+from checkpoints.db.database_operation import database_operation
 from checkpoints.db.keyset_pagination import Cursor
-from checkpoints.db.operation_context import database_operation
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Session, ToolCall
+from checkpoints.seals import row_seals
 from checkpoints.sessions.display_status import HAS_LIVE_OWNER, STANDING_CONDITIONS, Standing
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from checkpoints.sessions.list_filters import SessionFilter, split_into_indexed_querysets
@@ -109,7 +110,7 @@ def _session_to_dict(row: Session) -> dict[str, Any]:
         "session_id": row.session_id,
         "title": row.title,
         "agent": row.agent,
-        "status": row.status,
+        "status": Standing.QUARANTINED.value if row_seals.is_altered(row) else row.status,
         "finished": row.finished,
         "quarantined_at": None if row.quarantined_at is None else row.quarantined_at.isoformat(),
         "labels": list(deserialize_labels(row.labels)),
@@ -179,5 +180,5 @@ def _undecided_call_to_dict(call: ToolCall, verify_reason: str | None) -> dict[s
 
 
 def _validate_limit(limit: int) -> None:
-    if validate_number("limit", limit, least=1) > MAX_LIMIT:
+    if validate_number("limit", limit, minimum=1) > MAX_LIMIT:
         raise InvalidInput(f"limit is {limit}; {MAX_LIMIT} is the most.")

@@ -8,7 +8,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints import process_identity
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.sessions import ownership

@@ -1,4 +1,4 @@
-"""Heads of the sessions that a store owns, for the hot statements, which compute them themselves.
+"""Optimistic lock on the sealed heads of the sessions that a store owns, for the hot statements.
 
 A run remembers the head that its last statement wrote, and each statement expects it to be the stored one. If another
 process has written to the session since, the statement changes nothing, and is repeated with the stored head under the

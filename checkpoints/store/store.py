@@ -18,7 +18,7 @@ from django.db.models import QuerySet
 
 from checkpoints.conf import LEASE_SECONDS
 from checkpoints.db.connection import find_connection
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
 from checkpoints.process_identity import ProcessIdentity
@@ -26,7 +26,7 @@ from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store.call_records import IssuedCall
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.version_state import VersionState
+from checkpoints.store.version_columns import VersionState
 
 
 def _select_workspace_id(slug: str) -> QuerySet[Workspace, int]:

@@ -13,7 +13,7 @@ from checkpoints import tracing
 from checkpoints.calls import call_queries, call_sentences, intent_log, outcome_log
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import MAX_VALUE_BYTES
-from checkpoints.db.operation_context import database_operation
+from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, InterruptReason, KeyPolicy
 from checkpoints.exceptions import (
@@ -38,7 +38,7 @@ from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.call_records import CallIntent, CallOutcome, IssuedCall, require_args_dict
-from checkpoints.store.replayed_call_matching import CallKind
+from checkpoints.store.replayed_call_matching import CallFingerprint
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.idempotency import IdempotencyPolicy, get_policy_name, make_idempotency_key, make_unanswered_key
 
@@ -127,7 +127,7 @@ class DispatchRequest:
     step: int | None
 
     @property
-    def kind(self) -> CallKind:
+    def kind(self) -> CallFingerprint:
         return self.tool.name, digests.digest_text(self.stored)
 
 

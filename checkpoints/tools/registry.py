@@ -247,7 +247,7 @@ def make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
     values = {**options}
     name = validate_tool_name(values.pop("name", run.__name__))
     effects = validate_side_effects(options.get("side_effects", (SideEffect.MUTATE,)))
-    validate_number("approvals", options.get("approvals", 1), least=1)
+    validate_number("approvals", options.get("approvals", 1), minimum=1)
     within = options.get("decide_within")
     if within is not None and not within > 0:
         raise InvalidInput(f"decide_within is {within!r}; it has to be a number of seconds above 0.")

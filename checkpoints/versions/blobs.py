@@ -17,7 +17,7 @@ from checkpoints.db.model_rows import insert_rows
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_or_text
-from checkpoints.formats.msgpack import project_msgpack
+from checkpoints.formats.msgpack_to_json import project_msgpack
 from checkpoints.models import Blob, Session
 
 #: Type and bytes of a value, as a serializer gave them.

@@ -16,10 +16,10 @@ from checkpoints.calls import call_queries, call_seals
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import hot_statements
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import NewMessage, NewVersion, SaveBase
 from checkpoints.db.model_rows import select_rows
-from checkpoints.db.operation_context import database_operation, read_back_after_lost_commit
-from checkpoints.db.sql_fragments import quote_column
+from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.formats import digests, message_calls, money
@@ -31,7 +31,7 @@ from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import owned_heads, row_lookups
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
-from checkpoints.store.version_state import VersionChange, VersionState, count_total_tokens
+from checkpoints.store.version_columns import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, trace_session
 from checkpoints.versions import segment_queries, transcript_segments, version_seals
 from checkpoints.versions.transcript_segments import PreparedTranscript

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints.db.sql_fragments import quote_column, quote_columns, quote_table
+from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
 from checkpoints.models import Message, Segment
 
 Rows = list[tuple[Any, ...]]
@@ -72,16 +73,18 @@ def read_window(
     The newest message is always included.
     """
     body, position = quote_column(Message, "body"), quote_column(Message, "position")
-    # Sizes are added up without the bodies, so that no large body is copied. PostgreSQL knows a size in bytes
-    # without reading the text.
+    # Sizes are measured, added up and sorted without the bodies, and the rows are sorted here, so that no large body is
+    # copied. PostgreSQL knows a size in bytes without reading the text.
     size_of = f"OCTET_LENGTH(m.{body})" if connection.vendor == "postgresql" else f"LENGTH(m.{body})"
-    newer = f"SUM({size_of}) OVER (ORDER BY m.{position} DESC) - {size_of} AS newer"
+    columns = ", ".join(f"m.{quote_column(Message, field)}" for field in ("position", *fields))
     sql = (
-        f"{_segment_path_sql()}, sized AS (SELECT m.id, {newer} FROM {_path_messages_sql()}) "
-        f"SELECT {', '.join(f'm.{quote_column(Message, field)}' for field in fields)} "
-        f"FROM sized JOIN {quote_table(Message)} m ON m.id = sized.id WHERE sized.newer < %s ORDER BY m.{position}"
+        f"{_segment_path_sql()}, "
+        f"measured AS (SELECT m.id, m.{position} AS place, {size_of} AS size FROM {_path_messages_sql()}), "
+        "sized AS (SELECT id, SUM(size) OVER (ORDER BY place DESC) - size AS newer FROM measured) "
+        f"SELECT {columns} FROM sized JOIN {quote_table(Message)} m ON m.id = sized.id WHERE sized.newer < %s"
     )
-    return _fetch_rows(connection, sql, [upto, segment_id, first, first, size])
+    rows = _fetch_rows(connection, sql, [upto, segment_id, first, first, size])
+    return [row[1:] for row in sorted(rows, key=itemgetter(0))]
 
 
 def read_segment_ranges(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:

@@ -21,8 +21,8 @@ from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.sansio import documented_by
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
-from checkpoints.store.version_state import UNCHANGED, Unchanged, VersionChange, VersionState
-from checkpoints.versions import phases, save_version
+from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange, VersionState
+from checkpoints.versions import phase_versions, save_version
 from checkpoints.versions.save_cadence import ENDING_PHASES, Cadence
 from checkpoints.versions.write_queue import SnapshotRequest, Ticket
 from checkpoints.versions.writer_thread import BackgroundWriter
@@ -157,10 +157,10 @@ class SyncWriteBehind:
         owned_session = self.store.find_owned(session_id) or row_lookups.get_owned_session(self.store, session_id)
         newest = self._behind.get_newest_snapshot(session_id)
         if newest is None and transcript is None:
-            version = phases.save_phase_version(self.store, session_id, details, snapshot=snapshot, plan=plan)
+            version = phase_versions.save_phase_version(self.store, session_id, details, snapshot=snapshot, plan=plan)
             return Ticket(session_id, version)
         state = self._resolve_state(
-            session_id, phases.build_phase_change(self.store, owned_session, details, snapshot, plan)
+            session_id, phase_versions.build_phase_change(self.store, owned_session, details, snapshot, plan)
         )
         step = None if snapshot is None else snapshot.step
         return self._queue_snapshot(SnapshotRequest(session_id, transcript, state, step, light=snapshot is None))

@@ -1,4 +1,4 @@
-"""Queue of the snapshots that wait to be written, and the thread that writes them."""
+"""Background thread that writes the queued snapshots of all sessions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.ids import validate_number
 from checkpoints.store.store import Store
-from checkpoints.store.version_state import VersionState
+from checkpoints.store.version_columns import VersionState
 from checkpoints.versions import save_version
 from checkpoints.versions.save_cadence import TURN_PHASES, Cadence
 from checkpoints.versions.write_queue import (
@@ -49,7 +49,7 @@ class BackgroundWriter:
     """
 
     def __init__(self, store: Store, *, cadence: Cadence, coalesce: bool, queue: int, flush_timeout: float) -> None:
-        validate_number("queue", queue, least=1)
+        validate_number("queue", queue, minimum=1)
         if not flush_timeout > 0:
             raise InvalidInput(f"flush_timeout is {flush_timeout!r}; it has to be a number of seconds above 0.")
         if store.behind is not None:

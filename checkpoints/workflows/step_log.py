@@ -18,8 +18,8 @@ from checkpoints.store.call_records import CallIntent, IssuedCall
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, StoreExecution, WaitOptions
-from checkpoints.workflows import steps
-from checkpoints.workflows.steps import StepRequest
+from checkpoints.workflows import step_rows
+from checkpoints.workflows.step_rows import StepRequest
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class DatabaseStepLog:
     def open(cls, store: Store, session_id: str, workflow_id: str) -> Self:
         """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
         owned_session = row_lookups.get_owned_session(store, session_id)
-        return cls(store, session_id, steps.open_workflow(store, owned_session, workflow_id))
+        return cls(store, session_id, step_rows.open_workflow(store, owned_session, workflow_id))
 
     def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
         store = self._store
@@ -74,16 +74,16 @@ class DatabaseStepLog:
 
     def _prepare_step(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
         owned_session = row_lookups.get_owned_session(self._store, self._session_id)
-        return owned_session, steps.find_or_create_step(self._store, owned_session, self._row, request)
+        return owned_session, step_rows.find_or_create_step(self._store, owned_session, self._row, request)
 
     def _load_value(self, step: WorkflowStep, call: ToolCall) -> Any:
         if call.status == CallStatus.REJECTED:
             raise StepRejected(self._session_id, self._row.workflow_id, step.step_id, call.result_text or "")
-        return steps.load_step_value(self._store, call)
+        return step_rows.load_step_value(self._store, call)
 
     def probe_step_flow(self, request: StepRequest) -> Flow[bool]:
         owned_session, step = yield Transact(partial(self._prepare_step, request))
-        call: ToolCall | None = yield Transact(lambda: steps.find_live_call(self._store, owned_session, step))
+        call: ToolCall | None = yield Transact(lambda: step_rows.find_live_call(self._store, owned_session, step))
         if call is None or call.status != CallStatus.INTERRUPTED or call.session_id != owned_session.pk:
             return False
         probe = run_verify_hooks.build_probe_with_hook(request.tool.verify, self._session_id, call)
@@ -96,10 +96,10 @@ class DatabaseStepLog:
         return (yield Transact(partial(self._load_value_of_call, issued_call.pk)))
 
     def _load_value_of_call(self, call_pk: int) -> Any:
-        return steps.load_step_value(self._store, call_queries.get_call(self._store, self._session_id, call_pk))
+        return step_rows.load_step_value(self._store, call_queries.get_call(self._store, self._session_id, call_pk))
 
     def list_steps(self) -> list[dict[str, Any]]:
-        return steps.list_steps(self._store, self._row)
+        return step_rows.list_steps(self._store, self._row)
 
 
 def _build_step_intent(step: WorkflowStep, request: StepRequest) -> CallIntent:

@@ -22,7 +22,7 @@ from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.tools.registry import Tool
 from checkpoints.workflows.step_log import StepLog, StepValue
-from checkpoints.workflows.steps import BoundStepRequest, StepRequest
+from checkpoints.workflows.step_rows import BoundStepRequest, StepRequest
 
 
 class WorkflowJournal:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from examples.demo.demo_processes import ChildProcess, start_agent
-from examples.demo.story import EventNarrator
+from examples.demo.event_narration import EventNarrator
 
 
 @dataclass

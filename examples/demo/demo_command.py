@@ -18,9 +18,9 @@ from checkpoints.enums import Role
 from examples.demo import rehearsal
 from examples.demo.agent_supervisor import AgentSupervisor
 from examples.demo.demo_processes import ProcessFailed, describe_port_problem, start_site
+from examples.demo.demo_session import DemoSession, create_demo_session, iterate_abandoned_sessions
+from examples.demo.event_narration import EventNarrator
 from examples.demo.people import create_or_reset_account
-from examples.demo.stages import DemoSession, create_demo_session, iterate_abandoned_sessions
-from examples.demo.story import EventNarrator
 from harness_site import env
 
 #: Seconds between two checks.

@@ -9,8 +9,8 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, Role, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import Session, ToolCall
-from examples.demo.stages import DemoSession
-from examples.demo.story import is_waiting_for_person
+from examples.demo.demo_session import DemoSession
+from examples.demo.event_narration import is_waiting_for_person
 
 #: Decision → expected number of refunds in the ledger. In this demo the first refund always landed.
 EXPECTED_REFUNDS: Final = {"landed": 1, "failed": 1, "rerun": 2}

@@ -23,9 +23,9 @@ from harness_site.accounts.models import ApiToken, TokenRole
 PREFIX: Final = "harness"
 _HINT: Final = len(PREFIX) + 7
 #: Interval of updates of `last_used_at`: a busy token does not cause a write per request.
-_SEEN: Final = timedelta(minutes=1)
+_LAST_USED_UPDATE_INTERVAL: Final = timedelta(minutes=1)
 #: Interval in which the use or the refusal of a token is recorded in the audit trail once.
-_TOLD: Final = timedelta(hours=1)
+_AUDIT_INTERVAL: Final = timedelta(hours=1)
 
 
 class TokenNameTaken(Exception):
@@ -136,8 +136,8 @@ def _parse_bearer_header(header: str) -> str:
 def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[], str]) -> None:
     """Record the use of a token; of concurrent requests, one writes."""
     last_use = token.last_used_at
-    is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _SEEN)
-    if last_use is not None and last_use > now - _SEEN:
+    is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_UPDATE_INTERVAL)
+    if last_use is not None and last_use > now - _LAST_USED_UPDATE_INTERVAL:
         return
     if ApiToken.objects.filter(is_stale, pk=token.pk).update(last_used_at=now):
         token.last_used_at = now
@@ -147,7 +147,7 @@ def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[],
 def _record_event_once(token: ApiToken, kind: AuditKind, now: datetime, details: dict[str, Any]) -> None:
     name = build_token_actor(token).name
     recent_events = AuditEvent.objects.filter(
-        workspace=token.workspace_id, kind=kind, actor=name, created_at__gt=now - _TOLD
+        workspace=token.workspace_id, kind=kind, actor=name, created_at__gt=now - _AUDIT_INTERVAL
     )
     if not recent_events.exists():
         _record_token_event(token, kind, ActorKind.TOKEN, name, {"token": token.name, **details})

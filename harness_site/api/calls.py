@@ -22,19 +22,19 @@ from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import ownership
 from checkpoints.store import call_records, row_lookups
 from checkpoints.store.call_records import CallOutcome, IssuedCall, require_args_dict, validate_tool_name
-from checkpoints.store.replayed_call_matching import get_call_kind
+from checkpoints.store.replayed_call_matching import get_call_fingerprint
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
-from harness_site.api import answers, read_audit, schemas
+from harness_site.api import read_audit, response_schemas, schemas
 from harness_site.api.client_checkpointers import hold_run
+from harness_site.api.format_string_validation import validate_sentence_template
 from harness_site.api.idempotent_writes import build_issued_answer, claim_call, mark_as_storable
 from harness_site.api.json_responses import respond
 from harness_site.api.models import ApiWrite
-from harness_site.api.sentence_validation import validate_sentence_template
-from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.api.request_pipeline import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value, mask_text
 
 router = Router(tags=["calls"])
@@ -43,7 +43,7 @@ router = Router(tags=["calls"])
 @router.post(
     "/sessions/{escaped:session_id}/calls",
     auth=AGENT,
-    response=answers.ISSUED,
+    response=response_schemas.ISSUED,
     summary="Log that a call is about to run, or get its answer",
 )
 def issue_call(request: HttpRequest, session_id: schemas.Identifier, body: schemas.IssueCall) -> HttpResponse:
@@ -172,11 +172,14 @@ def _issue_with_key(
 @router.patch(
     "/sessions/{escaped:session_id}/calls/{escaped:call_id}",
     auth=AGENT,
-    response=answers.Status,
+    response=response_schemas.Status,
     summary="Log the outcome of a call",
 )
 def settle_call(
-    request: HttpRequest, session_id: schemas.Identifier, call_id: schemas.Identifier, body: schemas.CallOutcome
+    request: HttpRequest,
+    session_id: schemas.Identifier,
+    call_id: schemas.Identifier,
+    body: schemas.CallOutcome,
 ) -> HttpResponse:
     store = get_client(request).store
     outcome = CallOutcome(
@@ -231,7 +234,7 @@ def _settle_stored_call(
     finally:
         store.executing.discard(call.pk)
     if body.status == "interrupted" and call.key_policy == KeyPolicy.UNANSWERED:
-        owned_session.operations.release_pairing(get_call_kind(call), call_id)
+        owned_session.operations.release_pairing(get_call_fingerprint(call), call_id)
 
 
 def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
@@ -248,11 +251,14 @@ def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: 
 @router.post(
     "/sessions/{escaped:session_id}/calls/{escaped:call_id}/probe",
     auth=AGENT,
-    response=answers.Outcome,
+    response=response_schemas.Outcome,
     summary="Record what the verify hook of an interrupted call answered",
 )
 def record_probe(
-    request: HttpRequest, session_id: schemas.Identifier, call_id: schemas.Identifier, body: schemas.ProbeAnswer
+    request: HttpRequest,
+    session_id: schemas.Identifier,
+    call_id: schemas.Identifier,
+    body: schemas.ProbeAnswer,
 ) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, body.fence)
@@ -273,7 +279,7 @@ def record_probe(
 @router.get(
     "/sessions/{escaped:session_id}/calls",
     auth=READER,
-    response=answers.CallList,
+    response=response_schemas.CallList,
     summary="List the calls that have no outcome",
 )
 def list_pending_calls(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
@@ -283,7 +289,7 @@ def list_pending_calls(request: HttpRequest, session_id: schemas.Identifier) -> 
 @router.get(
     "/sessions/{escaped:session_id}/calls/{escaped:call_id}",
     auth=READER,
-    response=answers.CallCard,
+    response=response_schemas.CallCard,
     summary="Read a call, or wait until it changes",
 )
 def read_call(
@@ -332,7 +338,7 @@ def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
 @router.get(
     "/completed-call",
     auth=READER,
-    response=answers.FoundCall,
+    response=response_schemas.FoundCall,
     summary="Find the completed call with an idempotency key",
 )
 def find_completed_call(request: HttpRequest, key: str) -> HttpResponse:

@@ -17,13 +17,13 @@ from checkpoints.sessions import append_without_lease
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
-from checkpoints.store.version_state import VersionChange
+from checkpoints.store.version_columns import VersionChange
 from harness_site.api import read_audit
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_bodies import parse_body
 from harness_site.api.json_responses import JSON, respond
 from harness_site.api.problems import convert_to_problem
-from harness_site.api.serving import AGENT, READER, get_client, serve_route
+from harness_site.api.request_pipeline import AGENT, READER, get_client, serve_route
 from harness_site.core.masking.masker import mask_json_value
 
 #: Largest number of items of one request, as in OpenAI's API.

@@ -18,12 +18,12 @@ from checkpoints.formats.canonical import parse_or_text
 from checkpoints.models import Decision, ToolCall
 from checkpoints.store import row_lookups
 from harness_site.accounts.api_tokens import build_token_actor
-from harness_site.api import answers, read_audit, schemas
+from harness_site.api import read_audit, response_schemas, schemas
 from harness_site.api.calls import encode_call
 from harness_site.api.idempotent_writes import KEPT_FOR, mark_as_storable
 from harness_site.api.json_responses import respond
 from harness_site.api.preconditions import read_if_match
-from harness_site.api.serving import APPROVER, READER, get_client
+from harness_site.api.request_pipeline import APPROVER, READER, get_client
 from harness_site.core.masking.masker import mask_json_value, restore_masked_values
 
 router = Router(tags=["decisions"])
@@ -41,24 +41,30 @@ _KINDS = {
 
 
 @router.get(
-    "/pending", auth=READER, response=answers.PendingPage, summary="List the calls that wait for a person, oldest first"
+    "/pending",
+    auth=READER,
+    response=response_schemas.PendingPage,
+    summary="List the calls that wait for a person, oldest first",
 )
 def list_pending(
     request: HttpRequest, agent: str | None = None, after: int | None = None, limit: int = 50
 ) -> HttpResponse:
     calls = get_client(request).pending_decisions(agent=agent, after=after, limit=limit)
-    following = calls[-1]["cursor"] if len(calls) == limit else None
-    return respond({"calls": mask_json_value(calls), "next": following})
+    next_cursor = calls[-1]["cursor"] if len(calls) == limit else None
+    return respond({"calls": mask_json_value(calls), "next": next_cursor})
 
 
 @router.post(
     "/sessions/{escaped:session_id}/calls/{escaped:call_id}/decision",
     auth=APPROVER,
-    response=answers.CallCard | answers.Outcome,
+    response=response_schemas.CallCard | response_schemas.Outcome,
     summary="Decide about a call",
 )
 def decide(
-    request: HttpRequest, session_id: schemas.Identifier, call_id: schemas.Identifier, body: schemas.Decide
+    request: HttpRequest,
+    session_id: schemas.Identifier,
+    call_id: schemas.Identifier,
+    body: schemas.Decide,
 ) -> HttpResponse:
     checkpointer = get_client(request)
     actor = build_token_actor(request.token)  # type: ignore[attr-defined]

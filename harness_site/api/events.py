@@ -12,9 +12,9 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_or_text
 from checkpoints.ids import validate_number
 from checkpoints.models import AuditEvent, Session
-from harness_site.api import answers
+from harness_site.api import response_schemas
 from harness_site.api.json_responses import respond
-from harness_site.api.serving import READER
+from harness_site.api.request_pipeline import READER
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["events"])
@@ -72,14 +72,16 @@ def encode_event(event: AuditEvent, session_id: str | None) -> dict[str, Any]:
     }
 
 
-@router.get("/events", auth=READER, response=answers.EventPage, summary="Read or stream what happens in the workspace")
+@router.get(
+    "/events", auth=READER, response=response_schemas.EventPage, summary="Read or stream what happens in the workspace"
+)
 def read_events(request: HttpRequest, after: int | None = None, limit: int = 100, wait: int = 0) -> HttpResponse:
     """List the events after the one with the number `after`; with `wait`, wait until there is one.
 
     With `Accept: text/event-stream` they are streamed as server-sent events, after `Last-Event-ID`.
     """
     workspace = request.token.workspace_id  # type: ignore[attr-defined]
-    if validate_number("limit", limit, least=1) > MAX_EVENTS:
+    if validate_number("limit", limit, minimum=1) > MAX_EVENTS:
         raise InvalidInput(f"limit is {limit}; {MAX_EVENTS} is the most.")
     if after is None:
         return respond({"events": [], "last": get_last_event(workspace)})

@@ -12,9 +12,9 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.ids import validate_number
 from checkpoints.models import Session
 from checkpoints.store import row_lookups
-from harness_site.api import answers, read_audit, schemas
+from harness_site.api import read_audit, response_schemas, schemas
 from harness_site.api.json_responses import respond
-from harness_site.api.serving import READER, get_client
+from harness_site.api.request_pipeline import READER, get_client
 from harness_site.core.masking.masker import mask_json_value
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.search_query import search_passages
@@ -35,7 +35,7 @@ def export_session(request: HttpRequest, session_id: schemas.Identifier) -> Http
     return HttpResponse(b"".join(generate_jsonl_lines(session.pk)), content_type="application/jsonl")
 
 
-@router.get("/search", auth=READER, response=answers.PassagePage, summary="Search messages, calls and titles")
+@router.get("/search", auth=READER, response=response_schemas.PassagePage, summary="Search messages, calls and titles")
 def search(request: HttpRequest, q: str, before: int | None = None) -> HttpResponse:
     query = SearchQuery.parse(q)
     if not query:

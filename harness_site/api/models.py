@@ -1,3 +1,5 @@
+"""Tables of answered API writes, by idempotency key, and of observed spans."""
+
 from django.db import models
 from django.db.models.functions import Now
 

@@ -15,19 +15,19 @@ from checkpoints.peers import (
     cancel_paused_task,
     notice_outbox,
     pause_run,
-    response_acceptance,
+    peer_response,
     take_paused_task,
 )
 from checkpoints.peers.notice_outbox import DatabaseOutbox
-from checkpoints.peers.peer_requests import Join, Paused, PeerCall
-from checkpoints.peers.response_acceptance import PeerResponse
+from checkpoints.peers.peer_response import PeerResponse
+from checkpoints.peers.peer_types import Join, Paused, PeerCall
 from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.store import row_lookups
-from harness_site.api import answers, read_audit, schemas
+from harness_site.api import read_audit, response_schemas, schemas
 from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
-from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.api.request_pipeline import AGENT, READER, get_client
 from harness_site.api.sessions import pass_gate, prepare_opening, respond_with_opening
 from harness_site.core.masking.masker import mask_json_value
 
@@ -37,7 +37,7 @@ router = Router(tags=["peers"])
 @router.post(
     "/sessions/{escaped:session_id}/pause",
     auth=AGENT,
-    response={HTTPStatus.CREATED: answers.PausedState},
+    response={HTTPStatus.CREATED: response_schemas.PausedState},
     summary="Wait for the answers of other agents",
 )
 def pause_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Pause) -> HttpResponse:
@@ -67,7 +67,7 @@ def _respond_with_pause(paused: Paused) -> HttpResponse:
 @router.post(
     "/sessions/{escaped:session_id}/take",
     auth=AGENT,
-    response=answers.TASK_OPENING,
+    response=response_schemas.TASK_OPENING,
     summary="Own a paused session whose join is complete, and get the answers",
 )
 def take_paused(request: HttpRequest, session_id: schemas.Identifier, body: schemas.TakePaused) -> HttpResponse:
@@ -90,7 +90,7 @@ def take_paused(request: HttpRequest, session_id: schemas.Identifier, body: sche
 @router.post(
     "/sessions/{escaped:session_id}/cancel",
     auth=AGENT,
-    response=answers.Status,
+    response=response_schemas.Status,
     summary="End a session that waits for other agents",
 )
 def cancel_paused(request: HttpRequest, session_id: schemas.Identifier, body: schemas.CancelPaused) -> HttpResponse:
@@ -105,7 +105,7 @@ def cancel_paused(request: HttpRequest, session_id: schemas.Identifier, body: sc
 @router.post(
     "/notices/claim",
     auth=AGENT,
-    response=answers.ClaimedNotices,
+    response=response_schemas.ClaimedNotices,
     summary="Claim the notices to other agents that are due",
 )
 def claim_notices(request: HttpRequest, body: schemas.ClaimNotices) -> HttpResponse:
@@ -119,7 +119,7 @@ def claim_notices(request: HttpRequest, body: schemas.ClaimNotices) -> HttpRespo
 @router.post(
     "/peer-calls/{escaped:peer_call_id}/notice",
     auth=AGENT,
-    response=answers.Delivery,
+    response=response_schemas.Delivery,
     summary="Report whether a claimed notice was delivered",
 )
 def settle_notice(request: HttpRequest, peer_call_id: schemas.Identifier, body: schemas.SettleNotice) -> HttpResponse:
@@ -133,7 +133,7 @@ def settle_notice(request: HttpRequest, peer_call_id: schemas.Identifier, body: 
 @router.post(
     "/peer-calls/sweep",
     auth=AGENT,
-    response=answers.ExpiredCalls,
+    response=response_schemas.ExpiredCalls,
     summary="Give up calls to other agents whose deadline has passed",
 )
 def sweep_deadlines(request: HttpRequest, body: schemas.SweepDeadlines) -> HttpResponse:
@@ -143,7 +143,7 @@ def sweep_deadlines(request: HttpRequest, body: schemas.SweepDeadlines) -> HttpR
 @router.post(
     "/peer-calls/{escaped:peer_call_id}/response",
     auth=AGENT,
-    response=answers.PEER_RESPONSE,
+    response=response_schemas.PEER_RESPONSE,
     summary="Match the answer of another agent",
 )
 def accept_response(
@@ -151,14 +151,14 @@ def accept_response(
 ) -> HttpResponse:
     receipt: str = request.write_name  # type: ignore[attr-defined]
     response = PeerResponse.from_arguments(peer_call_id, body.result, body.session_id, body.peer, body.token, receipt)
-    answer = response_acceptance.accept_response(get_client(request).store, response)
+    answer = peer_response.accept_response(get_client(request).store, response)
     return respond({"answer": type(answer).__name__, **dataclasses.asdict(answer)})
 
 
 @router.post(
     "/peer-calls/{escaped:peer_call_id}/deadline",
     auth=AGENT,
-    response=answers.DeadlineTime,
+    response=response_schemas.DeadlineTime,
     summary="Extend a deadline",
 )
 def extend_deadline(
@@ -167,7 +167,9 @@ def extend_deadline(
     return mark_as_storable(respond({"deadline": get_client(request).extend_deadline(peer_call_id, body.seconds)}))
 
 
-@router.get("/paused", auth=READER, response=answers.PausedList, summary="List the sessions that wait for other agents")
+@router.get(
+    "/paused", auth=READER, response=response_schemas.PausedList, summary="List the sessions that wait for other agents"
+)
 def list_paused(
     request: HttpRequest, ready: bool | None = None, agent: str | None = None, limit: int = 50
 ) -> HttpResponse:
@@ -179,7 +181,7 @@ def list_paused(
 @router.get(
     "/sessions/{escaped:session_id}/peer-calls",
     auth=READER,
-    response=answers.PeerCallList,
+    response=response_schemas.PeerCallList,
     summary="List the calls to other agents",
 )
 def list_peer_calls(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:

@@ -30,18 +30,20 @@ from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import OwnedSession, Store
-from harness_site.api import answers, read_audit, schemas, session_serializer
+from harness_site.api import read_audit, response_schemas, schemas, session_serializer
 from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
 from harness_site.api.models import ApiWrite
-from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.api.request_pipeline import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["sessions"])
 
 
-@router.get("/sessions", auth=READER, response=answers.SessionPage, summary="List sessions, newest activity first")
+@router.get(
+    "/sessions", auth=READER, response=response_schemas.SessionPage, summary="List sessions, newest activity first"
+)
 def list_sessions(
     request: HttpRequest,
     status: str | None = None,
@@ -54,11 +56,13 @@ def list_sessions(
     sessions = get_client(request).list_sessions(
         status=status, agent=agent, label=label, updated_before=updated_before, after=after, limit=limit
     )
-    following = sessions[-1]["cursor"] if len(sessions) == limit else None
-    return respond({"sessions": mask_json_value(sessions), "next": following})
+    next_cursor = sessions[-1]["cursor"] if len(sessions) == limit else None
+    return respond({"sessions": mask_json_value(sessions), "next": next_cursor})
 
 
-@router.post("/sessions", auth=AGENT, response=answers.OPENING, summary="Start or resume a session, and own it")
+@router.post(
+    "/sessions", auth=AGENT, response=response_schemas.OPENING, summary="Start or resume a session, and own it"
+)
 def open_session(request: HttpRequest, body: schemas.OpenSession) -> HttpResponse:
     store = prepare_opening(request, body.session_id, body)
     description = None
@@ -220,7 +224,7 @@ def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
 @router.get(
     "/sessions/{escaped:session_id}",
     auth=READER,
-    response=answers.SessionDetails,
+    response=response_schemas.SessionDetails,
     summary="Read what is known about a session",
 )
 def read_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
@@ -231,7 +235,10 @@ def read_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpRe
 
 
 @router.delete(
-    "/sessions/{escaped:session_id}", auth=AGENT, response=answers.Removal, summary="Delete a session and all its data"
+    "/sessions/{escaped:session_id}",
+    auth=AGENT,
+    response=response_schemas.Removal,
+    summary="Delete a session and all its data",
 )
 def delete_session(request: HttpRequest, session_id: schemas.Identifier, dry_run: bool = False) -> HttpResponse:
     counts = get_client(request).delete_session(session_id, dry_run=dry_run)
@@ -241,7 +248,7 @@ def delete_session(request: HttpRequest, session_id: schemas.Identifier, dry_run
 @router.get(
     "/sessions/{escaped:session_id}/gate",
     auth=AGENT,
-    response=answers.OPENING,
+    response=response_schemas.OPENING,
     summary="Wait at the gate until people have decided",
 )
 def wait_at_gate(request: HttpRequest, session_id: schemas.Identifier, fence: int, wait: int = 0) -> HttpResponse:
@@ -251,7 +258,10 @@ def wait_at_gate(request: HttpRequest, session_id: schemas.Identifier, fence: in
 
 
 @router.post(
-    "/sessions/{escaped:session_id}/heartbeat", auth=AGENT, response=answers.Alive, summary="Renew the lease of a run"
+    "/sessions/{escaped:session_id}/heartbeat",
+    auth=AGENT,
+    response=response_schemas.Alive,
+    summary="Renew the lease of a run",
 )
 def renew_lease(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Fenced) -> HttpResponse:
     checkpointer = get_client(request)
@@ -262,7 +272,7 @@ def renew_lease(request: HttpRequest, session_id: schemas.Identifier, body: sche
 @router.post(
     "/sessions/{escaped:session_id}/release",
     auth=AGENT,
-    response=answers.Released,
+    response=response_schemas.Released,
     summary="Let another process continue at once",
 )
 def release_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Fenced) -> HttpResponse:
@@ -282,7 +292,10 @@ def _has_run_ended_as(store: Store, session_id: str, fence: int, status: RunStat
 
 
 @router.post(
-    "/sessions/{escaped:session_id}/finish", auth=AGENT, response=answers.Status, summary="End a session with a result"
+    "/sessions/{escaped:session_id}/finish",
+    auth=AGENT,
+    response=response_schemas.Status,
+    summary="End a session with a result",
 )
 def finish_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Finish) -> HttpResponse:
     checkpointer = get_client(request)
@@ -299,7 +312,7 @@ def finish_session(request: HttpRequest, session_id: schemas.Identifier, body: s
 @router.post(
     "/sessions/{escaped:session_id}/fork",
     auth=AGENT,
-    response={HTTPStatus.CREATED: answers.VersionNumber},
+    response={HTTPStatus.CREATED: response_schemas.VersionNumber},
     summary="Continue from a version in a new session",
 )
 def fork_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Fork) -> HttpResponse:
@@ -321,7 +334,7 @@ def fork_session(request: HttpRequest, session_id: schemas.Identifier, body: sch
 @router.get(
     "/sessions/{escaped:session_id}/preview",
     auth=READER,
-    response=answers.Preview,
+    response=response_schemas.Preview,
     summary="Compute what a resume would do now",
 )
 def preview_resume(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
@@ -331,7 +344,7 @@ def preview_resume(request: HttpRequest, session_id: schemas.Identifier) -> Http
 
 
 @router.post(
-    "/sessions/{escaped:session_id}/prune", auth=AGENT, response=answers.Removal, summary="Delete old versions"
+    "/sessions/{escaped:session_id}/prune", auth=AGENT, response=response_schemas.Removal, summary="Delete old versions"
 )
 def prune_versions(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Prune) -> HttpResponse:
     older_than = None
@@ -350,7 +363,7 @@ def prune_versions(request: HttpRequest, session_id: schemas.Identifier, body: s
     return mark_as_storable(respond(dataclasses.asdict(counts)))
 
 
-@router.get("/runs/{run_id}", auth=READER, response=answers.SessionOfRun, summary="Find the session of a run")
+@router.get("/runs/{run_id}", auth=READER, response=response_schemas.SessionOfRun, summary="Find the session of a run")
 def find_session_of_run(request: HttpRequest, run_id: str) -> HttpResponse:
     session_id = resume_gate.find_session_id_of_run(get_client(request).store, run_id)
     return respond({"session_id": session_id})

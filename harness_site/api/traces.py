@@ -22,7 +22,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError, MalformedRequest
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import ImportOvertaken
-from checkpoints.importers.imported_session import IMPORT_MARK, make_session_id
+from checkpoints.importers.imported_session_rows import IMPORT_MARK, make_session_id
 from checkpoints.importers.opentelemetry import SpanIdentity, identify_span, iterate_spans
 from checkpoints.models import Session
 from harness_site.accounts.models import ApiToken
@@ -30,7 +30,7 @@ from harness_site.api.json_bodies import parse_body
 from harness_site.api.json_responses import respond
 from harness_site.api.models import ObservedSpan
 from harness_site.api.otlp_protobuf import read_traces, write_partial_success
-from harness_site.api.serving import AGENT, get_client, serve_route
+from harness_site.api.request_pipeline import AGENT, get_client, serve_route
 
 PROTOBUF: Final = "application/x-protobuf"
 _FORMAT: Final = "opentelemetry"

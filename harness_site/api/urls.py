@@ -5,7 +5,7 @@ from django.urls import URLPattern, path, re_path
 
 from harness_site.api import views
 from harness_site.api.api import api, list_query_parameters
-from harness_site.api.serving import refuse_route, serve_route
+from harness_site.api.request_pipeline import refuse_route, serve_route
 
 app_name = "harness_api"
 

@@ -16,16 +16,16 @@ from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.version_state import UNCHANGED, VersionChange
-from checkpoints.versions import phases
+from checkpoints.store.version_columns import UNCHANGED, VersionChange
+from checkpoints.versions import phase_versions
 from checkpoints.versions import save_version as saving
-from harness_site.api import answers, read_audit, schemas
+from harness_site.api import read_audit, response_schemas, schemas
 from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
 from harness_site.api.models import ApiWrite
 from harness_site.api.preconditions import read_if_match
-from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.api.request_pipeline import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["versions"])
@@ -34,7 +34,7 @@ router = Router(tags=["versions"])
 @router.post(
     "/sessions/{escaped:session_id}/versions",
     auth=AGENT,
-    response={HTTPStatus.CREATED: answers.VersionNumber},
+    response={HTTPStatus.CREATED: response_schemas.VersionNumber},
     summary="Save the next version",
 )
 def save_version(request: HttpRequest, session_id: schemas.Identifier, body: schemas.SaveVersion) -> HttpResponse:
@@ -53,7 +53,7 @@ def save_version(request: HttpRequest, session_id: schemas.Identifier, body: sch
 @router.post(
     "/sessions/{escaped:session_id}/phases",
     auth=AGENT,
-    response={HTTPStatus.CREATED: answers.VersionNumber},
+    response={HTTPStatus.CREATED: response_schemas.VersionNumber},
     summary="Save the next version at a phase of the loop",
 )
 def save_phase(request: HttpRequest, session_id: schemas.Identifier, body: schemas.SavePhase) -> HttpResponse:
@@ -71,11 +71,11 @@ def save_phase(request: HttpRequest, session_id: schemas.Identifier, body: schem
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
     if first_attempt is not None:
         before = owned_session.head.version - 1 if expected is None else expected
-        version = phases.find_repeated_phase(
+        version = phase_versions.find_repeated_phase(
             store, session_id, details, expected_version=max(before, 0), since=first_attempt.created_at, **phase
         )
     if version is None:
-        version = phases.save_phase_version(store, session_id, details, expected_version=expected, **phase)
+        version = phase_versions.save_phase_version(store, session_id, details, expected_version=expected, **phase)
     return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED, etag=version))
 
 
@@ -168,7 +168,7 @@ def _save(
 @router.get(
     "/sessions/{escaped:session_id}/versions",
     auth=READER,
-    response=answers.VersionPage,
+    response=response_schemas.VersionPage,
     summary="List versions, newest first",
 )
 def list_versions(
@@ -177,14 +177,14 @@ def list_versions(
     checkpointer = get_client(request)
     versions = checkpointer.list_checkpoints(session_id, before=before, limit=limit)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
-    following = versions[-1]["version"] if len(versions) == limit else None
-    return respond({"versions": mask_json_value(versions), "next": following})
+    next_cursor = versions[-1]["version"] if len(versions) == limit else None
+    return respond({"versions": mask_json_value(versions), "next": next_cursor})
 
 
 @router.get(
     "/sessions/{escaped:session_id}/versions/latest",
     auth=READER,
-    response=answers.LatestVersion,
+    response=response_schemas.LatestVersion,
     summary="Load the newest version",
 )
 def load_latest(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
@@ -199,7 +199,7 @@ def load_latest(request: HttpRequest, session_id: schemas.Identifier) -> HttpRes
 @router.get(
     "/sessions/{escaped:session_id}/versions/{int:version}",
     auth=READER,
-    response=answers.LoadedVersion,
+    response=response_schemas.LoadedVersion,
     summary="Load one version",
 )
 def load_version(request: HttpRequest, session_id: schemas.Identifier, version: int) -> HttpResponse:
@@ -216,7 +216,7 @@ def _respond_with_version(loaded: dict[str, Any]) -> HttpResponse:
 @router.delete(
     "/sessions/{escaped:session_id}/versions/{int:version}",
     auth=AGENT,
-    response=answers.Removal,
+    response=response_schemas.Removal,
     summary="Delete one version",
 )
 def delete_version(request: HttpRequest, session_id: schemas.Identifier, version: int) -> HttpResponse:
@@ -227,14 +227,18 @@ def delete_version(request: HttpRequest, session_id: schemas.Identifier, version
 @router.get(
     "/sessions/{escaped:session_id}/messages",
     auth=READER,
-    response=answers.MessagePage,
+    response=response_schemas.MessagePage,
     summary="Load messages after a position",
 )
 def list_messages(
-    request: HttpRequest, session_id: schemas.Identifier, after: int = 0, limit: int = 100, version: int | None = None
+    request: HttpRequest,
+    session_id: schemas.Identifier,
+    after: int = 0,
+    limit: int = 100,
+    version: int | None = None,
 ) -> HttpResponse:
     checkpointer = get_client(request)
     messages = checkpointer.messages(session_id, after=after, limit=limit, version=version)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
-    following = after + len(messages) if len(messages) == limit else None
-    return respond({"messages": mask_json_value(messages), "next": following})
+    next_cursor = after + len(messages) if len(messages) == limit else None
+    return respond({"messages": mask_json_value(messages), "next": next_cursor})

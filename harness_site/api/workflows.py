@@ -16,13 +16,13 @@ from checkpoints.models import Workflow, WorkflowStep
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.dispatch import WaitOptions
-from checkpoints.workflows import steps
+from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log import DatabaseStepLog, StepValue
-from checkpoints.workflows.steps import StepRequest
-from harness_site.api import answers, calls, read_audit, schemas
+from checkpoints.workflows.step_rows import StepRequest
+from harness_site.api import calls, read_audit, response_schemas, schemas
 from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.json_responses import respond
-from harness_site.api.serving import AGENT, READER, get_client
+from harness_site.api.request_pipeline import AGENT, READER, get_client
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["workflows"])
@@ -31,7 +31,7 @@ router = Router(tags=["workflows"])
 @router.get(
     "/sessions/{escaped:session_id}/workflows",
     auth=READER,
-    response=answers.WorkflowList,
+    response=response_schemas.WorkflowList,
     summary="List workflows with their steps",
 )
 def list_workflows(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
@@ -46,7 +46,7 @@ def list_workflows(request: HttpRequest, session_id: schemas.Identifier) -> Http
 @router.get(
     "/sessions/{escaped:session_id}/workflows/{escaped:workflow_id}",
     auth=READER,
-    response=answers.WorkflowState,
+    response=response_schemas.WorkflowState,
     summary="Read a workflow with its steps",
 )
 def read_workflow(
@@ -62,11 +62,14 @@ def read_workflow(
 @router.post(
     "/sessions/{escaped:session_id}/workflows/{escaped:workflow_id}",
     auth=AGENT,
-    response=answers.WorkflowState,
+    response=response_schemas.WorkflowState,
     summary="Open the journal of a workflow, or create it",
 )
 def open_workflow(
-    request: HttpRequest, session_id: schemas.Identifier, workflow_id: schemas.Identifier, body: schemas.Fenced
+    request: HttpRequest,
+    session_id: schemas.Identifier,
+    workflow_id: schemas.Identifier,
+    body: schemas.Fenced,
 ) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, body.fence)
@@ -77,11 +80,14 @@ def open_workflow(
 @router.post(
     "/sessions/{escaped:session_id}/workflows/{escaped:workflow_id}/steps",
     auth=AGENT,
-    response=answers.ISSUED_STEP,
+    response=response_schemas.ISSUED_STEP,
     summary="Log that a step is about to run, or get its value",
 )
 def issue_step(
-    request: HttpRequest, session_id: schemas.Identifier, workflow_id: schemas.Identifier, body: schemas.IssueStep
+    request: HttpRequest,
+    session_id: schemas.Identifier,
+    workflow_id: schemas.Identifier,
+    body: schemas.IssueStep,
 ) -> HttpResponse:
     """Answer 201: run it now. 200: its stored value. 202: it runs elsewhere. 409: a person has to decide."""
     checkpointer = get_client(request)
@@ -126,4 +132,4 @@ def _get_workflow(session_pk: int, session_id: str, workflow_id: str) -> Workflo
 
 
 def _serialize_workflow(store: Store, workflow: Workflow) -> dict[str, Any]:
-    return {"workflow_id": workflow.workflow_id, "steps": steps.list_steps(store, workflow)}
+    return {"workflow_id": workflow.workflow_id, "steps": step_rows.list_steps(store, workflow)}

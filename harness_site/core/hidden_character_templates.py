@@ -13,7 +13,7 @@ from django.http import HttpRequest
 from django.template.backends import django
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.core.rendering.safe_text import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import name_hidden_characters
 
 
 class Template(django.Template):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from harness_site.core.rendering.safe_text import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import name_hidden_characters
 
 #: Prefix of the further lines of an entry, so that none looks like a new entry.
 _CONTINUED: Final = "\n    | "

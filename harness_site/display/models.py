@@ -1,3 +1,5 @@
+"""Table of the theme and time zone of users."""
+
 from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _

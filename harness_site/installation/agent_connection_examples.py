@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from harness_site.env import BASE_DIR, IS_CHECKOUT
-from harness_site.installation import agent_programs
+from harness_site.installation import example_agent_sources
 from harness_site.site_address import build_absolute_url
 
 
@@ -42,11 +42,11 @@ class Connection:
 
 def build_python_blocks() -> list[Block]:
     """Build the blocks for a program that knows the database's URL."""
-    return [_build_database_block(""), _build_program_block(agent_programs.PYTHON)]
+    return [_build_database_block(""), _build_program_block(example_agent_sources.PYTHON)]
 
 
 def build_langgraph_blocks() -> list[Block]:
-    return [_build_database_block("langgraph"), _build_program_block(agent_programs.LANGGRAPH)]
+    return [_build_database_block("langgraph"), _build_program_block(example_agent_sources.LANGGRAPH)]
 
 
 def build_claude_blocks() -> list[Block]:
@@ -54,15 +54,15 @@ def build_claude_blocks() -> list[Block]:
     sentence = _(
         "Save this program as first_agent.py, and run it where Claude Code is signed in: python first_agent.py"
     )
-    return [_build_database_block("claude"), Block("program", sentence, agent_programs.CLAUDE)]
+    return [_build_database_block("claude"), Block("program", sentence, example_agent_sources.CLAUDE)]
 
 
 def build_openai_agents_blocks() -> list[Block]:
-    return [_build_database_block("openai-agents"), _build_program_block(agent_programs.OPENAI_AGENTS)]
+    return [_build_database_block("openai-agents"), _build_program_block(example_agent_sources.OPENAI_AGENTS)]
 
 
 def build_pydantic_ai_blocks() -> list[Block]:
-    return [_build_database_block("pydantic-ai"), _build_program_block(agent_programs.PYDANTIC_AI)]
+    return [_build_database_block("pydantic-ai"), _build_program_block(example_agent_sources.PYDANTIC_AI)]
 
 
 def build_django_blocks() -> list[Block]:
@@ -76,7 +76,7 @@ def build_django_blocks() -> list[Block]:
         Block(
             "program",
             _("Save this program beside manage.py, replace mysite by the name of your project, and run it:"),
-            agent_programs.DJANGO,
+            example_agent_sources.DJANGO,
         ),
     ]
 
@@ -91,7 +91,7 @@ def build_http_blocks() -> list[Block]:
             f'pip install "{_get_package("remote")}"\nexport HARNESS_ADDRESS={address}\nexport HARNESS_TOKEN=TOKEN',
             "bash",
         ),
-        _build_program_block(agent_programs.HTTP),
+        _build_program_block(example_agent_sources.HTTP),
     ]
 
 

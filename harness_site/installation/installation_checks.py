@@ -34,7 +34,7 @@ from checkpoints.models import Decision, Run, Workspace
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
-from harness_site.core.background_thread import list_running_tasks
+from harness_site.core.background_task import list_running_tasks
 from harness_site.installation.migration_state import load_schema_state
 from harness_site.mail_settings import Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Webhook

@@ -12,11 +12,11 @@ from django.core.exceptions import ImproperlyConfigured
 
 from checkpoints.audit import seal_all_workspaces
 from checkpoints.db.clock import database_now
-from harness_site.core.background_thread import BackgroundTask
+from harness_site.core.background_task import BackgroundTask
 from harness_site.live.changed_sessions import ChangeCursor, SessionChange
-from harness_site.live.sweep_thread import SweepTask
-from harness_site.notifications.delivery_thread import DeliveryTask
-from harness_site.search.index_thread import IndexerTask
+from harness_site.live.sweep_task import SweepTask
+from harness_site.notifications.delivery_task import DeliveryTask
+from harness_site.search.index_task import IndexerTask
 
 logger = logging.getLogger(__name__)
 

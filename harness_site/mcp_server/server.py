@@ -12,7 +12,7 @@ from mcp.server.lowlevel import Server
 from pydantic import ValidationError
 
 from checkpoints import __version__
-from harness_site.core.rendering.safe_text import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import name_hidden_characters
 from harness_site.mcp_server.api_requests import ApiProblem, ApiRequests
 from harness_site.mcp_server.tools import TOOLS, ToolDefinition
 

@@ -25,7 +25,7 @@ from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import read_or_use_fallback
 from harness_site.review import argument_changes, decision_preview
-from harness_site.review.call_trace import TraceEvent, build_call_trace, has_never_run
+from harness_site.review.call_event_history import TraceEvent, build_call_trace, has_never_run
 from harness_site.review.decision_options import ANSWERS, AnswerOption
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment

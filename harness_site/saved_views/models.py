@@ -1,3 +1,5 @@
+"""Table of saved filters of lists."""
+
 from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now

@@ -1,4 +1,4 @@
-"""Days (UTC) on which a session was active, which its row does not have, as a session may last for any time."""
+"""Search facts for each UTC day on which a session was active; a session may last for many days."""
 
 from datetime import UTC, date, datetime
 from typing import Any

@@ -18,7 +18,7 @@ from checkpoints.db.clock import database_now
 from checkpoints.enums import SessionStatus
 from checkpoints.formats.canonical import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
-from harness_site.search import session_models
+from harness_site.search import llm_model_usage
 from harness_site.search.merge_hours_into_days import get_first_hour, merge_old_hours
 from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
@@ -30,7 +30,7 @@ _HOURLY_DAYS: Final = 14
 #: A transaction that commits late has an earlier time.
 _OVERLAP: Final = timedelta(seconds=30)
 #: Above this number of changes, recounting all recent days is as fast.
-_MANY: Final = 5_000
+_FULL_RECOUNT_THRESHOLD: Final = 5_000
 #: Number of sessions that one statement looks up.
 _CHUNK_SIZE: Final = 500
 _AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "cost")
@@ -56,7 +56,7 @@ def update_session_sums(since: datetime | None) -> datetime:
 def _add_models_of_changed_sessions(workspace: int, since: datetime | None, now: datetime) -> None:
     first = now - timedelta(days=KEPT_DAYS) if since is None else since - _OVERLAP
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=first)
-    session_models.add_models_of_versions(workspace, sessions.values_list("pk", flat=True).iterator())
+    llm_model_usage.add_models_of_versions(workspace, sessions.values_list("pk", flat=True).iterator())
 
 
 def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -> Iterable[date]:
@@ -66,11 +66,11 @@ def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -
     if since.hour != now.hour:
         return recent_days
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=since - _OVERLAP)
-    start_times = list(sessions.order_by("-updated_at").values_list("created_at", flat=True)[:_MANY])
+    start_times = list(sessions.order_by("-updated_at").values_list("created_at", flat=True)[:_FULL_RECOUNT_THRESHOLD])
     first = now.date() - timedelta(days=KEPT_DAYS - 1)
     start_times += _list_imported_start_times(workspace, since)
     days = {moment.date() for moment in start_times if moment.date() >= first}
-    return days | set(recent_days) if len(start_times) >= _MANY else days
+    return days | set(recent_days) if len(start_times) >= _FULL_RECOUNT_THRESHOLD else days
 
 
 def _list_days_without_models(workspace: int) -> set[date]:
@@ -94,7 +94,7 @@ def _are_models_known() -> bool:
 def _list_imported_start_times(workspace: int, since: datetime) -> list[datetime]:
     """List when the sessions of files that were imported since began: they carry the times of their transcripts."""
     files = ImportedFile.objects.filter(workspace=workspace, read_at__gt=since - _OVERLAP).order_by("-read_at")
-    lists = files.values_list("sessions", flat=True)[:_MANY]
+    lists = files.values_list("sessions", flat=True)[:_FULL_RECOUNT_THRESHOLD]
     session_ids = sorted({session_id for listed in lists for session_id in parse_json(listed)})
     sessions = Session.objects.filter(workspace=workspace)
     return [
@@ -213,7 +213,7 @@ def _list_sessions_of_several_models(sessions: QuerySet[Session], keys: dict[str
 
 def _divide_session(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, Decimal]]:
     """Divide one session of several models; a rest that nothing divides has no model."""
-    costs, rest = session_models.divide_cost_by_model(
+    costs, rest = llm_model_usage.divide_cost_by_model(
         session["budget_spent_usd"], session["usage"], session["metadata"]
     )
     yield from ((model, False, cost) for model, cost in costs.items())

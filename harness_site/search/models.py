@@ -1,3 +1,5 @@
+"""Tables of the search index, and of the totals of the overview."""
+
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 

@@ -17,8 +17,8 @@ from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from harness_site.accounts import call_argument_secrets, unmasking
 from harness_site.accounts.call_argument_secrets import StoredSize
 from harness_site.core.masking import masker
-from harness_site.core.rendering.safe_text import replace_unencodable
-from harness_site.search import active_days, context_facts, hourly_call_statistics, text_extraction
+from harness_site.core.rendering.hidden_characters import replace_unencodable
+from harness_site.search import active_days, hourly_call_statistics, message_metadata_facts, text_extraction
 from harness_site.search.delete_triggers import SOURCES
 from harness_site.search.hourly_call_statistics import Tally
 from harness_site.search.models import Kind, Problem, Trait
@@ -142,7 +142,7 @@ def _get_index_problem(extract: ExtractedText) -> Problem | None:
 
 def _build_message_text(row: Any, workspace: int) -> IndexedText:
     extract = text_extraction.extract_message_text(row.body, row.message_id)
-    facts = (*active_days.build_day_facts(row.created_at), *context_facts.build_context_facts(row.body))
+    facts = (*active_days.build_day_facts(row.created_at), *message_metadata_facts.build_context_facts(row.body))
     return IndexedText(
         row.session_id,
         workspace,

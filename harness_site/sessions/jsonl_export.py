@@ -6,7 +6,7 @@ from typing import Any
 
 from harness_site.core.masking.masked_references import mask_file_digests
 from harness_site.core.masking.masker import mask_json_value
-from harness_site.core.rendering.safe_text import escape_hidden
+from harness_site.core.rendering.hidden_characters import escape_hidden
 from harness_site.sessions.selectors import export_records
 
 

@@ -17,12 +17,12 @@ from checkpoints.sessions.display_status import Standing
 from harness_site.core import formatting
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text, mask_text_beginning
 from harness_site.core.rendering.display_text import fold_text, format_byte_size, get_byte_size, mask_and_reveal_hidden
+from harness_site.core.rendering.hidden_characters import has_hidden_characters
 from harness_site.core.rendering.json_tree import dump_json_for_display
-from harness_site.core.rendering.safe_text import has_hidden_characters
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.selectors.message_origins import RunFacts
-from harness_site.sessions.selectors.session_pauses import PeerWaitSummary
+from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
 
 #: Image types that a page embeds; none of them can contain a script.
 DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp|avif));base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from harness_site.sessions.session_lines import SessionLine
+from harness_site.core.rendering.html_building import build_html, join_html
+from harness_site.sessions.session_row_display import SessionLine
 
 _ROW: Final = """\
 <tr id="session-{pk}"{css_class}>
@@ -25,16 +25,16 @@ def render_session_row(
     line: SessionLine, version_label: str, messages_label: str, cost_label: str, estimate_label: str
 ) -> SafeString:
     """Render a line as a row of the table; the labels are the same in all rows."""
-    return format_html(
+    return build_html(
         _ROW,
         pk=line.pk,
-        css_class=format_html(' class="{}"', line.css_class) if line.css_class else "",
+        css_class=build_html(' class="{}"', line.css_class) if line.css_class else "",
         box_name=line.box_name,
         address=line.address,
         name=line.name,
         session_id=line.session_id,
-        agent=format_html(" <span><bdi>{}</bdi></span>", line.agent) if line.agent else "",
-        labels=format_html_join(
+        agent=build_html(" <span><bdi>{}</bdi></span>", line.agent) if line.agent else "",
+        labels=join_html(
             "", ' <a class="label" href="{}">{}</a>', ((label.address, label.name) for label in line.labels)
         ),
         status_shape=line.status_shape,
@@ -45,7 +45,7 @@ def render_session_row(
         messages_label=messages_label,
         messages=line.messages,
         cost_label=cost_label,
-        estimate=format_html('<abbr title="{}">≈</abbr> ', estimate_label) if line.is_cost_estimated else "",
+        estimate=build_html('<abbr title="{}">≈</abbr> ', estimate_label) if line.is_cost_estimated else "",
         cost=line.cost,
         time=line.time,
     )

@@ -14,7 +14,7 @@ from django.template import Context, Node, NodeList, TemplateSyntaxError
 from django.template.base import FilterExpression, Parser, Token
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import conditional_escape, escape, format_html
+from django.utils.html import conditional_escape, escape
 from django.utils.http import urlencode as encoded_query
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, gettext_lazy
@@ -27,13 +27,14 @@ from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import formatting
+from harness_site.core.cached_urls import get_page_path, get_static_path
 from harness_site.core.masking.masked_references import build_masked_reference, mask_digest, mask_query_string
 from harness_site.core.masking.masker import is_masking_active, mask_text, mask_values_in_context, masking_secrets_of
-from harness_site.core.page_paths import get_page_path, get_static_path
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.hidden_characters import escape_hidden, replace_unencodable
+from harness_site.core.rendering.html_building import build_html
 from harness_site.core.rendering.json_tree import dump_masked_json
-from harness_site.core.rendering.safe_text import escape_hidden, replace_unencodable
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.display.display_choice import get_theme
 
@@ -66,7 +67,7 @@ register.simple_tag(get_static_path, name="static")
 @cache
 def icon(name: str) -> SafeString:
     """Render a decorative icon of the sprite, to accompany a text."""
-    return format_html(
+    return build_html(
         '<svg class="icon" width="16" height="16" aria-hidden="true" viewBox="0 0 24 24"><use href="{}#{}"/></svg>',
         get_static_path("icons/sprite.svg"),
         name,
@@ -77,7 +78,7 @@ def icon(name: str) -> SafeString:
 def chip(value: str, label: str = "") -> SafeString:
     """Render a status or decision with colour, shape and label; `label` replaces the default one."""
     shape, word = formatting.format_status_chip(value)
-    return format_html('<span class="chip {}">{}</span>', shape, label or word)
+    return build_html('<span class="chip {}">{}</span>', shape, label or word)
 
 
 @register.simple_tag
@@ -89,7 +90,7 @@ def render_decision_chip(kind: str, final: bool, needed: int) -> SafeString:
         return chip(kind, _("Own decision withdrawn"))
     word = formatting.format_status_chip(kind)[1]
     vote = _("%(decision)s · one of %(needed)s") % {"decision": word, "needed": needed}
-    return format_html('<span class="chip wait">{}</span>', vote)
+    return build_html('<span class="chip wait">{}</span>', vote)
 
 
 @register.simple_tag
@@ -164,7 +165,7 @@ def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
 @register.simple_tag
 def copyable(text: str) -> SafeString:
     """Render an id in monospace with a copy button."""
-    return format_html(
+    return build_html(
         '<span class="copyable"><code>{}</code>{}</span>', mask_and_reveal_hidden(text), copy_button(text)
     )
 
@@ -190,7 +191,7 @@ def copyable_json(stored: str) -> str:
 def named_digest(digest: str, name: str) -> SafeString:
     """Render a digest, or its fingerprint, after its `name`."""
     html = '{} <span class="mono digest">{}</span>'
-    return format_html(html, _("Fingerprint") if is_masking_active() else name, mask_digest(digest))
+    return build_html(html, _("Fingerprint") if is_masking_active() else name, mask_digest(digest))
 
 
 @register.simple_tag
@@ -201,7 +202,7 @@ def copy_button(text: str) -> SafeString:
 @register.simple_tag
 def copy_from(address: str, label: str) -> SafeString:
     """Render a button that copies the text at `address`, which may be more than this page displays."""
-    return format_html(
+    return build_html(
         '<button type="button" class="copy needs-js" data-copy-url="{}" title="{}" aria-label="{}">{}</button>',
         address,
         label,
@@ -213,11 +214,11 @@ def copy_from(address: str, label: str) -> SafeString:
 @register.simple_tag
 def one_time_secret(secret: str) -> SafeString:
     """Render a new secret of this site unmasked, on the only page that displays it."""
-    return format_html('<span class="copyable"><code>{}</code>{}</span>', secret, _build_copy_button(secret))
+    return build_html('<span class="copyable"><code>{}</code>{}</span>', secret, _build_copy_button(secret))
 
 
 def _build_copy_button(text: str) -> SafeString:
-    return format_html(
+    return build_html(
         '<button type="button" class="copy needs-js" data-copy="{}" title="{}" aria-label="{}">{}</button>',
         text,
         _("Copy"),
@@ -296,7 +297,7 @@ def current(context: Context, *view_names: str) -> SafeString:
     """Mark a link to a section as current if the path of the request is below one of `view_names`."""
     request = context.get("request")
     inside = request is not None and any(request.path.startswith(get_page_path(name)) for name in view_names)
-    return format_html(' aria-current="{}"', "page") if inside else SafeString()
+    return build_html(' aria-current="{}"', "page") if inside else SafeString()
 
 
 @register.simple_tag(takes_context=True)
@@ -405,14 +406,14 @@ class RecordNode(Node):
 def render_unreadable_row(row: Any, kind: str, element: str) -> SafeString:
     """Render the placeholder element of a record that cannot be displayed."""
     pk = getattr(row, "pk", "")
-    message = format_html(
+    message = build_html(
         _("This record cannot be shown: {kind} {key}."), kind=str(_RECORD_KINDS.get(kind, kind)), key=pk
     )
     if kind == "call" and pk:
-        message += format_html(
+        message += build_html(
             ' <a href="{}">{}</a>', reverse("harness_review:card", args=[pk]), _("Open its decision page")
         )
-    note = format_html('<p class="note bad unreadable">{}<span>{}</span></p>', icon("triangle-alert"), message)
+    note = build_html('<p class="note bad unreadable">{}<span>{}</span></p>', icon("triangle-alert"), message)
     if element == "tr":
-        return format_html('<tr><td colspan="20">{}</td></tr>', note)
-    return format_html('<{} class="unreadable">{}</{}>', element, note, element)
+        return build_html('<tr><td colspan="20">{}</td></tr>', note)
+    return build_html('<{} class="unreadable">{}</{}>', element, note, element)

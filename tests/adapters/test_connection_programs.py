@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness_site.installation import agent_programs
+from harness_site.installation import example_agent_sources
 
 
 @pytest.mark.parametrize("name", ["LANGGRAPH", "OPENAI_AGENTS", "PYDANTIC_AI"])
 def test_the_program_saves_its_session(tmp_path: Path, name: str) -> None:
-    (tmp_path / "first_agent.py").write_text(getattr(agent_programs, name))
+    (tmp_path / "first_agent.py").write_text(getattr(example_agent_sources, name))
     database = str(tmp_path / "agent.sqlite3")
     environment = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
     environment |= {"HARNESS_DATABASE_URL": database, "PYTHONPATH": str(Path.cwd())}
@@ -28,5 +28,5 @@ def test_the_program_saves_its_session(tmp_path: Path, name: str) -> None:
 
 def test_the_program_of_claude_names_what_the_adapter_has() -> None:
     scope = {"__name__": "claude"}
-    exec(agent_programs.CLAUDE.replace("asyncio.run(main())", ""), scope)  # noqa: S102 - its own text
+    exec(example_agent_sources.CLAUDE.replace("asyncio.run(main())", ""), scope)  # noqa: S102 - its own text
     assert {"ClaudeAgentOptions", "HarnessSessionStore", "tool_hooks", "main"} <= scope.keys()

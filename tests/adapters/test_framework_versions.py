@@ -16,6 +16,7 @@ from checkpoints.exceptions import FrameworkNotSupported
         ("langgraph", "langgraph", "2.0.0", ">=1.2,<2.0"),
         ("openai_agents", "openai-agents", "0.25.1", ">=0.24,<0.25"),
         ("pydantic_ai", "pydantic-ai-slim", "3.0.0", ">=2.68,<3.0"),
+        ("strands", "strands-agents", "2.0.0", ">=1.62,<2.0"),
     ],
 )
 def test_an_untested_version_is_refused(

@@ -7,7 +7,7 @@ from tests.support.exhaustive_mode import boundaries
 
 #: Every operation of waiting for other agents that writes.
 WRITING = {
-    "peers.response_acceptance.accept_response",
+    "peers.peer_response.accept_response",
     "peers.cancel_paused_task.cancel_paused_task",
     "peers.peer_call_deadlines._sweep_session",
     "peers.pause_run._pause_in_transaction",

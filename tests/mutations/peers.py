@@ -34,14 +34,14 @@ PEER_MUTATIONS = [
     ),
     Mutation(
         "only the right token answers",
-        "checkpoints/peers/response_acceptance.py",
+        "checkpoints/peers/peer_response.py",
         'return call.token_digest != "" and not',
         "return False and not",
         f"{ACCEPTING}::test_response_of_another_peer_changes_nothing",
     ),
     Mutation(
         "an acceptance whose answer was lost is told",
-        "checkpoints/peers/response_acceptance.py",
+        "checkpoints/peers/peer_response.py",
         "from error\n    return _build_acceptance(call, call.join.completed_by == response.receipt)",
         "from error\n    return _build_acceptance(call, False)",
         f"{ACCEPTING}::test_lost_commit_answer_of_a_response_is_recovered",
@@ -104,7 +104,7 @@ PEER_MUTATIONS = [
     ),
     Mutation(
         "tokens are not stored in clear",
-        "checkpoints/peers/secret_encryption.py",
+        "checkpoints/peers/encrypted_fields.py",
         "return to_canonical_json(_seal_nested_secrets(value, what, _seal_secret), what)",
         "return to_canonical_json(value, what)",
         "tests/integration/checkpoints/peers/test_secret_encryption.py::test_tokens_are_stored_encrypted_and_restored",

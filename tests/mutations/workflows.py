@@ -11,7 +11,7 @@ BEHIND = "tests/integration/checkpoints/write_behind"
 WORKFLOW_MUTATIONS = [
     Mutation(
         "a step that happened cannot become another",
-        "checkpoints/workflows/steps.py",
+        "checkpoints/workflows/step_rows.py",
         "    if live is not None:\n",
         "    if False:\n",
         f"{STEPS}::test_step_with_an_unknown_outcome_cannot_be_changed",

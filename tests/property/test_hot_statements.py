@@ -21,7 +21,7 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, Workspace
 from checkpoints.store.call_records import CallOutcome, IssuedCall, build_intent
 from checkpoints.versions import segment_queries
-from tests.support import orm_statements
+from tests.support import orm_reference_implementation
 from tests.support.exhaustive_mode import examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -141,10 +141,12 @@ def _plain(row: Any) -> dict[str, Any]:
 def test_statements_equal_the_orm_implementation(history: list[tuple[str, Any]], workspace: Workspace) -> None:
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}
-    twins = {name: getattr(orm_statements, name) for name in ("save_version", "insert_call", "settle_call")}
+    twins = {
+        name: getattr(orm_reference_implementation, name) for name in ("save_version", "insert_call", "settle_call")
+    }
     with (
         mock.patch.multiple(hot_statements, **twins),
-        mock.patch.object(segment_queries, "read_messages", orm_statements.read_messages),
+        mock.patch.object(segment_queries, "read_messages", orm_reference_implementation.read_messages),
     ):
         said["orm"] = Player(names["orm"]).play(history)
     assert said["sql"] == said["orm"]

@@ -15,7 +15,7 @@ from checkpoints.enums import ActorKind
 from checkpoints.models import Workspace
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
-from harness_site.api import answers
+from harness_site.api import response_schemas
 from harness_site.api.api import build_openapi_document
 from tests.support.factories import make_workspace
 
@@ -86,4 +86,4 @@ def require_documented(method: str, path: str, response: Any) -> None:
 
 def _list_models(schema: dict[str, Any]) -> Iterator[Any]:
     for part in schema.get("anyOf", [schema]):
-        yield getattr(answers, part["$ref"].rpartition("/")[2])
+        yield getattr(response_schemas, part["$ref"].rpartition("/")[2])

@@ -7,6 +7,9 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from checkpoints.calls.decision_signatures import sign_decision
+from checkpoints.calls.signed_decisions import ANSWERING_KINDS, DecisionTerms
+from checkpoints.db.clock import database_now
 from checkpoints.enums import (
     ActorKind,
     CallStatus,
@@ -155,18 +158,23 @@ def make_decision(
     result: str | None = None,
     **fields: Any,
 ) -> Decision:
-    decision = Decision.objects.create(
+    """Make a decision, signed if this process signs decisions."""
+    decision = Decision(
         session=call.session,
         tool_call=call,
         kind=kind,
         actor=actor,
         actor_kind=actor_kind,
         reason=reason,
-        result=None if result is None else to_canonical_json(result),
+        result=(call.result if kind in ANSWERING_KINDS else None) if result is None else to_canonical_json(result),
         args_digest=call.args_digest,
         revision=fields.pop("revision", call.revision),
-        **fields,
+        **{"created_at": database_now("default"), **fields},
     )
+    votes = Decision.objects.filter(tool_call=call, final=False).values_list("actor", flat=True)
+    terms = DecisionTerms(call.approvals, sorted({actor, *votes}), call.asked_args_digest)
+    sign_decision(decision, terms.to_text())
+    decision.save(force_insert=True)
     decision.refresh_from_db()
     return decision
 

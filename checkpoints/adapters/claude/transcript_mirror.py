@@ -20,18 +20,18 @@ from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json
 from checkpoints.framework_states import state_store
-from checkpoints.importers import imported_session
+from checkpoints.importers import imported_session_rows
 from checkpoints.importers.claude_code import reader
 from checkpoints.importers.claude_code.reader import ClaudeCodeReader
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
-from checkpoints.importers.imported_session import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
+from checkpoints.importers.imported_session_rows import MIRROR_FORMAT, SessionEnd, TranscriptOrigin
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.replayed_call_matching import CallKind, OpenOperations, get_call_kind
+from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 
 AGENT_NAME: Final = reader.AGENT_NAME
@@ -140,7 +140,7 @@ class MirrorWriter(ImportWriter):
         self._is_guarded = is_guarded
         self._owned_session: OwnedSession | None = None
         #: Kinds of the calls in the transcript, by call id.
-        self._kinds: dict[str, CallKind] = {}
+        self._kinds: dict[str, CallFingerprint] = {}
 
     def load_existing(self, calls: ImportedCallLog) -> None:
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
@@ -163,14 +163,14 @@ class MirrorWriter(ImportWriter):
                 Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)
             run = Run.objects.using(using).filter(session=row, number=_READ_RUN_NUMBER).first()
             if run is None:
-                run = imported_session.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
+                run = imported_session_rows.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
                 run.save(using=using, force_insert=True)
         self._row, self._run, self._owned_session = row, run, owned_session
         return row, run
 
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
-        self._kinds |= {call.call_id: get_call_kind(call) for call in made}
+        self._kinds |= {call.call_id: get_call_fingerprint(call) for call in made}
         if made and self._row is not None:
             rows = ToolCall.objects.using(self.store.using).filter(session=self._row)
             logged = rows.filter(call_id__in={call.call_id for call in made}).exclude(side_effects=IMPORTED_MARK)
@@ -216,10 +216,10 @@ class MirrorWriter(ImportWriter):
         rows = OpenOperations().list_rows_answered_by(results, lambda: open_calls)
         kinds = Counter(self._kinds[call_id] for call_id in results if call_id in self._kinds)
         for call in open_calls:
-            if call.call_id in results and kinds[get_call_kind(call)]:
-                kinds[get_call_kind(call)] -= 1
+            if call.call_id in results and kinds[get_call_fingerprint(call)]:
+                kinds[get_call_fingerprint(call)] -= 1
         for call in open_calls:
-            kind = get_call_kind(call)
+            kind = get_call_fingerprint(call)
             if call.pk not in rows and kinds[kind] > 0 and call.status in SETTLED_CALL_STATUSES:
                 kinds[kind] -= 1
                 rows.append(call.pk)
@@ -234,7 +234,7 @@ class MirrorWriter(ImportWriter):
             calls.settle_session(live=True)
             described = self.origin.get_session_columns()
             columns = {name: described[name] for name in ("agent", "labels")}
-            columns |= imported_session.build_described_columns(self.origin, end)
+            columns |= imported_session_rows.build_described_columns(self.origin, end)
             if any(getattr(row, name) != value for name, value in columns.items()):
                 rows = Session.objects.using(using).filter(pk=row.pk)
                 rows.update(**columns, updated_at=Now(), revision=F("revision") + 1)

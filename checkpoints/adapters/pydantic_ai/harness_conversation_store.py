@@ -25,7 +25,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.framework_states import conversation_log
 from checkpoints.framework_states.conversation_log import LogConflict, NewRecord
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.version_state import UNCHANGED, Unchanged
+from checkpoints.store.version_columns import UNCHANGED, Unchanged
 
 T = TypeVar("T")
 #: Namespace of the records.

@@ -1,3 +1,5 @@
+"""`manage.py verify_audit`: verify the hash chain of the audit log."""
+
 from argparse import ArgumentParser
 from typing import Any
 

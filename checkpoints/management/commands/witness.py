@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.integrity.witness_adoption import adopt_head
+from checkpoints.integrity.accept_restored_head import adopt_head
 from checkpoints.models import Session
 from checkpoints.seals.witness import SETTING, FileWitness, get_witness
 from checkpoints.seals.witness_database import DatabaseWitness

@@ -1,3 +1,5 @@
+"""Table of invitations of new members."""
+
 from datetime import timedelta
 from typing import Final
 

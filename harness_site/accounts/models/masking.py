@@ -1,3 +1,5 @@
+"""Table of the masking settings of workspaces."""
+
 from django.db import models
 
 from checkpoints.enums import Role

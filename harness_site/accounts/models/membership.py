@@ -1,3 +1,5 @@
+"""Table of the members of workspaces and their roles."""
+
 from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now

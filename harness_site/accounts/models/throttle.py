@@ -1,3 +1,5 @@
+"""Table of the counters of failed sign-ins and of other limited attempts."""
+
 from django.db import models
 
 

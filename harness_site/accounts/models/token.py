@@ -1,3 +1,5 @@
+"""Table of API tokens."""
+
 from datetime import datetime
 
 from django.db import models

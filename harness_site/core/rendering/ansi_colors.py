@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString
 
 from harness_site.core.rendering.display_text import reveal_hidden_characters
+from harness_site.core.rendering.html_building import build_html, join_html
 from harness_site.core.rendering.line_chunks import join_chunks, split_into_line_chunks
 
 #: An escape sequence. Those that end in `m` set colours and styles; all others are ignored.
@@ -50,11 +51,11 @@ def _generate_colored_html(text: str) -> Iterator[SafeString]:
                 pieces.append(_render_styled_text(part, look))
             elif part:
                 pieces.append(conditional_escape(reveal_hidden_characters(part)))
-        yield format_html_join("", "{}", ((piece,) for piece in pieces))
+        yield join_html("", "{}", ((piece,) for piece in pieces))
 
 
 def _render_styled_text(text: str, look: frozenset[str]) -> SafeString:
-    return format_html('<span class="{}">{}</span>', " ".join(sorted(look)), reveal_hidden_characters(text))
+    return build_html('<span class="{}">{}</span>', " ".join(sorted(look)), reveal_hidden_characters(text))
 
 
 def _apply_codes(look: frozenset[str], codes: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ from django.utils.formats import number_format
 from django.utils.translation import ngettext
 
 from harness_site.core.masking.masker import mask_text, mask_text_beginning
-from harness_site.core.rendering.safe_text import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import name_hidden_characters
 
 _UNITS = ("KB", "MB", "GB")
 

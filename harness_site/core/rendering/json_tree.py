@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 
 from harness_site.core.masking.masker import (
@@ -17,13 +17,14 @@ from harness_site.core.masking.masker import (
     mask_text_beginning,
 )
 from harness_site.core.rendering.display_text import fold_text, format_byte_size, get_byte_size, mask_and_reveal_hidden
-from harness_site.core.rendering.safe_text import escape_hidden
+from harness_site.core.rendering.hidden_characters import escape_hidden
+from harness_site.core.rendering.html_building import build_html, join_html
 
 #: Maximum characters of a tree in a conversation.
 PREVIEW = 6_000
 #: Longer texts and lists are folded.
-_LONG = 600
-_MANY = 12
+_FOLD_TEXT_LENGTH = 600
+_FOLD_LIST_LENGTH = 12
 #: Values nested deeper are written as JSON text.
 _DEEP = 8
 #: Maximum number of values in a tree; larger values are written as JSON text.
@@ -52,7 +53,7 @@ def render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = Tr
     """
     if limit is None and _has_more_nodes_than(value, MAX_NODES):
         text = json.dumps(mask_json_value(value), ensure_ascii=False)
-        return RenderedTree(format_html("{}{}", _NOTE, _render_plain_json(text)), True, get_byte_size(text))
+        return RenderedTree(build_html("{}{}", _NOTE, _render_plain_json(text)), True, get_byte_size(text))
     writer = _Writer(limit, fold)
     html = writer.value(value, 0)
     return RenderedTree(html, writer.whole, get_byte_size(json.dumps(value, ensure_ascii=False)))
@@ -85,7 +86,7 @@ def _has_more_nodes_than(value: Any, limit: int) -> bool:
 
 
 def _render_plain_json(text: str) -> SafeString:
-    return format_html('<pre class="plain">{}</pre>', mask_and_reveal_hidden(text))
+    return build_html('<pre class="plain">{}</pre>', mask_and_reveal_hidden(text))
 
 
 class _Writer:
@@ -120,33 +121,33 @@ class _Writer:
                     self._write_text(MASK, "") if is_secret else self.value(inner, depth + 1),
                 )
             )
-        body = format_html_join("", '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>', rows)
+        body = join_html("", '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>', rows)
         if len(rows) < len(pairs):
             self.whole = False
             missing = len(pairs) - len(rows)
-            body += format_html('<dt>…</dt><dd class="omission">{} more</dd>', missing)
-        listing = format_html('<dl class="kv">{}</dl>', body)
-        if self.fold and depth and len(pairs) > _MANY:
-            return format_html("<details><summary>{}</summary>{}</details>", _render_item_count(value), listing)
+            body += build_html('<dt>…</dt><dd class="omission">{} more</dd>', missing)
+        listing = build_html('<dl class="kv">{}</dl>', body)
+        if self.fold and depth and len(pairs) > _FOLD_LIST_LENGTH:
+            return build_html("<details><summary>{}</summary>{}</details>", _render_item_count(value), listing)
         return listing
 
     def _write_text(self, text: str, quote: str) -> SafeString:
         visible_part, missing = text, 0
-        if self.left is not None and len(text) > max(self.left, _LONG):
-            beginning_of_text = fold_text(text, max(self.left, _LONG))
+        if self.left is not None and len(text) > max(self.left, _FOLD_TEXT_LENGTH):
+            beginning_of_text = fold_text(text, max(self.left, _FOLD_TEXT_LENGTH))
             visible_part, missing = beginning_of_text.text, get_byte_size(text) - get_byte_size(beginning_of_text.text)
         self._subtract_from_size_budget(len(visible_part))
         beginning = mask_text_beginning(text, len(visible_part)) if missing else visible_part
         quoted = f"{quote}{mask_and_reveal_hidden(beginning)}{quote if not missing else ''}"
         if missing:
             self.whole = False
-            return format_html('{}<span class="omission">… {} more</span>', quoted, format_byte_size(missing))
-        if self.fold and len(text) > _LONG:
-            head = mask_and_reveal_hidden(mask_text_beginning(text, len(fold_text(text, _LONG // 4).text)))
-            summary = format_html(
+            return build_html('{}<span class="omission">… {} more</span>', quoted, format_byte_size(missing))
+        if self.fold and len(text) > _FOLD_TEXT_LENGTH:
+            head = mask_and_reveal_hidden(mask_text_beginning(text, len(fold_text(text, _FOLD_TEXT_LENGTH // 4).text)))
+            summary = build_html(
                 '{}{}… <span class="omission">{}</span>', quote, head, format_byte_size(get_byte_size(text))
             )
-            return format_html('<details class="long"><summary>{}</summary>{}</details>', summary, quoted)
+            return build_html('<details class="long"><summary>{}</summary>{}</details>', summary, quoted)
         return conditional_escape(quoted)
 
     def _subtract_from_size_budget(self, amount: int) -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+
+from harness_site.core.rendering.html_building import build_html, join_html
 
 #: Lines of one chunk.
 LINES: Final = 200
@@ -28,8 +29,8 @@ def join_chunks(parts: list[SafeString]) -> SafeString:
     """Join chunks as block elements; a single chunk is returned unchanged."""
     if len(parts) == 1:
         return parts[0]
-    return format_html_join("", "{}", ((_render_chunk(part),) for part in parts))
+    return join_html("", "{}", ((_render_chunk(part),) for part in parts))
 
 
 def _render_chunk(html: SafeString) -> SafeString:
-    return format_html('<span class="line-chunk">{}</span>', html)
+    return build_html('<span class="line-chunk">{}</span>', html)

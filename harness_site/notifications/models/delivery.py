@@ -1,3 +1,5 @@
+"""Table of the deliveries of notices by e-mail and webhook."""
+
 from datetime import timedelta
 
 from django.conf import settings

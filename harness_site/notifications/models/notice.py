@@ -1,3 +1,5 @@
+"""Tables of notices, and of the calls that were announced."""
+
 from typing import Final
 
 from django.db import models

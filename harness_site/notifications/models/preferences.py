@@ -1,3 +1,5 @@
+"""Table of the notification preferences of members."""
+
 from django.conf import settings
 from django.db import models
 

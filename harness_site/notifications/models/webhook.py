@@ -1,3 +1,5 @@
+"""Table of webhooks."""
+
 from django.db import models
 from django.db.models.functions import Now
 from django.utils.translation import gettext_lazy as _

@@ -6,10 +6,10 @@ from typing import Final
 
 from django import template
 from django.urls import reverse
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from harness_site.core.formatting import format_iso_time, format_number
+from harness_site.core.rendering.html_building import build_html, join_html
 from harness_site.overview.charts import Bar, Chart, format_step
 from harness_site.overview.periods import Period
 from harness_site.sessions.session_formatting import format_money
@@ -33,7 +33,7 @@ def format_rounded_money(amount: Decimal) -> SafeString:
     rounded = format_money(amount.quantize(_CENT, rounding=ROUND_HALF_UP))
     exact = format_money(amount)
     shown = f"< {format_money(_CENT)}" if 0 < amount < _CENT / 2 else rounded
-    return format_html("{}", shown) if shown == exact else format_html('<span title="{}">{}</span>', exact, shown)
+    return build_html("{}", shown) if shown == exact else build_html('<span title="{}">{}</span>', exact, shown)
 
 
 @register.simple_tag
@@ -56,30 +56,34 @@ def utc_iso(moment: datetime) -> str:
 def render_bars(chart: Chart, name: str) -> SafeString:
     """Render the bars of a chart. There may be hundreds, for which a template would take several times as long."""
     sessions = reverse("harness_sessions:sessions")
-    return format_html_join("\n", "{}", ((_render_bar(bar, name, sessions),) for bar in chart.bars))
+    return join_html("\n", "{}", ((_render_bar(bar, name, sessions),) for bar in chart.bars))
 
 
 def _render_bar(bar: Bar, name: str, sessions: str) -> SafeString:
-    pieces = format_html_join(
+    pieces = join_html(
         "",
         '<rect class="{}"{} x="{}" y="{}" width="{}" height="{}"/>',
         (
             (
                 piece.kind,
-                format_html(' fill="url(#hatch-{})"', name) if piece.kind == "hatched" else "",
-                *map(SafeString, (bar.x, piece.y, bar.width, piece.height)),
+                build_html(' fill="url(#hatch-{})"', name) if piece.kind == "hatched" else "",
+                bar.x,
+                piece.y,
+                bar.width,
+                piece.height,
             )
             for piece in bar.pieces
         ),
     )
-    ground = format_html(
+    ground = build_html(
         '<title>{}</title><rect class="hit-area" x="{}" y="0" width="{}" height="160"/>',
         bar.title,
-        *map(SafeString, (bar.step_x, bar.step_width)),
+        bar.step_x,
+        bar.step_width,
     )
     if not bar.query:
-        return format_html("<g>{}{}</g>", ground, pieces)
-    return format_html('<a href="{}?{}">{}{}</a>', sessions, bar.query, ground, pieces)
+        return build_html("<g>{}{}</g>", ground, pieces)
+    return build_html('<a href="{}?{}">{}{}</a>', sessions, bar.query, ground, pieces)
 
 
 @register.simple_tag

@@ -1,3 +1,5 @@
+"""Table of claims: who works on which call."""
+
 from django.db import models
 
 from checkpoints.models import ToolCall

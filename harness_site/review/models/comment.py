@@ -1,3 +1,5 @@
+"""Table of comments on calls."""
+
 from django.db import models
 from django.db.models.functions import Now
 

@@ -1,3 +1,5 @@
+"""Table of files that were uploaded as evidence of a decision."""
+
 from django.db import models
 from django.db.models.functions import Now
 

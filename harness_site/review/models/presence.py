@@ -1,3 +1,5 @@
+"""Table of the people who have a call's page open."""
+
 from django.db import models
 
 from checkpoints.models import ToolCall

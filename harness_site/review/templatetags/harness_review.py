@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 
 from checkpoints.db import clock
 from harness_site.accounts.models import Membership
-from harness_site.core.page_paths import get_static_path
+from harness_site.core.cached_urls import get_static_path
 from harness_site.review.selectors.pending_calls import BoundedCount, count_pending_calls
 from harness_site.templatetags.harness_tags import due
 

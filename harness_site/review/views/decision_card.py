@@ -39,7 +39,7 @@ from harness_site.review.forms import (
     WithdrawForm,
     bind_decision_form,
 )
-from harness_site.review.lost_run_detection import interrupt_if_lost
+from harness_site.review.interrupt_lost_calls import interrupt_if_lost
 from harness_site.review.presence import CallPresence
 from harness_site.review.record_decision import build_decision_target, submit_decision
 from harness_site.review.selectors import pending_calls

@@ -22,7 +22,7 @@ from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_resp
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.review import presence
 from harness_site.review.decided_call_rows import build_decided_row
-from harness_site.review.lost_run_detection import interrupt_lost_calls
+from harness_site.review.interrupt_lost_calls import interrupt_lost_calls
 from harness_site.review.pending_call_rows import (
     PendingCallRow,
     PendingRowBuilder,
@@ -94,7 +94,7 @@ def _build_pending_context(
     calls, next_key = pending_calls.load_pending_page(
         workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
     )
-    first_calls = {} if after_key else outage_groups.load_first_calls(grouped)
+    first_calls = {} if after_key else outage_groups.load_sample_calls(grouped)
     is_first_use = (
         tab == "interrupted" and not calls and not grouped and not Session.objects.filter(workspace=workspace).exists()
     )

@@ -34,7 +34,7 @@ from harness_site.sessions.selectors.version_list import Version
 COMPARED = 2000
 COMPARED_SIZE = 32_000_000
 #: Number of unchanged messages displayed when a fold is expanded.
-OPENED = 50
+EXPANDED_MESSAGES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +230,10 @@ def _open_fold_at_positions(fold: Fold, new: Version, positions: Sequence[int]) 
     """Yield a fold with the messages from each of `positions` expanded; the others stay folded."""
     at, end = fold.position, fold.position + fold.count
     for position in positions:
-        if not at - OPENED < position < end or position < fold.position:
+        if not at - EXPANDED_MESSAGES < position < end or position < fold.position:
             continue
         for message in message_windows.load_message_window(
-            new.segment_id, max(at, position), min(position + OPENED, end)
+            new.segment_id, max(at, position), min(position + EXPANDED_MESSAGES, end)
         ):
             if message.position > at:
                 yield Fold(message.position - at, at)

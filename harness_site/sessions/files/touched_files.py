@@ -14,8 +14,8 @@ from harness_site.sessions.tool_views import (
     edits,
     file_change_parsing,
     notebooks,
-    open_file_editor,
     reads,
+    swe_agent_editor,
     tool_view_table,
 )
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
@@ -31,7 +31,7 @@ _FILE_VIEWS: Final = frozenset(
         edits.view_write,
         edits.view_patch,
         notebooks.view_notebook_edit,
-        open_file_editor.view_editor_command,
+        swe_agent_editor.view_editor_command,
         reads.view_read,
     }
 )
@@ -115,7 +115,7 @@ def _add_call(
         args = {"input": args}
     if not isinstance(args, dict):
         return open_path
-    uses_editor = open_file_editor.view_editor_command in tool_view_table.find_view_builders(tool)
+    uses_editor = swe_agent_editor.view_editor_command in tool_view_table.find_view_builders(tool)
     for found in iterate_changes(tool, args):
         change = found if found.path else replace(found, path=open_path)
         if not change.path:  # the log does not say which file was open
@@ -150,8 +150,8 @@ def iterate_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
         if change is not None:
             yield change
             return
-    if open_file_editor.view_editor_command in builders:
-        change = open_file_editor.read_editor_change(tool, args)
+    if swe_agent_editor.view_editor_command in builders:
+        change = swe_agent_editor.read_editor_change(tool, args)
         if change is not None:
             yield change
         return

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import Model, QuerySet
 
-from checkpoints.archive import required_segments
+from checkpoints.archive import fork_origin_segments
 from checkpoints.formats import parse_or_text
 from checkpoints.integrity import verification
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Segment, Session, ToolCall
@@ -48,10 +48,10 @@ def _generate_record_groups(session: Session) -> Iterator[Record]:
     yield _build_session_record(session)
     of_session = {"session": session.pk}
     yield from _iterate_existing_rows(Run.objects.filter(**of_session), "number", _build_run_record)
-    borrowed_segments = required_segments.find_borrowed_segments(DEFAULT_DB_ALIAS, session)
-    for segment in required_segments.select_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
+    borrowed_segments = fork_origin_segments.find_borrowed_segments(DEFAULT_DB_ALIAS, session)
+    for segment in fork_origin_segments.select_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
         yield _build_segment_record(segment, session)
-        messages = required_segments.select_segment_messages(DEFAULT_DB_ALIAS, segment, borrowed_segments)
+        messages = fork_origin_segments.select_segment_messages(DEFAULT_DB_ALIAS, segment, borrowed_segments)
         if segment.pk == session.head_segment_id:
             messages = messages.filter(position__lt=session.message_count)
         yield from _iterate_existing_rows(messages, "position", _build_message_record)

@@ -24,7 +24,6 @@ from django.db.models import (
 
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, CostBasis, RunStatus, SessionStatus
-from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, PausedTask, Run, Session, ToolCall, Workflow
 from checkpoints.seals import row_seals
@@ -39,10 +38,10 @@ from checkpoints.sessions.display_status import (
 from checkpoints.sessions.known_agents_and_labels import SessionFacets, deserialize_labels, list_session_facets
 from checkpoints.sessions.list_filters import SessionFilter, filter_sessions, get_order_fields, select_sessions
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
-from harness_site.sessions.selectors import session_forks, session_list_pages, session_pauses
+from harness_site.sessions.selectors import peer_waits, session_forks, session_list_pages
+from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
 from harness_site.sessions.selectors.session_forks import Forks
 from harness_site.sessions.selectors.session_list_pages import Place
-from harness_site.sessions.selectors.session_pauses import PeerWaitSummary
 
 PAGE = 30
 #: Maximum number of blocking calls counted for one session.
@@ -212,7 +211,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         forks=session_forks.load_session_forks(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
-        waiting=session_pauses.load_waiting_summary(pk) if session.status == SessionStatus.PAUSED else None,
+        waiting=peer_waits.load_waiting_summary(pk) if session.status == SessionStatus.PAUSED else None,
     )
 
 
@@ -285,15 +284,6 @@ def _build_session_rows(sessions: list[Session]) -> list[SessionRow | Unreadable
     )
 
 
-def _is_altered(session: Session) -> bool:
-    """Return whether a session was altered for certain. One without a seal may be from before sealing."""
-    try:
-        row_seals.verify_row(session)
-    except SealError as error:
-        return isinstance(error, IntegrityError) and error.is_alteration
-    return False
-
-
 def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
     is_alive = bool(session.driven)  # type: ignore[attr-defined]
     was_lost = session.last_run_status == RunStatus.LOST  # type: ignore[attr-defined]
@@ -306,7 +296,7 @@ def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
             session.status,
             alive=is_alive,
             orphaned=session.owner_id is not None or was_lost,
-            quarantined=session.quarantined_at is not None or _is_altered(session),
+            quarantined=session.quarantined_at is not None or row_seals.is_altered(session),
         ),
         undecided=undecided.total(),
         awaiting=undecided[CallStatus.AWAITING_APPROVAL],

@@ -17,7 +17,7 @@ from checkpoints.formats.content_blocks import ResultPart
 from harness_site.core.masking import masker
 from harness_site.core.rendering import display_text, json_tree, markdown
 from harness_site.sessions import session_formatting
-from harness_site.sessions.compare.compare_versions import OPENED, Comparison
+from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
 from harness_site.sessions.compare.json_diff import FieldChange
 from harness_site.sessions.compare.message_alignment import Fold
 from harness_site.sessions.compare.word_diff import DiffPiece
@@ -56,7 +56,7 @@ def build_open_fold_url(context: Context, position: int) -> str:
 @register.filter
 def get_last_fold_position(fold: Fold) -> int:
     """Return the start of the last range of a fold that can be expanded at once."""
-    return fold.position + max(0, fold.count - OPENED)
+    return fold.position + max(0, fold.count - EXPANDED_MESSAGES)
 
 
 @register.filter

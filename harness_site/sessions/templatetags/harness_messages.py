@@ -17,7 +17,7 @@ from harness_site.core.rendering.match_highlighting import FOUND, mark_search_wo
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors.conversation import CallCard, Entry
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.timeline import overview_lane_layout
+from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.selectors.run_lanes import Timeline
 from harness_site.templatetags.harness_tags import copy_from
 
@@ -95,7 +95,7 @@ def render_timeline(context: Context, lasting: Timeline | None) -> SafeString:
 
 
 def _render_timeline_drawing(head: SessionHead, timeline: Timeline) -> SafeString:
-    drawing = overview_lane_layout.draw_run_lanes(timeline)
+    drawing = overview_layout.draw_run_lanes(timeline)
     return (
         _render_template("sessions/parts/lanes.html", {"head": head, "drawing": drawing}) if drawing else SafeString("")
     )

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from typing import Final
 
 from django import template
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
+from harness_site.core.rendering.html_building import build_html, join_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline import timeline_svg
 from harness_site.sessions.timeline.selectors.version_growth import VersionGrowth
 from harness_site.sessions.timeline.timeline_items import KINDS, TimelineItem
-from harness_site.sessions.timeline.timeline_urls import TimelineUrls
+from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.templatetags.harness_tags import at
 
 register = template.Library()
@@ -57,14 +57,14 @@ def build_timeline_urls(session_pk: int) -> TimelineUrls:
 def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -> SafeString:
     """Render the rows of the timeline table."""
     took, run = _("took"), _("run")
-    return format_html_join(
+    return join_html(
         "\n",
         '<tr{}><td class="time-cell">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a></th>'
         "<td>{}</td><td>{}</td>"
         '<td class="number time-cell" data-label="{}">{}</td><td class="number" data-label="{}">{}</td></tr>',
         (
             (
-                format_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS else "",
+                build_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS else "",
                 at(item.start, True),
                 leading.item(item),
                 item.what,
@@ -81,14 +81,14 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
 
 
 def _render_kind_chip(kind: str, shape: str) -> SafeString:
-    return format_html('<span class="chip {}">{}</span>', shape or _SHAPES.get(kind, "off"), KINDS[kind])
+    return build_html('<span class="chip {}">{}</span>', shape or _SHAPES.get(kind, "off"), KINDS[kind])
 
 
 @register.simple_tag
 def render_growth_rows(growth: VersionGrowth, leading: TimelineUrls) -> SafeString:
     """Render the table rows of cost, tokens and messages by version."""
     cost, tokens, messages = _("cost"), _("tokens"), _("messages")
-    return format_html_join(
+    return join_html(
         "\n",
         '<tr><th scope="row"><a class="mono" href="{}">v{}</a></th><td>{}</td>'
         '<td class="number" data-label="{}">{}</td>'

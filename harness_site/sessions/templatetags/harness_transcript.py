@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 from django import template
 from django.template.loader import render_to_string
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -22,15 +21,17 @@ from harness_site.core import formatting
 from harness_site.core.masking.masked_references import mask_file_digests
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
-from harness_site.core.rendering.safe_text import replace_unencodable
-from harness_site.sessions import session_formatting, text_pages
+from harness_site.core.rendering.hidden_characters import replace_unencodable
+from harness_site.core.rendering.html_building import build_html, join_html
+from harness_site.sessions import long_text_pagination, session_formatting
 from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.filter_parameters import KNOWN_MODELS
 from harness_site.sessions.plan_steps import PlanStep, StepState
+from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.conversation import CallCard, Conversation, Handover
 from harness_site.sessions.selectors.message_origins import RunFacts
+from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
 from harness_site.sessions.selectors.session_history import HistoryItem
-from harness_site.sessions.selectors.session_pauses import PeerWaitSummary
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_row_html import render_session_row
 from harness_site.sessions.timeline.selectors.run_events import Takeover
@@ -38,7 +39,7 @@ from harness_site.sessions.timeline.selectors.run_events import Takeover
 register = template.Library()
 
 #: Characters of a message and of a result, and lines, shown before the text is folded.
-_SAID = 3_000
+_MESSAGE_PREVIEW_CHARS = 3_000
 _RESULT = 1_600
 _LINES = 60
 #: Characters and lines of the first prompt, where the last answer has to be in sight as well.
@@ -55,6 +56,7 @@ _STEP_STATES = {
 #: Kind of a history entry → details that its template displays itself.
 _SAID_IN_LINE = {AuditKind.TAKEOVER.value: frozenset({"last_seen", "why", "taken_by", "host", "pid"})}
 
+register.simple_tag(render_prompt_links)
 register.simple_tag(render_session_row)
 register.filter("visible", display_text.mask_and_reveal_hidden)
 register.filter("size", display_text.format_byte_size)
@@ -89,7 +91,7 @@ def format_message_tokens(usage: Mapping[str, Any]) -> SafeString:
         (_("to cache %(count)s"), tokens.cache_write),
     )
     lines = ((words % {"count": session_formatting.format_count(count)},) for words, count in counts if count)
-    return format_html_join(SafeString("<br>"), "{}", lines)
+    return join_html(SafeString("<br>"), "{}", lines)
 
 
 @register.filter
@@ -101,7 +103,7 @@ def format_time_taken(span: timedelta | None) -> str:
 def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = None) -> SafeString:
     """Render the status of a session as a chip with colour, shape and label."""
     shape, words = session_formatting.format_session_status(row.standing, row.undecided, row.awaiting, waiting)
-    return format_html('<span class="chip {}">{}</span>', shape, words)
+    return build_html('<span class="chip {}">{}</span>', shape, words)
 
 
 @register.simple_tag
@@ -146,7 +148,7 @@ def render_message_text(content: str, more_url: str, whole: Extent = False, brie
     if page := _build_first_page(content, whole):
         further = render_to_string("sessions/parts/next_page.html", {"page": page, "more_url": more_url})
         return _render_prose(page.text) + further
-    length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_SAID, _LINES)
+    length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_MESSAGE_PREVIEW_CHARS, _LINES)
     beginning = _build_unfolded_text(content) if whole else display_text.fold_masked_text(content, length, lines)
     prose = _render_prose(beginning.text)
     if beginning.whole:
@@ -156,7 +158,7 @@ def render_message_text(content: str, more_url: str, whole: Extent = False, brie
 
 
 def _render_prose(masked: str) -> SafeString:
-    return format_html('<div class="prose" dir="auto">{}</div>', markdown.render_markdown(masked))
+    return build_html('<div class="prose" dir="auto">{}</div>', markdown.render_markdown(masked))
 
 
 @register.simple_tag
@@ -186,9 +188,9 @@ def render_tool_result(content: str, more_url: str, whole: Extent = False) -> di
 @register.inclusion_tag("sessions/parts/stored_json.html")
 def render_stored_json(stored: str, more_url: str) -> dict[str, Any]:
     """Render stored JSON as text, or a link to its pages if it is long."""
-    if len(stored) <= text_pages.LISTED:
+    if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH:
         return {"html": render_json_text(session_formatting.parse_stored_value(stored))}
-    query = urlencode({"text": text_pages.STORED})
+    query = urlencode({"text": long_text_pagination.STORED})
     return {"url": f"{more_url}{'&' if '?' in more_url else '?'}{query}", "size": display_text.get_byte_size(stored)}
 
 
@@ -196,21 +198,29 @@ def _build_tree_context(
     value: Any, preview: int, more_url: str, whole: Extent, *, text: str | None = None
 ) -> dict[str, Any]:
     """Build the context of a tree; `text` is the text that contains the value, if it is not the value itself."""
-    limit = text_pages.LISTED if whole == "page" else None if whole else preview
+    limit = long_text_pagination.MAX_UNPAGED_LENGTH if whole == "page" else None if whole else preview
     tree = json_tree.render_json_tree(value, limit=limit)
     page = None
     if whole == "page" and not tree.whole:
-        page = text_pages.build_text_page(text_pages.format_json_for_pages(value) if text is None else text, 1)
+        page = long_text_pagination.build_text_page(
+            long_text_pagination.format_json_for_pages(value) if text is None else text, 1
+        )
     return {"tree": tree, "page": page, "more_url": more_url}
 
 
-def _build_first_page(content: str, whole: Extent) -> text_pages.TextPage | None:
+def _build_first_page(content: str, whole: Extent) -> long_text_pagination.TextPage | None:
     """Return the first page of a text that has several, if it is displayed in pages."""
-    return text_pages.build_text_page(content, 1) if whole == "page" and len(content) > text_pages.PAGE else None
+    return (
+        long_text_pagination.build_text_page(content, 1)
+        if whole == "page" and len(content) > long_text_pagination.PAGE
+        else None
+    )
 
 
 @register.simple_tag
-def build_text_pagination_url(more_url: str, page: text_pages.TextPage, number: int, words: object = "") -> str:
+def build_text_pagination_url(
+    more_url: str, page: long_text_pagination.TextPage, number: int, words: object = ""
+) -> str:
     """Return the URL of another page of a text, on the page of its message or call."""
     query = {"text": page.key, "page": number} | ({"find": str(words)} if words else {})
     return f"{more_url}{'&' if '?' in more_url else '?'}{urlencode(query)}"

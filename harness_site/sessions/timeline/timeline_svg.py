@@ -5,30 +5,24 @@ There may be hundreds, for each of which a template would take several times as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
 
 from django.template.loader import render_to_string
-from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from harness_site.sessions.timeline import overview_lane_layout
+from harness_site.core.rendering.html_building import build_html, join_html
+from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.timeframe_layout import Bar, Lane
-from harness_site.sessions.timeline.timeline_urls import TimelineUrls
+from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.sessions.timeline.version_charts import ChartDot, ChartStrip
 
 #: Bars higher than this have a label.
-_WRITTEN = 12
-
-
-def _generate_safe_numbers(*numbers: float) -> Iterator[SafeString]:
-    """Yield numbers as safe strings, as escaping them would take most of the time of a bar."""
-    return map(SafeString, numbers)
+_MIN_LABELLED_HEIGHT = 12
 
 
 def render_bars(lane: Lane, leading: TimelineUrls) -> SafeString:
-    return format_html_join(
+    return join_html(
         "",
         '<a href="{}" tabindex="-1"><title>{}</title>'
         '<rect class="{}" x="{}" y="{}" width="{}" height="{}" rx="2"/>{}{}</a>',
@@ -37,7 +31,10 @@ def render_bars(lane: Lane, leading: TimelineUrls) -> SafeString:
                 leading.bar(bar),
                 bar.title,
                 f"{bar.kind} several" if bar.count > 1 else bar.kind,
-                *_generate_safe_numbers(bar.x, bar.y, bar.width, bar.height),
+                bar.x,
+                bar.y,
+                bar.width,
+                bar.height,
                 _render_bar_edge(bar),
                 _render_bar_label(bar),
             )
@@ -50,18 +47,18 @@ def _render_bar_edge(bar: Bar) -> str:
     if not bar.grave:
         return ""
     edge = '<rect class="{} edge" x="{}" y="{}" width="{}" height="4"/>'
-    return format_html(edge, bar.grave, *_generate_safe_numbers(bar.x, round(bar.y + bar.height - 4, 1), bar.width))
+    return build_html(edge, bar.grave, bar.x, round(bar.y + bar.height - 4, 1), bar.width)
 
 
 def _render_bar_label(bar: Bar) -> str:
-    if not bar.label or bar.height <= _WRITTEN:
+    if not bar.label or bar.height <= _MIN_LABELLED_HEIGHT:
         return ""
     words = '<text class="on-{}" x="{}" y="{}">{}</text>'
-    return format_html(words, bar.kind, *_generate_safe_numbers(bar.label_x, round(bar.y + 12, 1)), bar.label)
+    return build_html(words, bar.kind, bar.label_x, round(bar.y + 12, 1), bar.label)
 
 
 def render_version_marks(lane: Lane, leading: TimelineUrls) -> SafeString:
-    return format_html_join(
+    return join_html(
         "",
         '<a href="{}" tabindex="-1"><title>{}</title>{}</a>',
         ((leading.bar(mark), mark.title, _render_version_mark(mark, lane.life)) for mark in lane.versions),
@@ -70,13 +67,13 @@ def render_version_marks(lane: Lane, leading: TimelineUrls) -> SafeString:
 
 def _render_version_mark(mark: Bar, life: float) -> SafeString:
     if mark.item:
-        return format_html('<circle class="tick" cx="{}" cy="{}" r="3"/>', *_generate_safe_numbers(mark.middle, life))
+        return build_html('<circle class="tick" cx="{}" cy="{}" r="3"/>', mark.middle, life)
     rect = '<rect class="tick" x="{}" y="{}" width="{}" height="{}" rx="3"/>'
-    return format_html(rect, *_generate_safe_numbers(mark.x, mark.y, mark.width, mark.height))
+    return build_html(rect, mark.x, mark.y, mark.width, mark.height)
 
 
 def render_event_signs(lane: Lane, leading: TimelineUrls) -> SafeString:
-    return format_html_join(
+    return join_html(
         "",
         '<a href="{}" tabindex="-1" class="sign"><title>{}</title>{}</a>',
         ((leading.bar(sign), sign.title, _render_event_sign(sign, lane.life)) for sign in lane.signs),
@@ -85,17 +82,18 @@ def render_event_signs(lane: Lane, leading: TimelineUrls) -> SafeString:
 
 def _render_event_sign(sign: Bar, life: float) -> SafeString:
     if sign.item:
-        return format_html(
+        return build_html(
             '<g transform="translate({} {})">{}</g>',
-            *_generate_safe_numbers(sign.middle, life),
+            sign.middle,
+            life,
             render_sign_shape(sign.kind),
         )
     badge = (
         '<rect class="many at-{}" x="{}" y="{}" width="{}" height="{}" rx="6"/>'
         '<text class="on-many" x="{}" y="{}">{}</text>'
     )
-    place = _generate_safe_numbers(sign.x, sign.y, sign.width, sign.height, sign.middle, round(sign.y + 10, 1))
-    return format_html(badge, sign.grave or sign.kind, *place, sign.count)
+    place = (sign.x, sign.y, sign.width, sign.height, sign.middle, round(sign.y + 10, 1))
+    return build_html(badge, sign.grave or sign.kind, *place, sign.count)
 
 
 @cache
@@ -111,19 +109,20 @@ def render_chart_dots(strip: ChartStrip, leading: TimelineUrls) -> SafeString:
         (
             leading.version(chart_dot.version),
             chart_dot.title,
-            *_generate_safe_numbers(chart_dot.left, chart_dot.width),
+            chart_dot.left,
+            chart_dot.width,
             _render_chart_dot(chart_dot) if strip.dotted else "",
         )
         for chart_dot in strip.dots
     )
-    return format_html_join("", dot, rows)
+    return join_html("", dot, rows)
 
 
 def _render_chart_dot(dot: ChartDot) -> SafeString:
-    return format_html('<circle class="tick" cx="{}" cy="{}" r="3"/>', *_generate_safe_numbers(dot.x, dot.y))
+    return build_html('<circle class="tick" cx="{}" cy="{}" r="3"/>', dot.x, dot.y)
 
 
-def render_overview_bars(row: overview_lane_layout.Row, leading: TimelineUrls) -> SafeString:
+def render_overview_bars(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
     """Render the bars of a lane in the overview of a session."""
     bar = (
         '<a href="{}" tabindex="-1"><title>{}</title>'
@@ -134,39 +133,36 @@ def render_overview_bars(row: overview_lane_layout.Row, leading: TimelineUrls) -
             leading.call(lane_bar.call_pk),
             lane_bar.title,
             lane_bar.kind,
-            *_generate_safe_numbers(lane_bar.x, lane_bar.y, lane_bar.width),
+            lane_bar.x,
+            lane_bar.y,
+            lane_bar.width,
             _render_label_beside_bar(lane_bar),
         )
         for lane_bar in row.bars
     )
-    return format_html_join("", bar, rows)
+    return join_html("", bar, rows)
 
 
-def _render_label_beside_bar(bar: overview_lane_layout.Bar) -> str:
+def _render_label_beside_bar(bar: overview_layout.Bar) -> str:
     if not bar.label:
         return ""
-    words, place = (
-        '<text class="on-{}{}" x="{}" y="{}">{}</text>',
-        _generate_safe_numbers(bar.label_x, round(bar.y + 12, 1)),
-    )
-    return format_html(words, bar.kind, " outside-label" if bar.beside else "", *place, bar.label)
+    words = '<text class="on-{}{}" x="{}" y="{}">{}</text>'
+    side = " outside-label" if bar.beside else ""
+    return build_html(words, bar.kind, side, bar.label_x, round(bar.y + 12, 1), bar.label)
 
 
-def render_model_turns(row: overview_lane_layout.Row, leading: TimelineUrls) -> SafeString:
+def render_model_turns(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
     """Render the model turns of a lane in the overview of a session, on the line of the run."""
     turn = (
         '<a href="{}" tabindex="-1"><title>{}</title>'
         '<rect class="model" x="{}" y="{}" width="{}" height="7" rx="2"/></a>'
     )
     y = round(row.y + 20, 1)
-    rows = (
-        (leading.version(each.version), each.title, *_generate_safe_numbers(each.x, y, each.width))
-        for each in row.turns
-    )
-    return format_html_join("", turn, rows)
+    rows = ((leading.version(each.version), each.title, each.x, y, each.width) for each in row.turns)
+    return join_html("", turn, rows)
 
 
-def render_version_ticks(row: overview_lane_layout.Row, leading: TimelineUrls) -> SafeString:
+def render_version_ticks(row: overview_layout.Row, leading: TimelineUrls) -> SafeString:
     """Render the version marks of a lane in the overview of a session."""
     tick = '<a href="{}" tabindex="-1"><title>{}</title><circle class="tick" cx="{}" cy="{}" r="3"/></a>'
     y = round(row.y + 23.5, 1)
@@ -174,8 +170,9 @@ def render_version_ticks(row: overview_lane_layout.Row, leading: TimelineUrls) -
         (
             leading.version(mark.version),
             _("Version %(version)s") % {"version": mark.version},
-            *_generate_safe_numbers(mark.x, y),
+            mark.x,
+            y,
         )
         for mark in row.ticks
     )
-    return format_html_join("", tick, rows)
+    return join_html("", tick, rows)

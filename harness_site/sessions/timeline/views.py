@@ -19,7 +19,7 @@ from harness_site.sessions.timeline.selectors import timeframe_contents, version
 from harness_site.sessions.timeline.selectors.timeframe_contents import Timeframe
 from harness_site.sessions.timeline.timeframe_layout import LEFT, RIGHT, Drawing
 from harness_site.sessions.timeline.timeline_items import RunItems, TimelineItem
-from harness_site.sessions.timeline.timeline_urls import build_time_range_query
+from harness_site.sessions.timeline.timeline_links import build_time_range_query
 
 #: Rows of the table on one page.
 ROWS = 40

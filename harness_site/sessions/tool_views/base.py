@@ -99,7 +99,7 @@ def make_tool_use(name: str, args: Any, result: str | None, *, is_error: bool, i
     """Make a tool use; None if the arguments are no object, or a text in it is too long for a view."""
     if isinstance(args, str):  # some tools take one text, such as a patch
         args = {"input": args}
-    if not isinstance(args, dict) or not args:
+    if not isinstance(args, dict):
         return None
     if is_whole and max(map(get_byte_size, _list_texts(args, result)), default=0) > LONGEST:
         return None

@@ -51,6 +51,14 @@ def view_command(use: ToolUse) -> ToolView | None:
     )
 
 
+def view_command_of_tool(use: ToolUse) -> ToolView | None:
+    """Show a call that is named after the first word of the command which is its only argument."""
+    command = use.args.get("command")
+    if len(use.args) != 1 or not isinstance(command, str) or command.split(maxsplit=1)[:1] != [use.name]:
+        return None
+    return view_command(use)
+
+
 def view_background(use: ToolUse) -> ToolView | None:
     """Show the output of a command that runs in the background."""
     task = next(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -45,6 +45,12 @@ def view_write(use: ToolUse) -> ToolView | None:
 
 def view_patch(use: ToolUse) -> ToolView | None:
     return view_patch_text(use, file_change_parsing.find_patch_text(use.args))
+
+
+def view_submission(use: ToolUse) -> ToolView | None:
+    """Show the patch that an agent hands in, which is the result of the call."""
+    patch = (use.result or "").replace("\r\n", "\n")
+    return None if use.is_error else view_patch_text(replace(use, result=None), patch)
 
 
 def view_patch_text(use: ToolUse, text: str) -> ToolView | None:

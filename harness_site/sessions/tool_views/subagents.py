@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from harness_site.sessions.tool_views.base import ToolUse, ToolView
 
 #: Questions and options of one call that are displayed.
-_MOST: Final = 20
+_MAX_QUESTIONS: Final = 20
 
 
 def view_launch(use: ToolUse) -> ToolView | None:
@@ -34,7 +34,7 @@ def view_question(use: ToolUse) -> ToolView | None:
     """Show questions to the user with their options."""
     questions = use.args.get("questions")
     asked: list[Any] = questions if isinstance(questions, list) else [use.args]
-    shown = [_show_question(use, item) for item in asked[:_MOST] if isinstance(item, dict)]
+    shown = [_show_question(use, item) for item in asked[:_MAX_QUESTIONS] if isinstance(item, dict)]
     known = [item for item in shown if item["question"]]
     if not known:
         return None
@@ -44,7 +44,7 @@ def view_question(use: ToolUse) -> ToolView | None:
         _("Question to the user"),
         content={"questions": known, "answer": answer.text},
         has_result=not use.is_error,
-        is_complete=answer.whole and len(asked) <= _MOST,
+        is_complete=answer.whole and len(asked) <= _MAX_QUESTIONS,
         size=answer.size,
     )
 
@@ -62,7 +62,7 @@ def _show_question(use: ToolUse, item: dict[str, Any]) -> dict[str, Any]:
 
 def _get_truncated_list(item: dict[str, Any], name: str) -> list[Any]:
     value = item.get(name)
-    return value[:_MOST] if isinstance(value, list) else []
+    return value[:_MAX_QUESTIONS] if isinstance(value, list) else []
 
 
 def view_mcp_tool(use: ToolUse) -> ToolView | None:

@@ -16,9 +16,9 @@ from harness_site.sessions.tool_views import (
     edits,
     lookups,
     notebooks,
-    open_file_editor,
     reads,
     subagents,
+    swe_agent_editor,
     todo_lists,
 )
 from harness_site.sessions.tool_views.base import ToolUse, ToolView, make_tool_use
@@ -42,7 +42,8 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
         edits.view_edit,
     ),
     (("write", "write_*", "*_write", "create_file", "save_file", "str_replace*"), edits.view_write),
-    (("create", "open", "edit"), open_file_editor.view_editor_command),
+    (("create", "open", "edit", "insert", "goto", "scroll_*"), swe_agent_editor.view_editor_command),
+    (("submit",), edits.view_submission),
     (("read", "read_*", "*_read", "notebookread", "view", "view_*", "str_replace*"), notebooks.view_notebook_read),
     (
         ("read", "read_*", "*_read", "view", "view_*", "open_file", "cat", "notebookread", "str_replace*", "get_file*"),
@@ -64,6 +65,7 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
     ),
     (("askuserquestion", "ask_user*", "request_user_input"), subagents.view_question),
     (("mcp__*",), subagents.view_mcp_tool),
+    (("*",), commands.view_command_of_tool),
 )
 
 

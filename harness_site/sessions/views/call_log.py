@@ -11,7 +11,7 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
 from harness_site.core.date_range_parameters import DateRange
 from harness_site.core.masking.masked_references import resolve_masked_reference
-from harness_site.sessions.call_lines import build_workspace_call_lines
+from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_details import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter

@@ -13,7 +13,7 @@ from harness_site.audit import audit_entries
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
-from harness_site.sessions.call_lines import build_session_call_lines
+from harness_site.sessions.call_row_display import build_session_call_lines
 from harness_site.sessions.selectors import call_details as logged
 from harness_site.sessions.selectors import session_history, version_list
 from harness_site.sessions.selectors.conversation import CallCard
@@ -24,7 +24,7 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter,
     serve_session_page,
 )
-from harness_site.sessions.tool_views import todo_call
+from harness_site.sessions.tool_views import newest_todo_list
 from harness_site.sessions.views.call_log import parse_call_filter
 from harness_site.sessions.views.transcript import find_requested_text_page, render_text_page
 
@@ -84,7 +84,7 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
 def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_or_404(request, pk)
     version = version_list.load_newest_version(pk)
-    kept = todo_call.load_newest_todo_list(pk) if version is None or version.plan is None else None
+    kept = newest_todo_list.load_newest_todo_list(pk) if version is None or version.plan is None else None
     return render(request, "sessions/plan.html", {"head": head, "tab": "plan", "version": version, "kept": kept})
 
 

@@ -12,7 +12,7 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.date_range_parameters import DateRange
 from harness_site.search.index_status import count_unindexed_of_kinds
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions import session_lines
+from harness_site.sessions import session_row_display
 from harness_site.sessions.filter_parameters import (
     LONGEST,
     get_required_index_kinds,
@@ -22,7 +22,7 @@ from harness_site.sessions.filter_parameters import (
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.selectors.session_rows import SessionPage
 from harness_site.sessions.session_lookup import PageNotFound, serve_session_page
-from harness_site.sessions.views.session_search import show_search_results
+from harness_site.sessions.views.full_text_search import show_search_results
 
 #: Parameters that select a part of the list, not its contents.
 _OF_A_PAGE = ("rows", "after", "hits", "then", "before", "within", "instead")
@@ -59,7 +59,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     page = session_rows.load_session_page(workspace, filters, after=after)
     displayed_pks = _parse_displayed_sessions(request)
     rows = session_rows.load_sessions_by_pk(workspace, displayed_pks) if displayed_pks else page.rows
-    lines = session_lines.build_session_lines(
+    lines = session_row_display.build_session_lines(
         rows,
         call_argument_secrets.load_known_secrets_of_sessions([row.pk for row in rows]),
         sort=filters.sort,

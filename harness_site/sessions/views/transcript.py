@@ -15,9 +15,10 @@ from checkpoints.formats.content_blocks import Part
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking import masker
-from harness_site.core.rendering.safe_text import replace_unencodable
+from harness_site.core.rendering.hidden_characters import replace_unencodable
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions import clipboard_text, reading_choices, text_pages, transcript_search
+from harness_site.sessions import clipboard_text, long_text_pagination, reading_choices, transcript_search
+from harness_site.sessions.long_text_pagination import TextPage
 from harness_site.sessions.selectors import (
     conversation,
     message_windows,
@@ -38,7 +39,6 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter,
     serve_session_page,
 )
-from harness_site.sessions.text_pages import TextPage
 from harness_site.sessions.timeline.selectors import run_events, run_lanes
 from harness_site.sessions.tree import session_tree
 
@@ -57,32 +57,25 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     the whole transcript. A session that has ended opens with its first prompt and its last answer.
     """
     head = get_session_head_or_404(request, pk)
-    stored = head.stored
-    place = get_requested_version_place(request, head, stored)
+    place = get_requested_version_place(request, head, head.stored)
     words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter(request, "at")
-    hit = (
-        transcript_search.find_first_hit(place, words)
-        if words and at is None and not _get_requested_end(request)
-        else None
-    )
+    piece = _get_requested_end(request)
+    hit = transcript_search.find_first_hit(place, words) if words and at is None and not piece else None
     if hit is not None:
         query = urlencode({"v": place.version, "find": str(words), "at": hit})
         return redirect(f"{request.path}?{query}#m-{hit}")
-    window = _load_requested_window(request, stored, place)
-    masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
-    numbers = version_list.list_version_numbers(pk, around=place.version)
-    events = run_events.load_run_events(pk)
-    facts = read_session_environment(stored)
+    window = _load_requested_window(request, head.stored, place)
     is_live = not any(request.GET.get(name) for name in ("v", "before", "after", "at", "find"))
-    piece = _get_requested_end(request)
     is_opening = is_live and head.row.finished and "since" not in request.GET
     around = at if at is not None else 0 if is_opening else window.first
     outline = None if piece else prompt_outline.load_prompts(place, around=around)
     prompt = outline.first if outline else None
-    opening = conversation.load_opening(stored, window, prompt.position) if is_opening and prompt else None
+    opening = conversation.load_opening(head.stored, window, prompt.position) if is_opening and prompt else None
+    displayed = [opening.prompt, window] if opening else [window]
+    masker.mask_values_until_response(masker.collect_secret_values(*chain(*map(_list_call_arguments, displayed))))
     if opening is not None:
         window = opening.answer
-        masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(opening.prompt)))
+    events = run_events.load_run_events(pk)
     context = {
         "head": head,
         "tab": "transcript",
@@ -99,19 +92,34 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "piece": piece,
         "spot": _get_start_of_search(request, window, opening, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
+        "timeline": run_lanes.load_run_lanes(pk, events) if is_live and head.row.has_times else None,
+        "takeovers": events.takeovers,
+        **_build_version_context(request, head, place),
+        **_build_environment_context(head, window),
+    }
+    return render(request, "sessions/transcript.html", context)
+
+
+def _build_version_context(request: HttpRequest, head: SessionHead, place: Place) -> dict[str, Any]:
+    """Build the variables for choosing a version; `older` and `newer` are the neighbours of the displayed one."""
+    numbers = version_list.list_version_numbers(head.row.pk, around=place.version)
+    return {
         "as_of": bool(request.GET.get("v")) and not place.newest,
         "numbers": numbers,
         "older": max((version for version in numbers if version < place.version), default=None),
         "newer": min((version for version in numbers if version > place.version), default=None),
-        "timeline": run_lanes.load_run_lanes(pk, events) if is_live and head.row.has_times else None,
-        "takeovers": events.takeovers,
-        "subagents": session_tree.map_subagent_calls(stored, (facts.subagents or {}).items()),
-        "permissions": facts.permission_modes[0] if len(facts.permission_modes) == 1 else "",
-        "permissions_by_position": permission_modes.map_permission_modes(window)
-        if len(facts.permission_modes) > 1
-        else {},
     }
-    return render(request, "sessions/transcript.html", context)
+
+
+def _build_environment_context(head: SessionHead, window: Conversation) -> dict[str, Any]:
+    """Build the variables for the subagents of calls, and for the permission modes in which messages were written."""
+    facts = read_session_environment(head.stored)
+    modes = facts.permission_modes
+    return {
+        "subagents": session_tree.map_subagent_calls(head.stored, (facts.subagents or {}).items()),
+        "permissions": modes[0] if len(modes) == 1 else "",
+        "permissions_by_position": permission_modes.map_permission_modes(window) if len(modes) > 1 else {},
+    }
 
 
 @require_GET
@@ -164,14 +172,22 @@ def find_requested_text_page(
 
     None if the request names no text, or one that the message or call does not have any more.
     """
-    if len(stored) <= text_pages.LISTED and not any(isinstance(part, CallCard) for part in parts):
+    if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH and not any(isinstance(part, CallCard) for part in parts):
         return None
-    texts = text_pages.iterate_long_texts(parts)
+    texts = long_text_pagination.iterate_long_texts(parts)
     if key := request.GET.get("text", ""):
-        stored_texts = (text_pages.format_json_for_pages(parse_stored_value(body)) for body in (stored,))
-        text = next(stored_texts) if key == text_pages.STORED else text_pages.find_text(chain(texts, stored_texts), key)
-        return None if text is None else text_pages.build_text_page(text, parse_number_parameter(request, "page") or 1)
-    return text_pages.find_page_with_words(texts, words.words) if words and not request.htmx else None
+        stored_texts = (long_text_pagination.format_json_for_pages(parse_stored_value(body)) for body in (stored,))
+        text = (
+            next(stored_texts)
+            if key == long_text_pagination.STORED
+            else long_text_pagination.find_text(chain(texts, stored_texts), key)
+        )
+        return (
+            None
+            if text is None
+            else long_text_pagination.build_text_page(text, parse_number_parameter(request, "page") or 1)
+        )
+    return long_text_pagination.find_page_with_words(texts, words.words) if words and not request.htmx else None
 
 
 def render_text_page(

@@ -6,7 +6,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.sessions.selectors import session_pauses as asking
+from harness_site.sessions.selectors import peer_waits as asking
 from harness_site.sessions.selectors import workflow_steps as journals
 from harness_site.sessions.selectors.workflow_steps import Place
 from harness_site.sessions.session_lookup import (

@@ -9,7 +9,7 @@ from checkpoints import Checkpointer, check_pending_tool_calls
 from checkpoints.exceptions import CheckpointsError, SessionBusy
 from checkpoints.models import Run, Workspace
 from tests.integration.checkpoints.session_setups import conversation
-from tests.support.database_threads import in_thread
+from tests.support.async_database import in_thread
 
 pytestmark = pytest.mark.asyncio
 

@@ -12,7 +12,7 @@ from django.db import connection, connections
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import BlockingCallInAsyncCode, DatabaseNotConfigured
 from tests.integration.checkpoints.session_setups import start_session
-from tests.integration.checkpoints.test_database_setup import in_a_process
+from tests.integration.checkpoints.test_open_and_migrate import in_a_process
 
 BLOCKING: dict[str, Callable[[SyncCheckpointer], Any]] = {
     "start_session": lambda cp: cp.start_session("s"),

@@ -17,7 +17,7 @@ from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCal
 from harness_site.core.downloads import HTML, JSONL
 from harness_site.search.index_problems import list_index_problems
 from tests.integration.search.conftest import complete
-from tests.support import attack_texts
+from tests.support import redos_texts
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -37,12 +37,12 @@ TOGETHER = 4
 #: Seconds of the processor for one answer: a page shows dozens of these texts.
 BOUND = 20.0
 GROUPS: dict[str, dict[str, str]] = {
-    "secrets": {name: make(SIZE) for name, make in attack_texts.SECRETS.items()},
-    "controls": {name: make(SIZE) for name, make in attack_texts.CONTROLS.items()},
-    "markdown": {name: make(SIZE) for name, make in attack_texts.MARKDOWN.items()},
-    "code": {name: f"```python\n{make(SIZE)}\n```" for name, make in attack_texts.CODE.items()},
-    "json": {name: make(SIZE) for name, make in attack_texts.JSON.items()},
-    "unrepresentable": attack_texts.UNREPRESENTABLE,
+    "secrets": {name: make(SIZE) for name, make in redos_texts.SECRETS.items()},
+    "controls": {name: make(SIZE) for name, make in redos_texts.CONTROLS.items()},
+    "markdown": {name: make(SIZE) for name, make in redos_texts.MARKDOWN.items()},
+    "code": {name: f"```python\n{make(SIZE)}\n```" for name, make in redos_texts.CODE.items()},
+    "json": {name: make(SIZE) for name, make in redos_texts.JSON.items()},
+    "unrepresentable": redos_texts.UNREPRESENTABLE,
 }
 
 
@@ -82,7 +82,7 @@ def hostile_session(texts: dict[str, str]) -> Session:
             args={f"note {each}": text for each, text in enumerate(group)},
             result=group[number % len(group)],
         )
-    for body in attack_texts.MESSAGES.values() if texts is attack_texts.UNREPRESENTABLE else ():
+    for body in redos_texts.MESSAGES.values() if texts is redos_texts.UNREPRESENTABLE else ():
         make_message(session=session, body=body)
     make_checkpoint(session=session, plan={"steps": list(texts.values())})
     return session
@@ -101,7 +101,7 @@ def addresses(session: Session) -> Iterator[str]:
         yield f"{below}{tab}"
     yield from (f"{below}?at={at}" for at in range(0, session.message_count, 24))
     # A result is shown with its call.
-    answered = range(2, session.message_count - len(attack_texts.MESSAGES), 2)
+    answered = range(2, session.message_count - len(redos_texts.MESSAGES), 2)
     # Each text is on a page of its own in one of the forms, and on the pages of the transcript in all of them.
     for number, position in enumerate(sorted({*range(session.message_count)} - {*answered})):
         yield f"{below}messages/{position}/{('', '?as=message')[number % 2]}"
@@ -137,7 +137,7 @@ def test_every_export_of_hostile_texts_is_complete(group: str, reader: Client) -
 @pytest.mark.parametrize("name", ["an infinite number", "400 levels of lists", "990 levels", "20,000 open levels"])
 def test_corrupt_rows_are_shown_as_text(name: str, reader: Client) -> None:
     """Rows as left by a damaged disk, an older version or a manual change."""
-    text = attack_texts.UNREPRESENTABLE[name]
+    text = redos_texts.UNREPRESENTABLE[name]
     session = hostile_session({"plain": "nothing special"})
     call = ToolCall.objects.get(session=session)
     make_decision(call=call, evidence=text)

@@ -8,12 +8,12 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Decision
-from harness_site.core.rendering.safe_text import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import name_hidden_characters
 from harness_site.review import argument_changes
 from harness_site.search import indexer
 from tests.support.client_login import sign_in
 from tests.support.factories import make_call, make_late_result, make_run, make_session, make_user
-from tests.support.hostile_text import TOGETHER, hidden_in, make_hostile_session, pages_of
+from tests.support.hidden_character_texts import TOGETHER, hidden_in, make_hostile_session, pages_of
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db

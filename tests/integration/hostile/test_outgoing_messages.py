@@ -39,7 +39,7 @@ from tests.integration.notifications.conftest import (  # noqa: F401 - fixtures
 )
 from tests.support.client_login import sign_in
 from tests.support.factories import make_decision, make_run, make_session, make_user
-from tests.support.hostile_text import HOSTILE, hidden_in, make_hostile_calls, stored
+from tests.support.hidden_character_texts import HOSTILE, hidden_in, make_hostile_calls, stored
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]
 

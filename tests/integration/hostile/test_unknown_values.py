@@ -21,7 +21,7 @@ from checkpoints.models import (
 )
 from tests.support.client_login import sign_in
 from tests.support.factories import make_user
-from tests.support.hostile_text import make_hostile_session, pages_of
+from tests.support.hidden_character_texts import make_hostile_session, pages_of
 
 pytestmark = pytest.mark.django_db
 

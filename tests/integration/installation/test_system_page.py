@@ -16,7 +16,7 @@ from checkpoints.enums import Role
 from checkpoints.models import Run
 from checkpoints.seals.witness import FileWitness, get_witness
 from harness_site import site_address
-from harness_site.core import background_thread
+from harness_site.core import background_task
 from harness_site.installation import installation_checks, migration_state
 from harness_site.installation.installation_checks import Level
 from harness_site.mail_settings import MailServer, Security
@@ -140,8 +140,8 @@ def test_stopped_background_work_is_reported(admin: Client, monkeypatch: pytest.
     assert "Messages that are due wait to be sent." in text
     assert "No background work runs in this process." in text
     Delivery.objects.filter(pk=delivery.pk).update(status=DeliveryStatus.GIVEN_UP, attempted_at=clock.now())
-    state = background_thread.TaskState("sweeper", late)
-    monkeypatch.setattr(background_thread, "_running", {"sweeper": state})
+    state = background_task.TaskState("sweeper", late)
+    monkeypatch.setattr(background_task, "_running", {"sweeper": state})
     text = visible_text(admin.get("/settings/system/"))
     assert "1 message was given up in the last day." in text
     assert "No round for more than a minute: sweeper." in text

@@ -28,7 +28,7 @@ from harness_site.mcp_guard.guarded_session import GuardedSession
 from harness_site.mcp_guard.policies import UNKNOWN_TOOL, ToolPolicy, parse_policies
 from harness_site.mcp_guard.proxy import CALL_ID_META, GuardProxy
 from tests.support.api_client import make_token
-from tests.support.database_threads import in_thread
+from tests.support.async_database import in_thread
 from tests.support.http_server import HttpServer
 from tests.support.processes import ROOT, database_url, until
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, Role
+from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import Decision, ToolCall
 from harness_site.core.masking.masked_references import compute_keyed_fingerprint
 from tests.integration.review.payment_agents import APPROVE, awaiting, url
-from tests.support.factories import make_user
+from tests.support.factories import make_decision, make_user
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -142,7 +142,8 @@ def test_change_is_shown_while_typing(alice: Client) -> None:
 
 def test_decided_call_cannot_be_edited(alice: Client) -> None:
     call = awaiting()
-    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED)
+    make_decision(call=call, kind=DecisionKind.APPROVE)
+    ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.APPROVED, revision=call.revision + 1)
     assert visible_text(alice.post(f"{url(call)}change/", {"args": json.dumps(CHANGED)})) == ""
 
 

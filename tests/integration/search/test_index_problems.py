@@ -17,7 +17,7 @@ from harness_site.search.index_status import load_index_status
 from harness_site.search.models import Kind, Passage, Problem
 from harness_site.search.text_extraction import LONGEST, ExtractedText
 from tests.integration.search.conftest import Search, complete
-from tests.support import attack_texts
+from tests.support import redos_texts
 from tests.support.factories import make_call, make_message, make_session
 from tests.support.page_text import visible_text
 
@@ -104,7 +104,7 @@ def test_unstorable_label_does_not_stop_the_indexer(label: str) -> None:
 
 def test_other_threads_run_while_hostile_texts_are_indexed() -> None:
     bodies = [
-        to_canonical_json({"role": "assistant", "content": attack_texts.TEXTS[name](4_000_000)})
+        to_canonical_json({"role": "assistant", "content": redos_texts.TEXTS[name](4_000_000)})
         for name in ("token beginnings", "letters and colons", "zero bytes", "digits", "escaped quotes", "hangul")
     ]
     reading = threading.Thread(target=lambda: [text_extraction.extract_message_text(body, "m") for body in bodies])

@@ -11,9 +11,9 @@ import pytest
 import checkpoints
 from checkpoints import enums, exceptions
 from checkpoints.importers import import_errors
-from tests.support import api_reference
-from tests.support.api_reference import ASYNC_TWINS, GROUPS, documented, public_members, signature_of
-from tests.support.docstrings import read_docstring
+from tests.support import library_reference_page
+from tests.support.docstring_parser import read_docstring
+from tests.support.library_reference_page import ASYNC_TWINS, GROUPS, documented, public_members, signature_of
 
 DESCRIBED = {f"{group.module}.{name}": documented(group.module, name) for group in GROUPS for name in group.names} | {
     f"checkpoints.{name}": getattr(checkpoints, name) for name in ASYNC_TWINS.values()
@@ -108,14 +108,14 @@ def test_every_error_is_described(name: str) -> None:
     assert re.match(r"[A-Z].*\.", vars(getattr(exceptions, name)).get("__doc__") or "")
 
 
-@pytest.mark.parametrize("name", api_reference.ENUMS)
+@pytest.mark.parametrize("name", library_reference_page.ENUMS)
 def test_every_enumeration_is_described(name: str) -> None:
     assert re.match(r"[A-Z].*\.", vars(getattr(enums, name)).get("__doc__") or "")
 
 
 def test_reference_is_up_to_date() -> None:
     # To write it anew: make reference
-    assert api_reference.PAGE.read_text() == api_reference.page()
+    assert library_reference_page.PAGE.read_text() == library_reference_page.page()
 
 
 def test_docstring_is_read_into_its_parts() -> None:

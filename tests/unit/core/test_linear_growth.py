@@ -15,15 +15,15 @@ from harness_site.search import text_extraction
 from harness_site.sessions import session_formatting
 from harness_site.sessions.compare import message_alignment, word_diff
 from harness_site.sessions.compare.message_alignment import ComparedMessage
-from tests.support import attack_texts
+from tests.support import redos_texts
 from tests.support.linear_growth import MEGABYTE, assert_linear, processor_seconds
 
 GROUPS = {
-    "secrets": attack_texts.SECRETS,
-    "controls": attack_texts.CONTROLS,
-    "markdown": attack_texts.MARKDOWN,
-    "code": attack_texts.CODE,
-    "json": attack_texts.JSON,
+    "secrets": redos_texts.SECRETS,
+    "controls": redos_texts.CONTROLS,
+    "markdown": redos_texts.MARKDOWN,
+    "code": redos_texts.CODE,
+    "json": redos_texts.JSON,
 }
 
 
@@ -85,19 +85,19 @@ def test_renderers_take_linear_time(renderer: str, group: str) -> None:
     ],
 )
 def test_four_megabytes_are_read_in_seconds(renderer: str, name: str) -> None:
-    assert_linear(RENDERERS[renderer], attack_texts.TEXTS[name], largest=4 * MEGABYTE)
+    assert_linear(RENDERERS[renderer], redos_texts.TEXTS[name], largest=4 * MEGABYTE)
 
 
 @pytest.mark.parametrize("language", ["json", "python", "bash", "yaml", "sql", "ruby", "html", "css", "java", "diff"])
 def test_code_of_any_language_is_highlighted_within_a_bound(language: str) -> None:
-    for name, make in attack_texts.TEXTS.items():
+    for name, make in redos_texts.TEXTS.items():
         code = make(syntax_highlighting.LIMIT)
         assert processor_seconds(lambda: syntax_highlighting.highlight_code(code, language)) < 1.0, name  # noqa: B023
 
 
 @pytest.mark.parametrize("name", ["schemes", "addresses with names", "open brackets", "open images", "wide tables"])
 def test_markdown_of_maximum_size_is_rendered_within_a_bound(name: str) -> None:
-    content = attack_texts.TEXTS[name](markdown.LIMIT)
+    content = redos_texts.TEXTS[name](markdown.LIMIT)
     assert processor_seconds(lambda: markdown.render_markdown(content)) < 2.5
 
 
@@ -108,7 +108,7 @@ def test_unrelated_texts_are_compared_within_a_bound() -> None:
     assert (
         processor_seconds(lambda: list(message_alignment.align_messages(_said(old.split()), _said(new.split())))) < 15.0
     )
-    for name, make in attack_texts.TEXTS.items():
+    for name, make in redos_texts.TEXTS.items():
         assert processor_seconds(lambda: word_diff.compute_word_diff(make(40_000), make(30_000))) < 3.0, name  # noqa: B023
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness_site.core.masking import masker
-from tests.support import attack_texts
+from tests.support import redos_texts
 
 #: Texts around a secret value, which may be long and of several lines.
 AROUND = {
@@ -78,12 +78,12 @@ def test_secret_across_two_pages_is_masked_on_both(name: str) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from([*attack_texts.SECRETS]), st.sampled_from([*AROUND])), max_size=4),
+    st.lists(st.tuples(st.sampled_from([*redos_texts.SECRETS]), st.sampled_from([*AROUND])), max_size=4),
     st.data(),
 )
 def test_secrets_among_hostile_texts_are_masked_at_every_cut(parts: list[tuple[str, str]], data: st.DataObject) -> None:
     text = " ".join(
-        attack_texts.SECRETS[noise](data.draw(st.sampled_from([40, 3_000]))) + AROUND[name].format(value=v, lines=v)
+        redos_texts.SECRETS[noise](data.draw(st.sampled_from([40, 3_000]))) + AROUND[name].format(value=v, lines=v)
         for noise, name in parts
         for v in [numbered(40)]
     )

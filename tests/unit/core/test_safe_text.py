@@ -4,7 +4,7 @@ import pytest
 
 from harness_site.core import formatting
 from harness_site.core.rendering import markdown
-from harness_site.core.rendering.safe_text import (
+from harness_site.core.rendering.hidden_characters import (
     escape_hidden,
     format_on_one_line,
     has_hidden_characters,
@@ -12,7 +12,7 @@ from harness_site.core.rendering.safe_text import (
     replace_unencodable,
 )
 from harness_site.sessions import session_formatting
-from tests.support.hostile_text import HARMLESS, HOSTILE, hidden_in
+from tests.support.hidden_character_texts import HARMLESS, HOSTILE, hidden_in
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())

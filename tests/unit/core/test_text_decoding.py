@@ -7,6 +7,7 @@ import pytest
 
 from harness_site.core.formatting import mask_call_sentence
 from harness_site.core.masking import masker
+from harness_site.core.masking.escape_decoding import decode_escapes
 from harness_site.core.masking.masker import (
     MASK,
     build_masking_rules,
@@ -19,7 +20,6 @@ from harness_site.core.masking.masker import (
     use_masking_rules,
 )
 from harness_site.core.masking.secret_shapes import is_card_number
-from harness_site.core.masking.text_decoding import decode_escapes
 from harness_site.core.rendering import markdown
 from harness_site.core.rendering.json_tree import dump_masked_json, render_json_tree
 from tests.support.linear_growth import assert_linear

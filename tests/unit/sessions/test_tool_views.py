@@ -163,8 +163,76 @@ def test_commands_of_an_editor_with_an_open_file_are_shown_as_files_and_differen
     rejected = view("edit", {"command": command}, "Your proposed edit has introduced errors", is_error=True)
     assert (rejected.target, rejected.chip) == ("", ("bad", "Error"))
     assert view("create", {"path": "/w/c.py", "file_text": "x = 1"}, "Done").target == "/w/c.py"
-    assert view("open", {"command": "open a.py"}, "File a.py not found") is None
-    assert view("edit", {"command": "edit the text"}, "Usage") is None
+    assert view("open", {"command": "open a.py"}, "File a.py not found").kind == "command"
+    assert view("edit", {"command": "edit the text"}, "Usage").target == ""
+    assert view("edit", {"command": 'edit "not closed'}, "Usage").kind == "command"
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("edit", {"command": "edit \"x = 1\" 'x = 2'"}),
+        ("edit", {"command": "edit 'x = 1' 'x = 2' replace-all\n"}),
+        ("edit", {"search": "x = 1", "replace": "x = 2", "replace-all": False}),
+    ],
+)
+def test_search_and_replace_in_the_open_file_is_shown_as_a_difference(name: str, args: dict[str, Any]) -> None:
+    shown = view(name, args, "Text replaced.\n[File: /w/b.py (1 lines total)]\n1:x = 2")
+    assert (shown.kind, shown.target, shown.chip) == ("diff", "/w/b.py", None)
+    (lines,) = shown.content["files"][0].hunks
+    assert [line.sign for line in lines] == ["del", "ins"]
+
+
+@pytest.mark.parametrize(
+    ("args", "number"),
+    [
+        ({"command": "insert 'y = 3' 1"}, 2),
+        ({"text": "y = 3", "line": 1}, 2),
+        ({"text": "y = 3"}, None),
+        ({"text": "y = 3", "line": True}, None),
+    ],
+)
+def test_insertion_in_the_open_file_is_shown_as_new_lines(args: dict[str, Any], number: int | None) -> None:
+    shown = view("insert", args, "Done.")
+    ((line,),) = shown.content["files"][0].hunks
+    assert (line.sign, line.number) == ("ins", number)
+
+
+def test_replaced_lines_given_as_arguments_are_shown_with_their_number() -> None:
+    shown = view("edit", {"start_line": 4, "end_line": 5, "replacement_text": "z = 1"}, "Done.")
+    ((line,),) = shown.content["files"][0].hunks
+    assert (line.sign, line.number) == ("ins", 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("goto", {"command": "goto 7"}),
+        ("goto", {"line_number": 7}),
+        ("scroll_down", {}),
+        ("scroll_up", {"command": "scroll_up"}),
+    ],
+)
+def test_another_part_of_the_open_file_is_shown_with_its_path(name: str, args: dict[str, Any]) -> None:
+    shown = view(name, args, "[File: /w/b.py (9 lines total)]\n7:a\n8:b\n(1 more lines below)\n")
+    assert (shown.kind, shown.target) == ("read", "/w/b.py")
+    assert [line.number for line in shown.content["lines"]] == [7, 8]
+
+
+@pytest.mark.parametrize("args", [{"command": "submit\n"}, {}])
+def test_submission_is_shown_as_a_patch(args: dict[str, Any]) -> None:
+    patch = "\r\n".join(("", "diff --git a/a.py b/a.py", "--- a/a.py", "+++ b/a.py", "@@ -1 +1 @@", "-x = 1", "+x = 2"))
+    shown = view("submit", args, patch)
+    assert (shown.kind, shown.target, shown.content["returned"]) == ("diff", "a.py", "")
+    assert [[line.sign for line in lines] for lines in shown.content["files"][0].hunks] == [["del", "ins"]]
+
+
+def test_tool_that_is_named_after_its_command_is_shown_as_a_command() -> None:
+    shown = view("ls", {"command": "ls -F"}, "AUTHORS.rst\tdocs/\nsetup.py\tsrc/")
+    assert (shown.kind, shown.content["command"]) == ("command", "ls -F")
+    assert str(shown.content["output"]) == "AUTHORS.rst\tdocs/\nsetup.py\tsrc/"
+    assert view("ls", {"command": "rm -r x"}, "") is None
+    assert view("count", {"command": "count", "unit": "words"}, "3") is None
 
 
 def test_net_change_of_a_file_omits_reverted_edits() -> None:

@@ -195,29 +195,19 @@ def add_calls_to_run_lanes(
 
     The version marks of the lanes have to be complete. Raises `IntegrityError` for a call whose run is gone.
     """
-    finished_rows: defaultdict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for row in calls:
-        pk, run, _, status, _, interrupted, settled_at = row
+        pk, run, tool, status, issued_at, interrupted_at, settled_at = row
         if run not in lanes:
             raise IntegrityError(ToolCall._meta.db_table, str(pk), "its run is not there")
-        if status in _SPAN_KINDS and interrupted is None and settled_at is not None and pk not in decided:
-            finished_rows[run].append(row)
+        if status in _SPAN_KINDS and interrupted_at is None and settled_at is not None and pk not in decided:
+            # A call that returned without a decision, the usual case.
+            lanes[run].stretches.append(Stretch(_SPAN_KINDS[status], issued_at, settled_at, tool, pk))
         else:
             for lane, stretch in _build_call_stretches(LoggedCallRow(*row), decided.get(pk, []), lanes, remembered):
                 lane.stretches.append(stretch)
-    for run, rows in finished_rows.items():
-        lanes[run].stretches += _build_plain_call_spans(rows)
     for lane in lanes.values():
         lane.stretches.sort(key=_CALL)
         lane.end = max([lane.end, *(mark.end for mark in lane.marks if mark.by_run), *_list_call_end_times(lane)])
-
-
-def _build_plain_call_spans(rows: Iterable[tuple[Any, ...]]) -> Iterator[Stretch]:
-    """Build the stretches of calls that returned without a decision, the usual case."""
-    return (
-        Stretch(_SPAN_KINDS[status], issued_at, settled_at, tool, pk)
-        for pk, _, tool, status, issued_at, _, settled_at in rows
-    )
 
 
 def _list_call_end_times(lane: Lane) -> list[int]:

@@ -19,6 +19,7 @@ from checkpoints.remote import SyncRemoteCheckpointer
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_checkpointers
+from harness_site.api.models import ApiWrite
 from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 from tests.support.http_server import HttpServer
@@ -139,6 +140,27 @@ def test_run_without_heartbeats_is_lost(open_checkpointer: Any) -> None:
     second.start_session("s")
     with pytest.raises(exceptions.OwnershipLost):
         first.save_checkpoint("s", [])
+
+
+def test_heartbeat_without_an_answer_is_due_again(open_checkpointer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    cp = open_checkpointer()
+    cp.start_session("s")
+    keys = ApiWrite.objects.count()
+    with monkeypatch.context() as patch:
+        patch.setattr(cp.store.transport._connections, "handle_request", refuse)
+        assert not cp.store.beat()
+    lease_ends = Run.objects.get().lease_expires_at
+    assert cp.store.beat()
+    assert Run.objects.get().lease_expires_at > lease_ends
+    assert ApiWrite.objects.count() == keys  # repeating a heartbeat takes no key
+    Run.objects.update(lease_expires_at=clock.now() - timedelta(seconds=1))
+    open_checkpointer().start_session("s")
+    assert cp.store.beat()  # nothing is left to renew
+    assert cp.store.list_owned() == []
+
+
+def refuse(request: httpx.Request) -> httpx.Response:
+    raise httpx.ReadError("lost")
 
 
 def test_agent_waits_at_the_gate_for_a_decision(open_checkpointer: Any, server: HttpServer, token: str) -> None:

@@ -31,8 +31,8 @@ from checkpoints.models import (
     ToolCall,
     WorkflowStep,
 )
-from checkpoints.peers.peer_requests import Join as JoinRequest
-from checkpoints.peers.peer_requests import PeerCall as PeerRequest
+from checkpoints.peers.peer_types import Join as JoinRequest
+from checkpoints.peers.peer_types import PeerCall as PeerRequest
 from checkpoints.sessions import ownership
 from tests.integration.checkpoints.session_setups import conversation, text_message
 

@@ -12,7 +12,7 @@ from checkpoints.models import Decision, Run, Session
 from tests.conftest import Open, StartChild
 from tests.integration.checkpoints.session_setups import call_statuses, interrupt_call, lose_run, start_session
 from tests.integration.checkpoints.sessions import session_agents
-from tests.support.database_threads import in_thread
+from tests.support.async_database import in_thread
 from tests.support.processes import database_url, until
 
 

@@ -11,7 +11,7 @@ from checkpoints.formats import digests
 from checkpoints.models import Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import lose_run, start_session, text_message
-from tests.support import attack_texts
+from tests.support import redos_texts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,10 +27,10 @@ def asking(args: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("name", attack_texts.UNREPRESENTABLE)
+@pytest.mark.parametrize("name", redos_texts.UNREPRESENTABLE)
 @pytest.mark.parametrize("shape", [0, 1])
 def test_session_with_unrepresentable_arguments_is_resumed(name: str, shape: int, open_checkpointer: Open) -> None:
-    message = asking(attack_texts.UNREPRESENTABLE[name])[shape]
+    message = asking(redos_texts.UNREPRESENTABLE[name])[shape]
     start_session(open_checkpointer()).save_checkpoint("s", [text_message("pay"), message], None, 0)
     taker = open_checkpointer()
     assert taker.preview_resume("s")["version"] == 1

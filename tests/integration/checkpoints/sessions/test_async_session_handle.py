@@ -8,7 +8,7 @@ from checkpoints import Checkpointer, ToolRegistry
 from checkpoints.exceptions import CheckpointerClosed, OwnershipLost, SessionBusy
 from checkpoints.models import Run, Session, Workspace
 from tests.integration.checkpoints.session_setups import call_statuses, conversation
-from tests.support.database_threads import in_thread
+from tests.support.async_database import in_thread
 
 pytestmark = pytest.mark.asyncio
 

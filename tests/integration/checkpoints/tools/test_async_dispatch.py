@@ -12,7 +12,7 @@ from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry, ToolResult
 from checkpoints.exceptions import CallInProgress, ReviewRequired
 from checkpoints.models import ToolCall, Workspace
 from tests.integration.checkpoints.session_setups import call_statuses
-from tests.support.database_threads import in_thread
+from tests.support.async_database import in_thread
 from tests.support.processes import append_line
 
 pytestmark = pytest.mark.asyncio

@@ -11,7 +11,7 @@ import pytest
 
 from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
 from checkpoints.formats.canonical import MAX_DEPTH, decode_json_text, parse_json, parse_or_text, to_canonical_json
-from tests.support import attack_texts
+from tests.support import redos_texts
 
 module = importlib.import_module("checkpoints.formats.canonical")  # the package exports a function of that name
 
@@ -228,9 +228,9 @@ def test_every_storable_value_can_be_read() -> None:
     assert to_canonical_json(parse_json(wide)) == wide
 
 
-@pytest.mark.parametrize("name", attack_texts.UNREPRESENTABLE)
+@pytest.mark.parametrize("name", redos_texts.UNREPRESENTABLE)
 def test_unstorable_value_is_an_error_and_shown_as_text(name: str) -> None:
-    text = attack_texts.UNREPRESENTABLE[name]
+    text = redos_texts.UNREPRESENTABLE[name]
     with pytest.raises(ValueError, match=r"levels deep|too large|not JSON|integer|Expecting"):
         parse_json(text)
     assert parse_or_text(text) == text

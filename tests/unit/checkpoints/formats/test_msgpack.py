@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.formats.msgpack import project_msgpack
+from checkpoints.formats.msgpack_to_json import project_msgpack
 
 
 def _text(value: str) -> bytes:

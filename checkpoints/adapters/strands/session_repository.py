@@ -1,0 +1,395 @@
+"""Repository of Strands Agents: the messages of an agent are the transcript of a session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from strands.session.session_repository import SessionRepository
+from strands.types.exceptions import SessionException
+from strands.types.session import Session, SessionAgent, SessionMessage
+
+from checkpoints.adapters.adapter_client import AdapterClient, run_on_thread
+from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.adapters.strands import message_codec
+from checkpoints.aio import Checkpointer
+from checkpoints.client import SyncCheckpointer
+from checkpoints.exceptions import InvalidInput
+from checkpoints.formats import content_blocks
+from checkpoints.framework_states import message_list, remove_and_copy_states, session_documents
+from checkpoints.framework_states.transcript_versions import VersionContent
+from checkpoints.ids import validate_id
+from checkpoints.models import Session as SessionRow
+from checkpoints.sessions.create_finish_release import SessionDescription
+
+T = TypeVar("T")
+_FRAMEWORK: Final = "strands"
+#: Names of the documents of a session, before the identifiers of agents.
+_SESSION, _AGENT, _MULTI_AGENT = "session", "agent/", "multi_agent/"
+
+
+class SessionConflict(SessionException):
+    """Another process has written to the session since it was read. Nothing was written; create the agent again."""
+
+
+class HarnessSessionRepository(SessionRepository):
+    """Repository that keeps sessions of Strands as sessions of this library.
+
+        repository = HarnessSessionRepository(checkpointer)
+        manager = RepositorySessionManager("order-17", repository)
+        agent = Agent(model, tools=tools, session_manager=manager)
+
+    The first agent of a session is the session itself, and each further one is a session below it. A message is
+    appended only behind the last one, so that no process overwrites what another one has written. A write is refused
+    with `SessionBusy` while a run of another client owns the session.
+    """
+
+    def __init__(self, checkpointer: SyncCheckpointer | Checkpointer | None = None, *, agent: str = "strands") -> None:
+        """Create a repository.
+
+        Args:
+            checkpointer: Client of a database, blocking or async. None uses the `default` database of the project.
+            agent: Name of the agent of new sessions, for lists and filters.
+
+        Raises:
+            InvalidInput: The client is one of a server over HTTP.
+        """
+        self.client = AdapterClient(checkpointer)
+        self._agent_name = agent
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="harness-strands")
+        #: State of each agent as this repository has read or written it last.
+        self._known: dict[str, dict[str, Any]] = {}
+
+    @classmethod
+    @contextmanager
+    def open(cls, url: str, **options: Any) -> Iterator[HarnessSessionRepository]:
+        """Open a database for a `with` block.
+
+        Args:
+            url: Path or URL of a database, as `SyncCheckpointer.open` takes it.
+            options: Arguments of the class.
+
+        Yields:
+            The repository. Its client is closed at the end.
+        """
+        with SyncCheckpointer.open(url) as checkpointer:
+            yield cls(checkpointer, **options)
+
+    # ---- sessions
+
+    def create_session(self, session: Session, **kwargs: Any) -> Session:
+        """Create a session.
+
+        Args:
+            session: Record of the session.
+            kwargs: Not used.
+
+        Returns:
+            The record.
+
+        Raises:
+            SessionException: It exists.
+            InvalidInput: The identifier cannot be used, or a session of it has messages and is none of Strands.
+        """
+        session_id = _validate(session.session_id)
+
+        def build(row: SessionRow) -> None:
+            if self._load(session_id, _SESSION) is not None:
+                raise SessionException(f"Session {session_id} already exists")
+            if row.message_count:
+                raise InvalidInput(f"The session {session_id!r} has messages that are none of Strands. Use another id.")
+            self._save(row, _SESSION, {"record": session.to_dict(), "agent": None})
+
+        self._change(session_id, build)
+        return session
+
+    def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
+        """Read a session. Returns None if there is none."""
+        stored = self._run(partial(self._load, _validate(session_id), _SESSION))
+        return None if stored is None else Session.from_dict(stored["record"])
+
+    def delete_session(self, session_id: str, **kwargs: Any) -> None:
+        """Delete a session with all of its agents.
+
+        Args:
+            session_id: Identifier of the session.
+            kwargs: Not used.
+
+        Raises:
+            SessionException: There is no such session.
+            StillNeeded: A run of another client drives it, or a person has to decide.
+        """
+        if self.read_session(session_id) is None:
+            raise SessionException(f"Session {session_id} does not exist")
+
+        def delete() -> None:
+            store = self.client.store
+            children = SessionRow.objects.using(store.using).filter(
+                workspace=store.workspace_id, parent_session_id=session_id
+            )
+            for child_id in [*children.values_list("session_id", flat=True), session_id]:
+                if self._load(child_id, _SESSION if child_id == session_id else _agent_document(child_id)) is not None:
+                    remove_and_copy_states.delete_session_with_states(store, child_id)
+                self._known.pop(child_id, None)
+
+        self._run(delete)
+
+    # ---- agents
+
+    def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Create an agent in a session.
+
+        Args:
+            session_id: Identifier of the session.
+            session_agent: Record of the agent.
+            kwargs: Not used.
+
+        Raises:
+            SessionException: There is no such session.
+            SessionConflict: The session has an agent of this identifier.
+        """
+        agent_id, record = _validate(session_agent.agent_id), session_agent.to_dict()
+
+        def take_session(row: SessionRow) -> None:
+            stored = self._get_session(session_id)
+            if stored["agent"] is None:
+                self._save(row, _SESSION, {**stored, "agent": agent_id})
+
+        def build(row: SessionRow) -> None:
+            self._get_session(session_id)
+            if self._load(row.session_id, _AGENT + agent_id) is not None:
+                raise SessionConflict(f"Agent {agent_id} in session {session_id} already exists")
+            if row.session_id != session_id:
+                rows = SessionRow.objects.using(self.client.store.using).filter(pk=row.pk)
+                rows.update(parent_session_id=session_id)
+            self._save(row, _AGENT + agent_id, record)
+
+        self._change(session_id, take_session)
+        place = self.find_session_id(session_id, agent_id)
+        self._change(place, build)
+        self._known[place] = record
+
+    def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
+        """Read an agent. Returns None if there is none."""
+        place = self.find_session_id(session_id, agent_id)
+        record = self._run(partial(self._load, place, _AGENT + _validate(agent_id)))
+        if record is None:
+            return None
+        self._known[place] = record
+        return SessionAgent.from_dict(record)
+
+    def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Replace the state of an agent.
+
+        Args:
+            session_id: Identifier of the session.
+            session_agent: Record of the agent. It gets the time at which the agent was created.
+            kwargs: Not used.
+
+        Raises:
+            SessionException: There is no such agent.
+            SessionConflict: Another process has replaced the state since this repository has read or written it.
+        """
+        agent_id = _validate(session_agent.agent_id)
+        place = self.find_session_id(session_id, agent_id)
+
+        def build(row: SessionRow) -> None:
+            stored = self._get_agent(row.session_id, session_id, agent_id)
+            if self._known.get(place, stored) != stored:
+                raise SessionConflict(f"Another process has changed the agent {agent_id} of session {session_id}.")
+            session_agent.created_at = stored["created_at"]
+            self._save(row, _AGENT + agent_id, session_agent.to_dict())
+
+        self._change(place, build)
+        self._known[place] = session_agent.to_dict()
+
+    def find_session_id(self, session_id: str, agent_id: str) -> str:
+        """Return the identifier of the session that has the messages of an agent.
+
+        Args:
+            session_id: Identifier of the session of Strands.
+            agent_id: Identifier of the agent.
+
+        Returns:
+            That of the session for its first agent, or if it does not exist yet; else that of a session below it.
+
+        Raises:
+            InvalidInput: An identifier cannot be used.
+        """
+        stored = self._run(partial(self._load, _validate(session_id), _SESSION))
+        if stored is None or stored["agent"] in (None, agent_id):
+            return session_id
+        return validate_id("session id", f"{session_id}/{_validate(agent_id)}")
+
+    # ---- messages
+
+    def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
+        """Append a message to those of an agent, as a version.
+
+        Args:
+            session_id: Identifier of the session.
+            agent_id: Identifier of the agent.
+            session_message: Record of the message, whose number is the number of messages before it.
+            kwargs: Not used.
+
+        Raises:
+            SessionException: There is no such agent.
+            SessionConflict: The agent has more or fewer messages than that.
+            SessionBusy: A run of another client owns the session and is alive.
+            SessionFinished: The session has ended.
+            NotRepresentable: The message has no exact JSON form.
+        """
+        message = message_codec.encode_message(session_message)
+
+        def build(row: SessionRow) -> VersionContent:
+            self._get_agent(row.session_id, session_id, agent_id)
+            if session_message.message_id != row.message_count:
+                raise SessionConflict(
+                    f"Agent {agent_id} in session {session_id} has {row.message_count} messages; a message with the "
+                    f"number {session_message.message_id} cannot be appended."
+                )
+            return VersionContent(None, added=[message])
+
+        self._change(self.find_session_id(session_id, agent_id), build, content_blocks.find_first_user_text([message]))
+
+    def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
+        """Read a message. Returns None if there is none."""
+        place = self.find_session_id(session_id, agent_id)
+        messages = self._run(partial(message_list.list_newest, self.client.store, place))
+        known = 0 <= message_id < len(messages)
+        return message_codec.decode_message(messages[message_id], message_id) if known else None
+
+    def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any) -> None:
+        """Replace a message by a version that has it changed. Earlier versions keep what it was.
+
+        Args:
+            session_id: Identifier of the session.
+            agent_id: Identifier of the agent.
+            session_message: Record of the message. It gets the time at which the message was created.
+            kwargs: Not used.
+
+        Raises:
+            SessionException: There is no such message.
+            SessionBusy: A run of another client owns the session and is alive.
+        """
+
+        def build(row: SessionRow) -> VersionContent:
+            number = session_message.message_id
+            if not 0 <= number < row.message_count:
+                raise SessionException(f"Message {number} does not exist")
+            tail = message_list.list_newest(self.client.store, row.session_id, row.message_count - number)
+            session_message.created_at = message_codec.decode_message(tail[0], number).created_at
+            changed = message_codec.encode_message(session_message)
+            return VersionContent(None, keep=number, added=[changed, *tail[1:]])
+
+        self._change(self.find_session_id(session_id, agent_id), build)
+
+    def list_messages(
+        self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
+    ) -> list[SessionMessage]:
+        """List the messages of an agent in order.
+
+        Args:
+            session_id: Identifier of the session.
+            agent_id: Identifier of the agent.
+            limit: Largest number of messages. None: all.
+            offset: Number of messages to leave out, from the first one.
+            kwargs: Not used.
+
+        Returns:
+            The records of the messages.
+
+        Raises:
+            SessionException: There is no such agent.
+            CheckpointCorrupted: A stored message cannot be read.
+        """
+        place = self.find_session_id(session_id, agent_id)
+
+        def load() -> list[dict[str, Any]]:
+            self._get_agent(place, session_id, agent_id)
+            return message_list.list_newest(self.client.store, place)
+
+        decoded = [message_codec.decode_message(message, number) for number, message in enumerate(self._run(load))]
+        return decoded[offset:] if limit is None else decoded[offset : offset + limit]
+
+    # ---- graphs and swarms
+
+    def create_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
+        """Store the state of a graph or a swarm. Raises `SessionException` without such a session."""
+        self._save_multi_agent(session_id, multi_agent, exists=False)
+
+    def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
+        """Read the state of a graph or a swarm. Returns None if there is none."""
+        name = _MULTI_AGENT + _validate(multi_agent_id)
+        return self._run(partial(self._load, _validate(session_id), name))  # type: ignore[no-any-return]
+
+    def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
+        """Replace the state of a graph or a swarm. Raises `SessionException` if there is none."""
+        self._save_multi_agent(session_id, multi_agent, exists=True)
+
+    def _save_multi_agent(self, session_id: str, multi_agent: Any, *, exists: bool) -> None:
+        name, state = _MULTI_AGENT + _validate(multi_agent.id), multi_agent.serialize_state()
+
+        def build(row: SessionRow) -> None:
+            self._get_session(session_id)
+            if exists and self._load(session_id, name) is None:
+                raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
+            self._save(row, name, state)
+
+        self._change(_validate(session_id), build)
+
+    # ---- database
+
+    def _load(self, session_id: str, name: str) -> Any:
+        return session_documents.load_document(self.client.store, session_id, _FRAMEWORK, name)
+
+    def _save(self, row: SessionRow, name: str, value: Any) -> None:
+        session_documents.save_document(self.client.store, row, _FRAMEWORK, name, value)
+
+    def _get_session(self, session_id: str) -> dict[str, Any]:
+        stored = self._load(session_id, _SESSION)
+        if stored is None:
+            raise SessionException(f"Session {session_id} does not exist")
+        return dict(stored)
+
+    def _get_agent(self, place: str, session_id: str, agent_id: str) -> dict[str, Any]:
+        stored = self._load(place, _AGENT + agent_id)
+        if stored is None:
+            raise SessionException(f"Agent {agent_id} in session {session_id} does not exist")
+        return dict(stored)
+
+    def _change(self, place: str, build: Callable[[SessionRow], VersionContent | None], title: str = "") -> None:
+        """Change a session in one transaction, while no other thread of this client claims or releases it."""
+        description = SessionDescription(title, self._agent_name)
+
+        def change() -> None:
+            with SessionClaims.of(self.client.sync).exclude_changes(place):
+                message_list.change(self.client.store, place, description, build)
+
+        self._run(change)
+
+    def _run(self, work: Callable[[], T]) -> T:
+        """Run database work, also in a hook of an agent, which runs on the thread of an event loop."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            if not isinstance(self.client.given, Checkpointer):
+                return work()
+            return asyncio.run(run_on_thread(self.client.given, work))
+        return self._thread.submit(lambda: asyncio.run(run_on_thread(self.client.given, work))).result()
+
+
+def _agent_document(place: str) -> str:
+    return _AGENT + place.rpartition("/")[2]
+
+
+def _validate(name: str) -> str:
+    """Validate an identifier of Strands, in which no path may be."""
+    validate_id("identifier", name)
+    if "/" in name:  # as Strands itself has it
+        raise InvalidInput(f"The identifier {name[:40]!r} cannot contain a slash.")
+    return name

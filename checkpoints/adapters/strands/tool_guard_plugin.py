@@ -1,0 +1,319 @@
+"""Plugin that guards the tools of an agent: each call passes the log, and the gate is an interrupt of the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from functools import partial
+from itertools import count
+from typing import Any, Final
+
+from strands.hooks import AfterInvocationEvent, AfterToolCallEvent, MessageAddedEvent
+from strands.hooks.registry import HookOrder
+from strands.middleware import ExecuteToolContext, ExecuteToolStage
+from strands.plugins import Plugin
+from strands.types.events import ToolResultEvent
+from strands.types.session import decode_bytes_values, encode_bytes_values
+
+from checkpoints.adapters.async_claims import AsyncClaims
+from checkpoints.adapters.strands.session_repository import HarnessSessionRepository
+from checkpoints.aio import Checkpointer
+from checkpoints.calls.outcome_types import ToolResult, ValueCodec
+from checkpoints.client import SyncCheckpointer
+from checkpoints.db.database_operation import database_operation
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
+from checkpoints.exceptions import ApprovalRequired, CallNotFound, CheckpointsError, ReviewRequired, SessionNotFound
+from checkpoints.formats import content_blocks
+from checkpoints.models import ToolCall
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store import row_lookups
+from checkpoints.tools.guard import ToolPolicies, aguard
+
+#: Name of the interrupts of this plugin; a further one of the same call has a number behind it.
+_INTERRUPT: Final = "harness"
+#: Fields of a waiting call that the reason of an interrupt has.
+_SHOWN_FIELDS = ("call_id", "step", "tool_name", "args_json", "status", "reason", "started_at")
+
+
+class Harness(Plugin):
+    """Guard for the tools of an agent.
+
+        repository = HarnessSessionRepository(checkpointer)
+        agent = Agent(
+            model,
+            tools=tools,
+            session_manager=RepositorySessionManager("order-17", repository),
+            plugins=[Harness("order-17", repository)],
+        )
+
+    The first call with side effects claims the session, and the end of the invocation releases it. If a person has to
+    decide about a call first, the agent is interrupted.
+    """
+
+    name = "harness"
+
+    def __init__(
+        self,
+        session_id: str,
+        checkpointer: HarnessSessionRepository | SyncCheckpointer | Checkpointer | None = None,
+        policies: ToolPolicies | None = None,
+        *,
+        agent: str = "strands",
+    ) -> None:
+        """Create the plugin. It can be that of all agents of the session.
+
+        Args:
+            session_id: Identifier of the session, as the session manager has it.
+            checkpointer: Repository of the session, or a client. None uses the `default` database of the project.
+            policies: Options of tools by patterns of their names. None: every tool mutates.
+            agent: Name of the agent of a new session, for lists and filters.
+
+        Raises:
+            InvalidInput: The client is one of a server over HTTP.
+        """
+        super().__init__()
+        self._repository = (
+            checkpointer
+            if isinstance(checkpointer, HarnessSessionRepository)
+            else HarnessSessionRepository(checkpointer)
+        )
+        self._client = self._repository.client
+        self._session_id = session_id
+        self._policies = policies or ToolPolicies()
+        self._policies.bind(self._client.sync)
+        self._claims = AsyncClaims(self._client.given)
+        self._agent_name = agent
+        #: Calls whose results are those of this process.
+        self._answered: set[str] = set()
+
+    def init_agent(self, agent: Any) -> None:
+        """Add the guard to an agent.
+
+        Args:
+            agent: The agent.
+        """
+        agent.add_middleware(ExecuteToolStage, self._execute_tool)
+        agent.hooks.add_callback(AfterToolCallEvent, self._raise_refusal)
+        agent.hooks.add_callback(AfterInvocationEvent, self._release)
+        # Before the session manager stores the message.
+        agent.hooks.add_callback(MessageAddedEvent, self._settle_results, order=HookOrder.SDK_FIRST)
+
+    def build_responses(self, agent_id: str = "default") -> list[dict[str, Any]]:
+        """Build the input with which an interrupted agent continues, in any process.
+
+            agent(harness.build_responses() or "Where is my refund?")
+
+        The decisions themselves are read from the log. A call about which nobody has decided interrupts again.
+
+        Args:
+            agent_id: Identifier of the agent.
+
+        Returns:
+            The responses to the interrupts of this plugin; none if the agent is not interrupted.
+
+        Raises:
+            CheckpointCorrupted: The stored state of the agent cannot be read.
+        """
+        stored = self._repository.read_agent(self._session_id, agent_id)
+        state = {} if stored is None else stored.to_dict()["_internal_state"].get("interrupt_state", {})
+        found = state.get("interrupts", {}).values() if state.get("activated") else ()
+        return [
+            {"interruptResponse": {"interruptId": each["id"], "response": "decided"}}
+            for each in found
+            if each["name"].partition(" ")[0] == _INTERRUPT and each["response"] is None
+        ]
+
+    # ---- calls
+
+    async def _execute_tool(
+        self, context: ExecuteToolContext, next_fn: Callable[[ExecuteToolContext], AsyncGenerator[Any, None]]
+    ) -> AsyncGenerator[Any, None]:
+        name, call_id = context.tool_use["name"], str(context.tool_use["toolUseId"])
+        if context.tool is None or not self._policies.logs_calls(name):
+            async for event in next_fn(context):
+                yield event
+            return
+        execution = _Execution(context, next_fn)
+        try:
+            result = await self._log_call(context, execution)
+        except (ReviewRequired, ApprovalRequired) as gate:
+            for number in count(1):
+                context.interrupt(_INTERRUPT if number == 1 else f"{_INTERRUPT} {number}", reason=_describe_gate(gate))
+        except CheckpointsError as error:
+            raise _Refused(error) from error
+        else:
+            if result is not None and execution.result is None:
+                execution.events.append(ToolResultEvent(_to_strands(result, call_id)))
+        self._answered.add(call_id)
+        for event in execution.events:
+            yield event
+
+    async def _log_call(self, context: ExecuteToolContext, execution: _Execution) -> ToolResult | None:
+        """Make a call through the log. Returns None if the tool itself has failed or interrupts the agent."""
+        place = await self._find_place(context.agent)
+        is_direct = "event_loop_cycle_id" not in context.invocation_state
+        try:
+            async with self._claims.hold(place, self._describe(context.agent), release_after=is_direct):
+                return await aguard(
+                    self._client.given,
+                    place,
+                    context.tool_use["name"],
+                    context.tool_use["input"],
+                    str(context.tool_use["toolUseId"]),
+                    execution.run,
+                    policies=self._policies,
+                    codec=_CODEC,
+                    failed=_is_failed,
+                )
+        except Exception as error:
+            if error is not execution.error:
+                raise
+            return None
+
+    async def _raise_refusal(self, event: AfterToolCallEvent[Any]) -> None:
+        """End the invocation with the error of a call that was refused, which the model must not take for a result."""
+        if isinstance(event.exception, _Refused):
+            raise event.exception.error
+
+    async def _release(self, event: AfterInvocationEvent) -> None:
+        self._answered.clear()
+        place = await self._find_place(event.agent)
+        await asyncio.shield(self._claims.release(place))
+
+    async def _find_place(self, agent: Any) -> str:
+        return await self._client.hop(partial(self._find_place_blocking, str(agent.agent_id)))
+
+    def _find_place_blocking(self, agent_id: str) -> str:
+        return self._repository.find_session_id(self._session_id, agent_id)
+
+    def _describe(self, agent: Any) -> SessionDescription:
+        asked = [message for message in agent.messages if message["role"] == "user"]
+        return SessionDescription(content_blocks.find_first_user_text(asked), self._agent_name)
+
+    # ---- results of calls that another process began
+
+    async def _settle_results(self, event: MessageAddedEvent[Any]) -> None:
+        """Let a message that answers calls of a killed process have their true results.
+
+        Strands answers such a call with an error if the agent gets a new prompt. The call may have happened.
+        """
+        results = {
+            block["toolResult"]["toolUseId"]: block["toolResult"]
+            for block in event.message["content"]
+            if "toolResult" in block and block["toolResult"].get("status") == "error"
+        }
+        open_ids = [call_id for call_id in results if call_id not in self._answered]
+        if not open_ids:
+            return
+        place = await self._find_place(event.agent)
+        try:
+            calls = await self._client.hop(partial(self._find_calls, place, open_ids))
+            if any(call.status in {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES} for call in calls):
+                async with self._claims.hold(place, self._describe(event.agent), release_after=True):
+                    calls = await self._client.hop(partial(self._find_calls, place, open_ids))
+        except CheckpointsError:
+            event.agent.messages.pop()
+            raise
+        for call in calls:
+            if call.status in {CallStatus.COMPLETED, CallStatus.REJECTED}:
+                status = "success" if call.status == CallStatus.COMPLETED else "error"
+                results[call.call_id].update(status=status, content=[{"text": call.result_text}])
+
+    def _find_calls(self, place: str, call_ids: list[str]) -> list[ToolCall]:
+        store, found = self._client.store, list[ToolCall]()
+        with database_operation(store.using, writes=False):
+            try:
+                row = row_lookups.get_session(store, place)
+            except SessionNotFound:
+                return []
+            for call_id in call_ids:
+                try:
+                    found.append(row_lookups.get_latest_attempt(store, row, call_id))
+                except CallNotFound:
+                    continue
+        return found
+
+
+class _ToolPaused(Exception):
+    """The tool interrupts the agent itself, and runs again when it is resumed: this attempt counts as failed."""
+
+    def __init__(self) -> None:
+        super().__init__("The tool has interrupted the agent, and runs again.")
+
+
+class _Refused(Exception):
+    """Error of this library, which is not one of the tool."""
+
+    def __init__(self, error: CheckpointsError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _Execution:
+    """Execution of one tool by Strands.
+
+    Attributes:
+        events: Events of the tool.
+        result: Its result; None if it has not run.
+        error: What it raised.
+    """
+
+    def __init__(
+        self, context: ExecuteToolContext, next_fn: Callable[[ExecuteToolContext], AsyncGenerator[Any, None]]
+    ) -> None:
+        self._context, self._next = context, next_fn
+        self.events: list[Any] = []
+        self.result: dict[str, Any] | None = None
+        self.error: BaseException | None = None
+
+    async def run(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Run the tool with arguments that a person may have changed. Returns its result."""
+        async for event in self._next(self._context.replace(tool_use={**self._context.tool_use, "input": args})):
+            self.events.append(event)
+            if "tool_interrupt_event" in event:
+                self.error = _ToolPaused()
+            if isinstance(event, ToolResultEvent):
+                self.result, self.error = dict(event.tool_result), event.exception
+        if self.error is not None:
+            raise self.error
+        return self.result or {}
+
+
+def _is_failed(result: dict[str, Any]) -> bool:
+    return result.get("status") == "error"
+
+
+def _encode(result: dict[str, Any]) -> tuple[str, bytes]:
+    value = {key: value for key, value in result.items() if key != "toolUseId"}
+    return "strands", json.dumps(encode_bytes_values(value), default=str).encode()
+
+
+def _decode(encoded: tuple[str, bytes]) -> dict[str, Any]:
+    return dict(decode_bytes_values(json.loads(encoded[1])))
+
+
+def _to_text(result: dict[str, Any]) -> str:
+    message = {"role": "tool", "content": encode_bytes_values(result.get("content", []))}
+    return content_blocks.parts_to_text(content_blocks.list_message_parts(message))
+
+
+_CODEC = ValueCodec(_encode, _decode, _to_text)
+
+
+def _to_strands(result: ToolResult, call_id: str) -> Any:
+    """Return a replayed result as an answer to this call: the model may have asked again under a new id."""
+    if isinstance(result.value, dict):
+        return {**result.value, "toolUseId": call_id}
+    status = "error" if result.is_error else "success"
+    return {"toolUseId": call_id, "status": status, "content": [{"text": result.content}]}
+
+
+def _describe_gate(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
+    """Return the reason of an interrupt, which is JSON: which calls wait, and where to decide."""
+    kind = "approval_required" if isinstance(gate, ApprovalRequired) else "review_required"
+    waiting = [
+        {name: value if isinstance(value := call.get(name), int) else str(value or "") for name in _SHOWN_FIELDS}
+        for call in gate.calls
+    ]
+    return {"type": kind, "session_id": gate.session_id, "calls": waiting, "message": str(gate)}

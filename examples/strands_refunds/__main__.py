@@ -1,0 +1,50 @@
+"""Play the story: the agent dies after a refund, a person decides, the agent continues in another process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from checkpoints import SyncCheckpointer
+from checkpoints.adapters.strands import HarnessSessionRepository
+from examples.killed_agents import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.strands_refunds.agent import build_agent
+
+QUESTION = "Please refund order 17."
+
+
+def ask(database: str, effects: Path) -> None:
+    """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
+    with HarnessSessionRepository.open(database) as repository:
+        agent, _ = build_agent(repository, "order-17", effects, AFTER_EFFECT)
+        agent(QUESTION)
+
+
+def play(database: str, effects: Path) -> None:
+    """Play the story in a database; `effects` is the file of what happened outside of it."""
+    run_killed_agent("examples.strands_refunds", database, effects)
+    start_again(database, effects)
+    with SyncCheckpointer.open(database) as checkpointer:
+        confirm_refund(checkpointer, "order-17")
+    print(f"The agent says: {go_on(database, effects)}")
+    print(f"Refunds in the end: {count_refunds(effects)}.")
+
+
+def start_again(database: str, effects: Path) -> None:
+    """Continue without a prompt: the call of the killed process is made again, and waits for a person."""
+    with HarnessSessionRepository.open(database) as repository:
+        agent, _ = build_agent(repository, "order-17", effects)
+        result = agent()
+        assert result.stop_reason == "interrupt"  # noqa: S101 - the story
+        (call,) = result.interrupts[0].reason["calls"]
+        print(f"Started again, it does not know whether that happened, and asks: {call['args_json']}")
+
+
+def go_on(database: str, effects: Path) -> str:
+    """Continue with the decision, as any process can."""
+    with HarnessSessionRepository.open(database) as repository:
+        agent, harness = build_agent(repository, "order-17", effects)
+        return str(agent(harness.build_responses())).strip()
+
+
+if __name__ == "__main__":
+    run_example(ask, play)

@@ -1,0 +1,41 @@
+"""Template filters of the account pages: names of browsers, and options of passkeys."""
+
+import json
+from typing import Any
+
+from django import template
+from django.utils.translation import gettext as _
+
+register = template.Library()
+
+
+@register.filter
+def as_json(value: Any) -> str:
+    """Dump a value as JSON for a data attribute that a script reads."""
+    return json.dumps(value)
+
+
+@register.filter
+def format_browser_name(user_agent: str) -> str:
+    """Format a user agent as “Firefox on Linux”, enough to recognize one's own browser."""
+    program = next((label for token, label in _PROGRAMS if token in user_agent), _("Another program"))
+    system = next((label for token, label in _SYSTEMS if token in user_agent), "")
+    return _("%(program)s on %(system)s") % {"program": program, "system": system} if system else program
+
+
+# The order matters: most browsers also claim to be others.
+_PROGRAMS = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+)
+_SYSTEMS = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)

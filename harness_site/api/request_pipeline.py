@@ -1,0 +1,183 @@
+"""Processing shared by all routes: token, rate limit, body, idempotency key, problems, compression."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial, wraps
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from allauth.account.adapter import get_adapter
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+from ninja.security import HttpBearer
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import InvalidFields, RoleInsufficient, RouteNotFound, TokenInvalid
+from harness_site.accounts import api_tokens, unmasking
+from harness_site.accounts.models import ApiToken, TokenRole
+from harness_site.accounts.token_authentication import COVERS
+from harness_site.api import client_checkpointers, idempotent_writes, json_bodies, rate_limit
+from harness_site.api.models import ApiWrite
+from harness_site.api.problems import convert_to_problem, respond_with_problem
+from harness_site.api.token_requests import mark_token_view
+from harness_site.core.masking import masker
+
+_WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+#: Answers smaller than this are not compressed.
+_COMPRESSED_FROM: Final = 2_048
+
+
+class ApiRequest(HttpRequest):
+    """Request with a valid token; created only by `serve_route`."""
+
+    token: ApiToken
+    #: Body, decompressed.
+    content: bytes
+    #: Requests that the token may make besides.
+    allowance: rate_limit.Allowance
+    #: Note of an earlier attempt of the same write, which may have been done; None for a first attempt.
+    repeated: ApiWrite | None
+    #: Name of the write, the same in each attempt of it.
+    write_name: str
+
+    @property
+    def checkpointer(self) -> SyncCheckpointer:
+        """State of the client that makes the request."""
+        return get_client(self)
+
+
+def get_client(request: HttpRequest) -> SyncCheckpointer:
+    """Return the state of the client that makes a request."""
+    token: ApiToken = request.token  # type: ignore[attr-defined]
+    return client_checkpointers.get_or_create_checkpointer(token, request.headers.get("Harness-Client", "")[:255])
+
+
+class RoleToken(HttpBearer):
+    """Bearer token whose role covers one of `roles`; the token itself is checked before."""
+
+    openapi_description = "Token from the settings of the site, of the role agent, auditor or approver."
+
+    def __init__(self, *roles: TokenRole) -> None:
+        super().__init__()
+        self.roles: Sequence[TokenRole] = roles
+
+    def __call__(self, request: HttpRequest) -> Any:
+        token = cast(ApiRequest, request).token
+        if not COVERS[TokenRole(token.role)] & set(self.roles):
+            raise RoleInsufficient(token.role, [str(role) for role in self.roles])
+        return token
+
+    def authenticate(self, request: HttpRequest, token: str) -> Any:
+        raise NotImplementedError  # `__call__` does not come to it
+
+
+AGENT: Final = RoleToken(TokenRole.AGENT)
+READER: Final = RoleToken(TokenRole.AGENT, TokenRole.AUDITOR)
+APPROVER: Final = RoleToken(TokenRole.APPROVER)
+
+View = Callable[..., HttpResponse]
+
+
+def _list_no_parameters(method: str) -> frozenset[str]:
+    return frozenset()
+
+
+def serve_route(
+    view: View,
+    list_parameters: Callable[[str], frozenset[str]] = _list_no_parameters,
+    convert_error: Callable[[Exception], HttpResponse] = convert_to_problem,
+) -> View:
+    """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read.
+
+    `list_parameters` returns the parameters that the query may have for a method, `convert_error` builds the answer
+    for an error.
+    """
+
+    @mark_token_view
+    @login_not_required
+    @csrf_exempt
+    @wraps(view)
+    def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            response = _serve_authenticated(
+                cast(ApiRequest, request), partial(view, request, *args, **kwargs), list_parameters
+            )
+        except Exception as error:  # every error becomes a problem
+            response = convert_error(error)
+        allowance: rate_limit.Allowance | None = getattr(request, "allowance", None)
+        if allowance is not None:
+            for name, value in allowance.get_headers().items():
+                response[name] = value
+        return _compress(request, response)
+
+    return serve
+
+
+def _serve_authenticated(
+    request: ApiRequest, view: Callable[[], HttpResponse], list_parameters: Callable[[str], frozenset[str]]
+) -> HttpResponse:
+    try:
+        request.token = api_tokens.authenticate_bearer_header(
+            request.headers.get("Authorization", ""), find_address=partial(get_adapter().get_client_ip, request)
+        )
+    except api_tokens.TokenRefused:
+        raise TokenInvalid from None
+    request.allowance = rate_limit.consume_token(request.token.pk)
+    if request.GET:
+        _require_known_parameters(request, list_parameters(request.method or ""))
+    request.content = json_bodies.read_body(request) if request.method in _WRITES else b""
+    request._body = request.content  # Django would refuse to read the stream again
+    key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
+    request.write_name = idempotent_writes.name_write(request.token, key)
+
+    def answer(repeated: ApiWrite | None) -> HttpResponse:
+        request.repeated = repeated
+        with _masked_for(request.token):
+            response = view()
+        if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            problem = respond_with_problem(
+                RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED
+            )
+            problem["Allow"] = response["Allow"]
+            return problem
+        return response
+
+    if not key:
+        return idempotent_writes.serve_without_key(request.token, answer(None))
+    parts = (request.method or "", request.get_full_path(), request.content)
+    return idempotent_writes.serve_once(request.token, key, parts, answer)
+
+
+def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> None:
+    problems = {name: "There is no such parameter." for name in request.GET if name not in known}
+    problems |= {name: "It is given twice." for name in known if len(request.GET.getlist(name)) > 1}
+    if problems:
+        raise InvalidFields(problems)
+
+
+@contextmanager
+def _masked_for(token: ApiToken) -> Iterator[None]:
+    """Mask secrets as on pages; an agent reads what it wrote itself."""
+    is_agent = token.role == TokenRole.AGENT
+    with masker.use_masking_rules(None if is_agent else unmasking.load_workspace_masking_rules(token.workspace)):
+        yield
+
+
+def _compress(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+    accepts = "gzip" in request.headers.get("Accept-Encoding", "")
+    if response.streaming or not accepts or len(response.content) < _COMPRESSED_FROM:
+        return response
+    response.content = gzip.compress(response.content, compresslevel=1, mtime=0)
+    response["Content-Encoding"] = "gzip"
+    response["Vary"] = "Accept-Encoding"
+    return response
+
+
+@serve_route
+def refuse_route(request: HttpRequest, path: str = "") -> HttpResponse:
+    """Answer a path that is none of the API's."""
+    raise RouteNotFound(request.method or "", request.path)

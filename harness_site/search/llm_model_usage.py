@@ -1,0 +1,133 @@
+"""Models of sessions from what their versions store, and the part of a session's cost that each model has.
+
+A loop names its model in the usage of a version (`model`, or the keys of `by_model`), in a snapshot, or in the details
+of a phase. Messages that name one are read by `context_facts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+
+from checkpoints.enums import Phase
+from checkpoints.formats import money, parse_json
+from checkpoints.models import Checkpoint
+from harness_site.core.rendering.hidden_characters import replace_unencodable
+from harness_site.search import index_writer
+from harness_site.search.models import Fact, Kind, Trait
+
+#: Number of newest versions that are read: the phases of one step of a loop.
+_VERSIONS: Final = 8
+#: Number of sessions that one statement looks up.
+_CHUNK_SIZE: Final = 200
+#: Length of the column, and models of one session that are noted.
+_COLUMN_LENGTH: Final = 255
+_MOST_MODELS: Final = 100
+
+
+def add_models_of_versions(workspace: int, session_pks: Iterable[int]) -> None:
+    """Note the models that the newest versions of these sessions name, as facts that the session list finds."""
+    keys = sorted(session_pks)
+    for start in range(0, len(keys), _CHUNK_SIZE):
+        _add_models_of_chunk(workspace, keys[start : start + _CHUNK_SIZE])
+
+
+def _add_models_of_chunk(workspace: int, sessions: list[int]) -> None:
+    models = Fact.objects.filter(session__in=sessions, trait=Trait.MODEL).values_list("session", "value")
+    new = _list_models_of_versions(sessions) - set(models)
+    if not new:
+        return
+    with transaction.atomic():
+        existing = index_writer.lock_rows_of_kind(Kind.SESSION, sorted({session for session, _ in new}))
+        facts = [
+            Fact(workspace_id=workspace, session_id=session, trait=Trait.MODEL, value=model)
+            for session, model in sorted(new)
+            if session in existing
+        ]
+        Fact.objects.bulk_create(facts, ignore_conflicts=True)
+
+
+def _list_models_of_versions(sessions: list[int]) -> set[tuple[int, str]]:
+    is_newest = Q(version=F("session__latest_version"))
+    rows = Checkpoint.objects.filter(session__in=sessions, version__gt=F("session__latest_version") - _VERSIONS)
+    stated: QuerySet[Any, Any] = rows.filter(is_newest | Q(phase=Phase.POST_LLM)).order_by()
+    return {
+        (session, model)
+        for session, usage, payload in stated.values_list("session", "usage", "payload").iterator(chunk_size=50)
+        for model in list_stated_models(_parse_object(usage), _parse_object(payload))
+    }
+
+
+def list_stated_models(usage: Mapping[str, Any], payload: Mapping[str, Any]) -> list[str]:
+    """List the models that a version names: those of its usage, else of its snapshot, else of its phase.
+
+    A phase before the model has answered names none: nothing has been spent on it yet.
+    """
+    by_model, details = usage.get("by_model"), payload.get("details")
+    names: list[Any] = list(by_model)[:_MOST_MODELS] if isinstance(by_model, dict) else [usage.get("model")]
+    if not any(_clean(name) for name in names):
+        names = [payload.get("normalized_model")]
+    if not any(_clean(name) for name in names) and isinstance(details, dict) and "finish_reason" in details:
+        names = [details.get("model")]
+    return [model for model in map(_clean, names) if model]
+
+
+def divide_cost_by_model(cost: Decimal, usage: str | None, metadata: str) -> tuple[dict[str, Decimal], Decimal]:
+    """Divide the cost of a session with several models, in US dollars.
+
+    Args:
+        cost: Cost of the session.
+        usage: Stored usage of its newest version.
+        metadata: Stored metadata of the session, which have the estimate of an import.
+
+    Returns:
+        The cost of each model as far as it is stated or estimated, and the rest that nothing divides.
+    """
+    mark = _parse_object(metadata).get("import")
+    estimate = mark.get("estimate") if isinstance(mark, dict) else None
+    estimate = estimate if isinstance(estimate, dict) else {}
+    by_model = _parse_object(usage).get("by_model")
+    by_model = by_model if isinstance(by_model, dict) else {}
+    costs = {
+        _clean(model): amount
+        for model in [*by_model, *(model for model in estimate if model not in by_model)][:_MOST_MODELS]
+        if _clean(model) and (amount := get_model_cost(by_model.get(model), estimate.get(model))) is not None
+    }
+    rest = cost - sum(costs.values(), Decimal())
+    # More than the whole cost is no division of it, apart from rounding.
+    return (costs, max(rest, Decimal())) if rest > -Decimal("0.001") else ({}, cost)
+
+
+def get_model_cost(counts: Any, estimate: Any) -> Decimal | None:
+    """Return the cost of one model in US dollars: as its part of a usage states it, else as estimated, else None."""
+    if isinstance(counts, dict) and (stated := _parse_amount(counts.get("cost_usd"))) is not None:
+        return stated
+    parts = [_parse_amount(part) for part in estimate.values()] if isinstance(estimate, dict) else []
+    known = [part for part in parts if part is not None]
+    return sum(known, Decimal()) if known else None
+
+
+def _parse_amount(value: Any) -> Decimal | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        return None
+    try:
+        amount = money.round_to_decimal(str(value))
+    except (ValueError, InvalidOperation):
+        return None
+    return amount if amount >= 0 else None
+
+
+def _parse_object(stored: str | None) -> dict[str, Any]:
+    try:
+        value = parse_json(stored) if stored else None
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _clean(value: Any) -> str:
+    return replace_unencodable(value).replace("\0", "")[:_COLUMN_LENGTH] if isinstance(value, str) else ""

@@ -1,0 +1,103 @@
+"""Pages of long texts: a text of several megabytes is masked and sent in parts.
+
+A text is named by a keyed digest, so that its pages have stable addresses that reveal nothing of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from checkpoints.formats.content_blocks import OtherPart, Part, ReasoningPart, ResultPart, TextPart
+from harness_site.core.masking.masked_references import compute_keyed_fingerprint
+from harness_site.core.masking.masker import (
+    mask_secret_fields_only,
+    mask_text_beginning,
+    mask_text_slice,
+)
+from harness_site.core.rendering.display_text import get_byte_size
+from harness_site.core.rendering.json_tree import dump_json_for_display
+from harness_site.sessions.selectors.conversation import CallCard
+
+#: Characters of one page.
+PAGE: Final = 100_000
+#: Characters of a JSON value that is displayed as a list; a longer one continues as JSON text.
+MAX_UNPAGED_LENGTH: Final = 50_000
+#: Name of the stored JSON of a message or call in addresses; it is only formatted where it is displayed.
+STORED: Final = "stored"
+
+
+@dataclass(frozen=True, slots=True)
+class TextPage:
+    """One page of a text, masked. `number` counts from 1, `size` is that of the whole text in bytes."""
+
+    key: str
+    text: str
+    number: int
+    count: int
+    size: int
+
+    @property
+    def first(self) -> int:
+        """The number of the first character, counted from 1."""
+        return (self.number - 1) * PAGE + 1
+
+
+def build_text_page(text: str, number: int) -> TextPage:
+    """Build page `number` of a text; the last one if there are fewer."""
+    count = count_pages(text)
+    number = max(1, min(number, count))
+    start = (number - 1) * PAGE
+    masked = mask_text_slice(text, start, start + PAGE) if start else mask_text_beginning(text, PAGE)
+    return TextPage(build_text_key(text), masked, number, count, get_byte_size(text))
+
+
+def count_pages(text: str) -> int:
+    return max(1, -(-len(text) // PAGE))
+
+
+def build_text_key(text: str) -> str:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).hexdigest()
+    return compute_keyed_fingerprint(digest)[:16]
+
+
+def format_json_for_pages(value: Any) -> str:
+    """Format a JSON value as text without the values of its secret fields; secrets in its texts are still there."""
+    return dump_json_for_display(mask_secret_fields_only(value), indent=1)
+
+
+def iterate_long_texts(parts: Iterable[Part | CallCard]) -> Iterator[str]:
+    """Yield the texts of a message or call that may have more than one page."""
+    for part in parts:
+        match part:
+            case TextPart(text=text) | ReasoningPart(text=text):
+                yield text
+            case CallCard(call=call, result=result):
+                yield format_json_for_pages(call.args)
+                yield from iterate_long_texts(result.parts if result is not None else ())
+            case ResultPart(parts=inner):
+                yield from iterate_long_texts(inner)
+            case OtherPart(value=value):
+                yield format_json_for_pages(value)
+
+
+def find_text(texts: Iterable[str], key: str) -> str | None:
+    """Return the text with this key."""
+    return next((text for text in texts if len(text) > MAX_UNPAGED_LENGTH and build_text_key(text) == key), None)
+
+
+def find_page_with_words(texts: Iterable[str], words: Iterable[str]) -> TextPage | None:
+    """Return the first page after the first one of a text on which one of these words is visible."""
+    folded_words = [word.casefold() for word in words]
+    for text in texts:
+        if len(text) <= PAGE:
+            continue
+        for number in range(1, count_pages(text) + 1):
+            page = build_text_page(text, number)
+            if any(word in page.text.casefold() for word in folded_words):
+                if number > 1:
+                    return page
+                break
+    return None

@@ -1,0 +1,162 @@
+"""Full-text search: hits grouped by session."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+
+from checkpoints.sessions.list_filters import SessionFilter, Sort
+from harness_site.accounts import call_argument_secrets
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.core.date_range_parameters import DateRange
+from harness_site.core.unreadable_rows import UnreadableRecord
+from harness_site.search import near_terms, search_query
+from harness_site.search.index_problems import list_index_problems
+from harness_site.search.index_status import load_index_status
+from harness_site.search.models import Kind
+from harness_site.search.query_terms import SearchQuery
+from harness_site.search.result_excerpts import SearchHit, load_search_hits
+from harness_site.search.search_query import SearchPage
+from harness_site.sessions import session_row_display
+from harness_site.sessions.filter_parameters import get_text_parameter
+from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.session_lookup import parse_number_parameter
+from harness_site.sessions.session_row_display import SessionLine
+
+#: Hits displayed for each session before the link to all of them.
+SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResultGroup:
+    row: SessionLine | UnreadableRecord
+    places: tuple[SearchHit, ...]
+    more: int
+    #: Whether the session has more hits than `more` says.
+    has_uncounted: bool = False
+
+
+def show_search_results(
+    request: MemberRequest, query: SearchQuery, wanted: SessionFilter, context: dict[str, Any]
+) -> HttpResponse:
+    """Show search results.
+
+    `before` is the cursor of the next page, `within` limits the search to one session, `hits` reloads the hits of an
+    open page.
+    """
+    workspace = request.membership.workspace_id
+    before, session_pk = _parse_passage_key(request.GET.get("before", "")), parse_number_parameter(request, "within")
+    found = _search_sessions(request, query, before, session_pk)
+    exact_match = None
+    if before is None:
+        exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
+    if exact_match is None and _is_near_search_useful(request, found, before):
+        near = near_terms.suggest_spelling(workspace, query)
+        if near is not None:
+            return redirect(_build_near_url(request, near))
+    by_session = load_search_hits(found.passages, query)
+    if wanted.sort is not Sort.STARTED:
+        by_session = _filter_hits_by_days(DateRange.of(request.GET), by_session)
+    pks = tuple(by_session)
+    if exact_match is not None:
+        pks = (exact_match, *(pk for pk in pks if pk != exact_match))
+    rows = session_rows.load_sessions_by_pk(workspace, pks, wanted)
+    secrets = {**found.secrets, **_load_missing_secrets(pks, found)}
+    lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, day=None, query=request.GET)
+    limit = None if session_pk is not None else SHOWN
+    groups = [_build_result_group(line, by_session.get(line.pk, []), limit, query, found) for line in lines]
+    # Secrets of a session are needed only for hits in its texts; ids and titles are in every list anyway.
+    excerpt_pks = (group.row.pk for group in groups if any(place.kind != Kind.SESSION for place in group.places))
+    mark_excerpts_shown_in_response(request, "search", excerpt_pks)
+    context |= {
+        "query": query,
+        "groups": groups,
+        "secrets": secrets,
+        "number": sum(len(group.places) + group.more for group in groups),
+        "found": found,
+        "standing": load_index_status(),
+        "problems": list_index_problems(workspace),
+        "within": session_pk,
+        "before": before,
+        "instead": get_text_parameter(request.GET, "instead"),
+        "hits": ",".join(str(passage.pk) for passage in found.passages),
+    }
+    return render(request, "sessions/search_results.html", context)
+
+
+def _load_missing_secrets(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:
+    """Load the secrets of the session that is found by its id alone."""
+    missing = set(pks).difference(passage.session_id for passage in found.passages)
+    return call_argument_secrets.load_known_secrets_of_sessions(missing)
+
+
+def _filter_hits_by_days(days: DateRange, by_session: dict[int, list[SearchHit]]) -> dict[int, list[SearchHit]]:
+    """Return the hits of these days, and those without a time, such as titles.
+
+    If the days filter by the start of a session, all hits of a matching session are returned.
+    """
+    if not days:
+        return by_session
+    hits_of_days = {pk: [hit for hit in hits if hit.at is None or days.hold(hit.at)] for pk, hits in by_session.items()}
+    return {pk: hits for pk, hits in hits_of_days.items() if hits}
+
+
+def _search_sessions(
+    request: MemberRequest, query: SearchQuery, before: int | None, session_pk: int | None
+) -> SearchPage:
+    workspace = request.membership.workspace_id
+    if displayed_keys := _parse_displayed_sessions(request):
+        page = search_query.reload_passages(workspace, query, displayed_keys)
+        return replace(page, before=_parse_passage_key(request.GET.get("then", "")))
+    return search_query.search_passages(workspace, query, before=before, session=session_pk)
+
+
+def _parse_displayed_sessions(request: HttpRequest) -> tuple[int, ...]:
+    keys = map(_parse_passage_key, request.GET.get("hits", "").split(",")[: search_query.PAGE])
+    return tuple(key for key in keys if key is not None)
+
+
+def _parse_passage_key(text: str) -> int | None:
+    """Parse the key of a passage; keys of older texts are negative."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
+
+
+def _is_near_search_useful(request: HttpRequest, found: SearchPage, before: int | None) -> bool:
+    """Return whether a new search over all sessions found nothing."""
+    is_new = before is None and not any(request.GET.get(name) for name in ("within", "hits", "instead"))
+    return is_new and not found.passages and not found.slow
+
+
+def _build_near_url(request: HttpRequest, near: SearchQuery) -> str:
+    """Return the URL of this search with a query of known words; `instead` is the one that finds nothing."""
+    parameters = request.GET.copy()
+    parameters["instead"], parameters["q"] = request.GET.get("q", ""), str(near)
+    return f"{request.path}?{parameters.urlencode()}"
+
+
+def _build_result_group(
+    row: SessionLine | UnreadableRecord,
+    hits: list[SearchHit],
+    limit: int | None,
+    query: SearchQuery,
+    found: SearchPage,
+) -> SessionResultGroup:
+    """Build the results of a session: all in their order, or the best up to `limit`."""
+    if limit is None:
+        return SessionResultGroup(row, tuple(hits), 0)
+    best = sorted(hits, key=lambda hit: -_rate_hit(hit, query))[:limit]
+    return SessionResultGroup(row, tuple(best), max(0, len(hits) - limit), row.pk in found.cut_sessions)
+
+
+def _rate_hit(hit: SearchHit, query: SearchQuery) -> int:
+    """Rate a hit: titles before texts, and whole words before parts of words."""
+    excerpt = "".join(part.text for part in hit.stretches)
+    whole_words = sum(
+        bool(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", excerpt, re.IGNORECASE)) for word in query.words
+    )
+    return whole_words + (len(query.words) + 1) * (hit.kind == Kind.SESSION)

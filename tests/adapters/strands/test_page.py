@@ -1,0 +1,40 @@
+"""The page about Strands is true, the example plays its story, and its sessions read like others."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from checkpoints import SyncCheckpointer
+from checkpoints.adapters.strands import HarnessSessionRepository
+from checkpoints.models import Session
+from examples.strands_refunds.__main__ import play
+from examples.strands_refunds.agent import build_agent
+from tests.docs.test_pages import run
+from tests.support.factories import make_user
+from tests.support.processes import ROOT, database_url
+
+
+def test_page_runs(tmp_path: Path) -> None:
+    done = run(ROOT / "docs" / "strands.md", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_example_refunds_once(workspace: object, effects: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    play(database_url(), effects)
+    assert capsys.readouterr().out.splitlines()[-1] == "Refunds in the end: 1."
+
+
+def test_the_site_shows_a_conversation_like_a_native_session(
+    cp: SyncCheckpointer, effects: Path, client: Client
+) -> None:
+    agent, _ = build_agent(HarnessSessionRepository(cp), "s", effects)
+    agent("Please refund order 17.")
+    client.force_login(make_user())
+    page = client.get(f"/sessions/{Session.objects.get().pk}/")
+    assert page.status_code == 200
+    shown = page.content.decode()
+    for text in ("Please refund order 17.", "Refund 40 for order 17", "order 17: 40 EUR, paid"):
+        assert text in shown
+    for hidden in ("toolUseId", "toolResult", "tracking_id"):
+        assert hidden not in shown

@@ -1,0 +1,220 @@
+"""Guarded tools of agents: approvals in the inbox, interrupts of the agent, and replays that are equal."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from strands import Agent, tool
+from strands.session.repository_session_manager import RepositorySessionManager
+from strands.types.exceptions import EventLoopException
+from strands.types.tools import ToolContext
+
+from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
+from checkpoints.adapters.strands import Harness, HarnessSessionRepository
+from checkpoints.exceptions import InvalidInput, SessionBusy
+from checkpoints.models import Run, ToolCall
+from examples.strands_refunds.agent import ScriptedModel
+from tests.conftest import Open
+from tests.support.processes import database_url
+
+ASKS = ToolPolicies({"pay": {"requires_approval": True, "sentence": "Pay {amount}"}})
+ABOUT: Any = {"actor": "alice", "reason": "It is due."}
+
+
+class _CallOnce(ScriptedModel):
+    """Model that makes one call, and then says what came of it."""
+
+    def __init__(self, name: str, args_json: str = "{}") -> None:
+        super().__init__()
+        self._call = (name, args_json)
+
+    def _answer(self, messages: Any) -> tuple[list[tuple[str, str]], str]:
+        last = messages[-1]["content"][0].get("toolResult")
+        return ([self._call], "") if last is None else ([], f"{last['status']}: {last['content']}")
+
+
+def _build(cp: SyncCheckpointer | Checkpointer, tools: list[Any], model: Any, policies: ToolPolicies | None) -> Agent:
+    repository = HarnessSessionRepository(cp)
+    manager = RepositorySessionManager("s", repository)
+    plugins = [Harness("s", repository, policies)]
+    return Agent(model, tools=tools, session_manager=manager, plugins=plugins, callback_handler=None)
+
+
+class _Payments:
+    """Payments of one test; each agent is one of another process."""
+
+    def __init__(self, cp: SyncCheckpointer) -> None:
+        self.cp = cp
+        self.paid: list[str] = []
+
+    def build_agent(self, policies: ToolPolicies | None = ASKS) -> Agent:
+        @tool
+        def pay(amount: str) -> str:
+            """Pay."""
+            self.paid.append(amount)
+            return f"paid {amount}"
+
+        return _build(self.cp, [pay], _CallOnce("pay", '{"amount": "12.50"}'), policies)
+
+    def go_on(self) -> str:
+        responses = Harness("s", self.cp).build_responses()
+        assert len(responses) == 1
+        return str(self.build_agent()(responses)).strip()
+
+
+def _approve(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
+    cp.approve_call("s", call["call_id"], revision=call["revision"], **ABOUT)
+
+
+def _edit(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
+    cp.edit_call("s", call["call_id"], {"amount": "7.00"}, revision=call["revision"], **ABOUT)
+    for edited in cp.pending_tool_calls("s"):
+        cp.approve_call("s", call["call_id"], revision=edited["revision"], **{**ABOUT, "actor": "bob"})
+
+
+def _reject(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
+    cp.reject_call("s", call["call_id"], "Not this month.", revision=call["revision"], **ABOUT)
+
+
+def _respond(cp: SyncCheckpointer, call: dict[str, Any]) -> None:
+    cp.respond_call("s", call["call_id"], "It was paid by hand.", revision=call["revision"], **ABOUT)
+
+
+@pytest.mark.parametrize(
+    ("decide", "paid", "says"),
+    [
+        (_approve, ["12.50"], "success: [{'text': 'paid 12.50'}]"),
+        (_edit, ["7.00"], "success: [{'text': 'paid 7.00'}]"),
+        (_reject, [], "error: [{'text': 'Not this month.'}]"),
+        (_respond, [], "success: [{'text': 'It was paid by hand.'}]"),
+    ],
+)
+def test_each_decision_of_a_person_continues_the_agent(
+    cp: SyncCheckpointer, decide: Callable[[SyncCheckpointer, dict[str, Any]], None], paid: list[str], says: str
+) -> None:
+    payments = _Payments(cp)
+    result = payments.build_agent()("Pay.")
+    assert result.stop_reason == "interrupt"
+    (interrupt,) = result.interrupts
+    assert interrupt.reason["type"] == "approval_required"
+    assert not Run.objects.filter(status="running").exists()
+    (call,) = cp.pending_tool_calls("s")
+    assert (call["call_id"], call["status"]) == (interrupt.reason["calls"][0]["call_id"], "awaiting_approval")
+    decide(cp, call)
+    assert payments.go_on() == says
+    assert payments.paid == paid
+    assert not ToolCall.objects.filter(answered_version=None).exists()
+    assert Harness("s", cp).build_responses() == []
+
+
+def test_response_that_a_program_gives_itself_is_no_decision(cp: SyncCheckpointer) -> None:
+    payments = _Payments(cp)
+    agent = payments.build_agent()
+    for _ in range(3):
+        result = agent(Harness("s", cp).build_responses() or "Pay.")
+        assert result.stop_reason == "interrupt"
+    assert payments.paid == []
+    assert ToolCall.objects.count() == 1
+
+
+def test_tool_that_only_reads_is_not_logged(cp: SyncCheckpointer) -> None:
+    payments = _Payments(cp)
+    payments.build_agent(ToolPolicies({"p*": {"side_effects": {"read"}}}))("Pay.")
+    assert payments.paid == ["12.50"]
+    assert ToolCall.objects.count() == 0
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_replayed_result_is_equal(workspace: object, is_async: bool) -> None:
+    returned = {"status": "success", "content": [{"json": {"a": [1, 2.5, None]}}, {"text": "b"}]}
+    runs: list[int] = []
+
+    @tool
+    def act() -> dict[str, Any]:
+        """Act."""
+        runs.append(1)
+        return returned
+
+    async def play() -> list[str]:
+        said = []
+        async with Checkpointer.open(database_url()) as checkpointer:
+            for _ in range(2):  # without a session manager the turn is lost each time, and its calls are in the log
+                client = checkpointer if is_async else checkpointer.sync
+                agent = Agent(_CallOnce("act"), tools=[act], plugins=[Harness("s", client)], callback_handler=None)
+                said.append(str(await agent.invoke_async("Do it.")).strip())
+        return said
+
+    first, replayed = asyncio.run(play())
+    assert first == replayed == f"success: {returned['content']}"
+    assert len(runs) == 1
+
+
+def test_failed_tool_is_logged_as_failed_and_one_that_timed_out_is_at_the_gate(cp: SyncCheckpointer) -> None:
+    errors: list[Exception] = [ValueError("no such account"), TimeoutError("no answer")]
+
+    @tool
+    def act() -> str:
+        """Act."""
+        raise errors[0]
+
+    said = str(_build(cp, [act], _CallOnce("act"), None)("Do it."))
+    assert "no such account" in said
+    assert ToolCall.objects.get().status == "failed"
+    del errors[0]
+    assert _build(cp, [act], _CallOnce("act"), None)("Do it.").stop_reason == "interrupt"
+    assert set(ToolCall.objects.values_list("status", flat=True)) == {"failed", "interrupted"}
+
+
+def test_session_of_another_run_ends_the_invocation_before_the_tool_runs(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    other, runs = open_checkpointer(), list[int]()
+
+    @tool
+    def act() -> str:
+        """Act."""
+        runs.append(1)
+        return "done"
+
+    other.start_session("s")
+    agent = Agent(_CallOnce("act"), tools=[act], plugins=[Harness("s", cp)], callback_handler=None)
+    with pytest.raises(EventLoopException) as caught:
+        agent("Do it.")
+    assert isinstance(caught.value.original_exception, SessionBusy)
+    assert runs == []
+
+
+def test_interrupt_of_the_tool_itself_pauses_its_call(cp: SyncCheckpointer) -> None:
+    @tool(context=True)
+    def act(tool_context: ToolContext) -> str:
+        """Act."""
+        return f"answered {tool_context.interrupt('colour', reason='Which colour?')}"
+
+    agent = _build(cp, [act], _CallOnce("act"), None)
+    result = agent("Do it.")
+    (interrupt,) = result.interrupts
+    assert interrupt.name == "colour"
+    said = agent([{"interruptResponse": {"interruptId": interrupt.id, "response": "blue"}}])
+    assert "answered blue" in str(said)
+    assert list(ToolCall.objects.order_by("attempt").values_list("status", flat=True)) == ["failed", "completed"]
+
+
+def test_direct_call_is_guarded_and_releases_the_session(cp: SyncCheckpointer) -> None:
+    runs: list[int] = []
+
+    @tool
+    def act() -> str:
+        """Act."""
+        runs.append(1)
+        return "done"
+
+    agent = Agent(_CallOnce("act"), tools=[act], plugins=[Harness("s", cp)], callback_handler=None)
+    assert [agent.tool.act()["content"] for _ in range(2)] == [[{"text": "done"}]] * 2
+    assert len(runs) == ToolCall.objects.count() == 1  # no answer of the agent has had the first result
+    assert not Run.objects.filter(status="running").exists()
+
+
+def test_client_of_a_server_is_refused(workspace: object) -> None:
+    with SyncCheckpointer("http://127.0.0.1:9", token="x") as remote, pytest.raises(InvalidInput):
+        Harness("s", remote)

@@ -1,0 +1,120 @@
+"""Heartbeats that are answered together."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from checkpoints.db import clock
+from checkpoints.models import Run
+from harness_site.accounts.models import TokenRole
+from harness_site.api import rate_limit
+from harness_site.api.heartbeats import Heartbeat, read_heartbeat, renew_leases
+from harness_site.serving.request_bodies import BODY
+from tests.support.api_client import ApiClient, make_token
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def open_session(token: str, session_id: str) -> Heartbeat:
+    """Open a session as a client of its name. Returns its heartbeat."""
+    client = ApiClient(token, client=f"client of {session_id}")
+    fence = client.post("/sessions", {"session_id": session_id}).json()["run"]["fence"]
+    return Heartbeat(f"Bearer {token}", f"client of {session_id}", "127.0.0.1", session_id, fence)
+
+
+def change(heartbeat: Heartbeat, **fields: Any) -> Heartbeat:
+    return Heartbeat(**{**vars(heartbeat), **fields})
+
+
+def test_one_statement_renews_all_leases() -> None:
+    token = make_token(TokenRole.AGENT)
+    heartbeats = [open_session(token, f"s{number}") for number in range(5)]
+    old = clock.now() - timedelta(seconds=5)
+    Run.objects.update(heartbeat_at=old, lease_expires_at=old)
+    with CaptureQueriesContext(connection) as queries:
+        assert None not in renew_leases(heartbeats)
+    assert sum(Run._meta.db_table in query["sql"] for query in queries) == 1
+    assert all(run.heartbeat_at > old and run.lease_expires_at > clock.now() for run in Run.objects.all())
+
+
+def test_runs_that_own_nothing_are_left_out() -> None:
+    token, auditor = make_token(TokenRole.AGENT), make_token(TokenRole.AUDITOR, name="auditor")
+    first, lost, finished = (open_session(token, name) for name in ("first", "lost", "finished"))
+    other = ApiClient(token, client="other")
+    other.post("/sessions", {"session_id": "lost", "takeover": "It is needed."})
+    owner = ApiClient(token, client=finished.client)
+    owner.post("/sessions/finished/finish", {"fence": finished.fence, "status": "completed"})
+    wrong = [
+        lost,
+        finished,
+        change(first, client="other"),
+        change(first, fence=first.fence + 1),
+        change(first, session_id="none"),
+        change(first, authorization=f"Bearer {auditor}"),
+        change(first, authorization="Bearer none"),
+        change(first, authorization=""),
+    ]
+    old = clock.now() - timedelta(seconds=5)
+    Run.objects.update(heartbeat_at=old)
+    allowances = renew_leases([*wrong, first])
+    assert allowances[:-1] == [None] * len(wrong)
+    assert allowances[-1] is not None
+    assert [run.session.session_id for run in Run.objects.filter(heartbeat_at__gt=old)] == ["first"]
+
+
+def test_heartbeats_count_as_requests(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    heartbeat = open_session(make_token(TokenRole.AGENT), "s")
+    settings.API_REQUESTS_PER_MINUTE = 12
+    monkeypatch.setattr(rate_limit, "read_clock", lambda: 0.0)
+    rate_limit.forget_requests()
+    allowances = renew_leases([heartbeat] * 3)
+    assert [allowance and allowance.remaining for allowance in allowances] == [1, 0, None]
+
+
+def describe(**changes: Any) -> dict[str, Any]:
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/v1/sessions/a~1b/heartbeat",
+        "query_string": b"",
+        "headers": [(b"authorization", b"Bearer x"), (b"harness-client", b"me")],
+        "client": ("10.0.0.1", 1),
+        BODY: io.BytesIO(b'{"fence": 3}'),
+        **changes,
+    }
+
+
+def test_plain_heartbeat_is_read() -> None:
+    assert read_heartbeat(describe()) == Heartbeat("Bearer x", "me", "10.0.0.1", "a/b", 3)
+    under_prefix = describe(path="/harness/api/v1/sessions/a~1b/heartbeat", root_path="/harness")
+    assert read_heartbeat(under_prefix) == read_heartbeat(describe())
+
+
+UNUSUAL_BODIES = (b"", b"[]", b"{", b"\xff", b'{"fence": true}', b'{"fence": 3, "x": 1}', b"[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"method": "GET"},
+        {"query_string": b"x=1"},
+        {"path": "/api/v1/sessions/a/b/heartbeat"},
+        {"headers": [(b"idempotency-key", b"k")]},
+        {"headers": [(b"content-encoding", b"gzip")]},
+        {BODY: None},
+        *(
+            {BODY: io.BytesIO(body)}
+            for body in (b"", b"[]", b"{", b'{"fence": true}', b'{"fence": 3, "x": 1}', b"\xff")
+        ),
+    ],
+)
+def test_any_other_request_is_answered_by_the_route(changes: dict[str, Any]) -> None:
+    scope = describe(**changes)
+    assert read_heartbeat(scope) is None
+    assert scope[BODY] is None or scope[BODY].tell() == 0
