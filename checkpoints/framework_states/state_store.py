@@ -331,7 +331,7 @@ def _get_asking_run(store: Store, row: Session, owned_session: OwnedSession | No
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return interrupt_requests.find_asking_run(store, row) or ownership.create_ended_run(store, row)
+    return framework_interrupts.find_asking_run(store, row) or ownership.create_ended_run(store, row)
 
 
 def load_write(
