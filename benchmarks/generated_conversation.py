@@ -15,7 +15,7 @@ MESSAGES_PER_TURN = 3
 PLAN = {"goal": "answer the customer", "steps": [{"name": "look up", "done": True}, {"name": "reply", "done": False}]}
 SPENT_USD = 0.25
 
-_BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+_START_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 _VOCABULARY = (
     'the order was sent on Monday and the parcel is at the depot; customer says "no mail" so far\n path/to/file.py '
     "total: 40.00 EUR status=paid retry {id} <table> naïve café 数据 next step: ask again, then close the ticket if ok "
@@ -65,7 +65,7 @@ def _build_message(index: int, paragraph: str) -> Message:
     return {
         "id": f"msg_{index:08}",
         "role": "tool" if part == 1 else "assistant",
-        "created_at": (_BEGAN + timedelta(seconds=index)).isoformat(),
+        "created_at": (_START_TIME + timedelta(seconds=index)).isoformat(),
         "blocks": blocks,
     }
 

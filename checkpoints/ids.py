@@ -42,8 +42,8 @@ def is_storable(text: str) -> bool:
     return _UNSTORABLE_CHARACTERS.search(text) is None
 
 
-def validate_number(what: str, value: object, *, least: int = 0) -> int:
-    """Validate `value` as an integer from `least` that every database can store. Raises `InvalidInput`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST_NUMBER:
-        raise InvalidInput(f"{what} is {value!r}; it has to be a whole number from {least}.")
+def validate_number(what: str, value: object, *, minimum: int = 0) -> int:
+    """Validate `value` as an integer from `minimum` that every database can store. Raises `InvalidInput`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= LARGEST_NUMBER:
+        raise InvalidInput(f"{what} is {value!r}; it has to be a whole number from {minimum}.")
     return value

@@ -29,11 +29,11 @@ from harness_site.serving.client_address import ClientAddressMiddleware  # noqa:
 from harness_site.serving.garbage_collection import freeze_loaded_objects  # noqa: E402
 from harness_site.serving.request_bodies import RequestBodyMiddleware  # noqa: E402
 from harness_site.serving.request_threads import RequestThreads  # noqa: E402
-from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_abandoned  # noqa: E402
+from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_client_disconnects  # noqa: E402
 
 THREADS = 8
 
-_threads = RequestThreads(stop_when_abandoned(_wsgi), threads=THREADS)
+_threads = RequestThreads(stop_when_client_disconnects(_wsgi), threads=THREADS)
 #: A thread of its own for the health check, which must not wait for pages that take long.
 _health_thread = RequestThreads(_wsgi, threads=1)
 #: A thread for those heartbeats of agents that are not answered together.

@@ -17,10 +17,12 @@ _KEY_LETTERS: Final = 32
 _KEY_DIFFERENT_LETTERS: Final = 8
 
 
-def build_content_security_policy(*, form_targets: Sequence[str] = (), reports: bool = False) -> dict[str, list[Any]]:
+def build_content_security_policy(
+    *, form_targets: Sequence[str] = (), report_violations: bool = False
+) -> dict[str, list[Any]]:
     """Build a policy without inline code, eval and other hosts; scripts need the nonce of the response.
 
-    With `reports`, browsers report violations (see `harness_site.development`).
+    With `report_violations`, browsers report violations (see `harness_site.development`).
     """
     return {
         "default-src": ["'self'"],
@@ -34,7 +36,7 @@ def build_content_security_policy(*, form_targets: Sequence[str] = (), reports: 
         "object-src": ["'none'"],
         "script-src": [NONCE],
         "style-src": ["'self'"],
-        **({"report-uri": [REPORTS]} if reports else {}),
+        **({"report-uri": [REPORTS]} if report_violations else {}),
     }
 
 

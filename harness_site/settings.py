@@ -119,7 +119,7 @@ AUTH_PASSWORD_VALIDATORS = [
 CSRF_FAILURE_VIEW = "harness_site.error_pages.show_csrf_failure"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": security_headers.build_content_security_policy(
-        form_targets=single_sign_on.list_provider_origins(), reports=DEBUG
+        form_targets=single_sign_on.list_provider_origins(), report_violations=DEBUG
     ),
 }
 X_FRAME_OPTIONS = "DENY"

@@ -82,7 +82,7 @@ def verify_chain(workspace_pk: int, *, anchor: tuple[int, str] | None = None, us
     reading = _ChainReader(anchor)
     for event in _iterate_sealed_events(workspace_pk, chain.number, using):
         reading.check_event(event)
-    reading.compare_with_stored_chain(chain)
+    reading.verify_chain_head(chain)
     reading.report_events_beyond_chain_end(_find_numbers_after(workspace_pk, chain.number, using), chains.get())
     verdict = ChainVerdict(reading.checked, chain.number, chain.seal, tuple(reading.flaws))
     problem = " ".join(flaw.what for flaw in verdict.flaws[:3])
@@ -131,7 +131,7 @@ class _ChainReader:
         self._number, self._seal = number, event.seal
         self.checked += 1
 
-    def compare_with_stored_chain(self, chain: AuditChain) -> None:
+    def verify_chain_head(self, chain: AuditChain) -> None:
         self._report_missing_event_before(chain.number + 1)
         if self._number == chain.number and self._seal != chain.seal:
             self._add_chain_flaw(chain.number, "The end of the chain is not the seal of its last entry.")

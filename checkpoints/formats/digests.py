@@ -16,7 +16,7 @@ EMPTY_CHAIN = b""
 
 
 #: What stands for the chain before the first message, so that each link covers as many bytes before its body.
-_NO_CHAIN = bytes(DIGEST_SIZE)
+_INITIAL_HASH = bytes(DIGEST_SIZE)
 #: State that is copied: that is faster than to make each anew.
 _NEW_LINK = blake2b(digest_size=DIGEST_SIZE, person=b"chain").copy
 
@@ -24,13 +24,13 @@ _NEW_LINK = blake2b(digest_size=DIGEST_SIZE, person=b"chain").copy
 def extend_hash_chain(previous: bytes, body: str) -> bytes:
     """Return the chain after `body`: it depends on this message and on everything before it."""
     link = _NEW_LINK()
-    link.update((previous or _NO_CHAIN) + body.encode())
+    link.update((previous or _INITIAL_HASH) + body.encode())
     return link.digest()
 
 
 def compute_hash_chains(bodies: Iterable[str], previous: bytes = EMPTY_CHAIN) -> list[bytes]:
     """Return the chain after each of `bodies`, starting from `previous`."""
-    links, previous = [], previous or _NO_CHAIN
+    links, previous = [], previous or _INITIAL_HASH
     for body in bodies:
         link = _NEW_LINK()
         link.update(previous + body.encode())

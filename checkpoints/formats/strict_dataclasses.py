@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Misshapen(Exception):
+class MalformedValue(Exception):
     """A value does not fit its field. `field` is the path to it."""
 
     def __init__(self, field: str, why: str) -> None:
@@ -23,22 +23,22 @@ class Misshapen(Exception):
 def load_strict(kind: type[T], data: object, path: str = "") -> T:
     """Decode `data` (JSON) as an instance of the dataclass `kind`; all of its fields have to be there and no others.
 
-    Raises `Misshapen`.
+    Raises `MalformedValue`.
     """
     if not isinstance(data, dict):
-        raise Misshapen(path or "payload", f"it is {_describe_value(data)}, not an object")
+        raise MalformedValue(path or "payload", f"it is {_describe_value(data)}, not an object")
     hints = typing.get_type_hints(kind)
     fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for name in data.keys() - set(fields):
-        raise Misshapen(_join_path(path, str(name)), "there is no such field")
+        raise MalformedValue(_join_path(path, str(name)), "there is no such field")
     for name in fields:
         if name not in data:
-            raise Misshapen(_join_path(path, name), "it is missing")
+            raise MalformedValue(_join_path(path, name), "it is missing")
     return kind(**{name: _load_value(hints[name], data[name], _join_path(path, name)) for name in fields})
 
 
 def dump_strict(instance: Any) -> dict[str, Any]:
-    """Convert the fields of a dataclass to JSON values. Raises `Misshapen` if one has the wrong type."""
+    """Convert the fields of a dataclass to JSON values. Raises `MalformedValue` if one has the wrong type."""
     data = dataclasses.asdict(instance)
     load_strict(type(instance), data)
     return data
@@ -59,7 +59,7 @@ def _load_value(hint: Any, value: Any, path: str) -> Any:
         return _load_value(choices[0], value, path) if len(choices) == 1 else _load_number(value, path)
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise Misshapen(path, f"it is {_describe_value(value)}, not a list")
+            raise MalformedValue(path, f"it is {_describe_value(value)}, not a list")
         return tuple(_load_value(args[0], item, f"{path}[{index}]") for index, item in enumerate(value))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return load_strict(hint, value, path)
@@ -74,7 +74,7 @@ def _load_plain_value(kind: type, value: Any, path: str) -> Any:
         return _load_number(value, path)
     value_type: Any = type(value)
     if value_type is not kind or (kind is int and value < 0):
-        raise Misshapen(path, f"it is {_describe_value(value)}, not {_KIND_NAMES[kind]}")
+        raise MalformedValue(path, f"it is {_describe_value(value)}, not {_KIND_NAMES[kind]}")
     return value
 
 
@@ -87,7 +87,7 @@ def _load_number(value: Any, path: str) -> Any:
         except ArithmeticError:
             number = None
     if isinstance(number, bool) or not isinstance(number, int | float | Decimal) or not _is_usable_number(number):
-        raise Misshapen(path, f"it is {_describe_value(value)}, not a number from 0")
+        raise MalformedValue(path, f"it is {_describe_value(value)}, not a number from 0")
     return number
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.framework_states import state_store
 from checkpoints.models import FrameworkState, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
+from checkpoints.seals import row_seals
 from checkpoints.store.store import Store
 
 _STATE_ID: Final = "document"
@@ -28,11 +30,14 @@ def load_document(store: Store, session_id: str, framework: str, name: str) -> A
         IntegrityError: The row is not one that this library wrote.
         CheckpointCorrupted: The document cannot be read.
     """
-    state = state_store.load_state(store, session_id, _make_namespace(framework, name), _STATE_ID)
-    if state is None:
-        return None
+    states = state_store.select_states(store, session_id, _make_namespace(framework, name))
+    with database_operation(store.using, writes=False):
+        row = states.filter(state_id=_STATE_ID).first()
+        if row is None:
+            return None
+        row_seals.verify_row(row)
     try:
-        return parse_json(state.body[1].decode())
+        return parse_json(bytes(row.body).decode())
     except ValueError as error:
         raise CheckpointCorrupted(session_id, f"the document {name!r}", str(error)) from error
 

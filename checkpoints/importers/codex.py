@@ -42,7 +42,7 @@ _REQUEST: Final = "## My request for Codex:"
 #: First lines of a result as text: `Wall time: 1.3 seconds`.
 _WALL_TIME: Final = re.compile(r"(?:[^\n]{0,80}\n){0,3}Wall time: (\d{1,6}(?:\.\d{1,6})?) seconds")
 #: Characters at the end of a result in which its metadata is named, and the longest duration in seconds.
-_METADATA: Final = 200
+_METADATA_TAIL_CHARS: Final = 200
 _MAX_DURATION_SECONDS: Final = 10**6
 
 
@@ -137,11 +137,11 @@ class CodexReader:
 
     def _add_compaction(self, builder: TranscriptBuilder, payload: Body, timestamp: object) -> None:
         text = payload.get("message")
-        kept = payload.get("replacement_history")
+        replacement_history = payload.get("replacement_history")
         blocks = [builder.compact(), {"kind": "text", "text": text if isinstance(text, str) else ""}]
         body = {"role": "system", "blocks": blocks, "source": payload}
         builder.add_message(body, at=parse_time(timestamp), after=TRANSCRIPT_START, begins_turn=False)
-        for item in kept if isinstance(kept, list) else ():
+        for item in replacement_history if isinstance(replacement_history, list) else ():
             if isinstance(item, dict):
                 self._add_item(builder, item, timestamp)
 
@@ -194,7 +194,7 @@ def _read_stated_duration(output: object) -> float | None:
         return None
     if match := _WALL_TIME.match(output):
         return float(match[1])
-    if "duration_seconds" not in output[-_METADATA:]:
+    if "duration_seconds" not in output[-_METADATA_TAIL_CHARS:]:
         return None
     try:
         value = json.loads(output)

@@ -209,7 +209,7 @@ class FolderImport:
         try:
             self._import_changed(changed, progress, is_single=is_single)
         finally:
-            self.remember_read_files()
+            self.save_imported_files()
         if not (self._report.sessions or self._report.refused or self._report.unchanged or self._report.files):
             raise NothingToImport(path, "no file in it is a transcript of a known format")
 
@@ -224,7 +224,7 @@ class FolderImport:
 
             self._import_or_report(file, report_progress, is_single=is_single)
             if len(self._read) >= _REMEMBERED_FILES:
-                self.remember_read_files()
+                self.save_imported_files()
             read += file.size
             report_progress(0, read=read)
 
@@ -247,7 +247,7 @@ class FolderImport:
                 raise
             self._report.refused.append(RefusedFile(str(file.path), f"{error} ({type(error).__name__})"))
             return
-        self.note_read_file(file, "", [], live=False)
+        self.add_imported_file_row(file, "", [], live=False)
 
     def import_file(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
         """Import one file, and note how it was then. Raises what refuses it."""
@@ -258,11 +258,11 @@ class FolderImport:
         sessions = file_import.import_appended_values(on_read)
         if self._report.messages == messages_before:
             self._report.empty.append(str(file.path))
-        self.note_read_file(file, file_import.format.name, sessions, live=file_import.is_live)
+        self.add_imported_file_row(file, file_import.format.name, sessions, live=file_import.is_live)
         return file_import
 
-    def note_read_file(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
-        """Note a file as it was read, for `remember_read_files`."""
+    def add_imported_file_row(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
+        """Note a file as it was read, for `save_imported_files`."""
         self._read.append(
             ImportedFile(
                 workspace_id=self._store.workspace_id,
@@ -277,7 +277,7 @@ class FolderImport:
             )
         )
 
-    def remember_read_files(self) -> None:
+    def save_imported_files(self) -> None:
         """Remember the noted files in the database. Others are read again next time, which changes nothing."""
         rows, self._read = self._read, []
         if not rows:

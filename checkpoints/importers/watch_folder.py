@@ -79,7 +79,7 @@ class FolderWatch:
             if opened is not None and opened.file.is_lines and opened.offset <= file.size and file.is_live(clock.now()):
                 opened.file.size, opened.file.modified_ns = file.size, file.modified_ns
                 sessions = opened.import_appended_values()
-                self._folder.note_read_file(file, opened.format.name, sessions, live=opened.is_live)
+                self._folder.add_imported_file_row(file, opened.format.name, sessions, live=opened.is_live)
             else:
                 opened = self._folder.import_file(file)
         except FormatRefused:
@@ -87,7 +87,7 @@ class FolderWatch:
         except UNEXPECTED_CONTENT as error:
             self.report.refused.append(RefusedFile(str(file.path), str(error)))
             return
-        self._folder.remember_read_files()
+        self._folder.save_imported_files()
         (self._live.add if opened.is_live else self._live.discard)(file.path)
         if opened.is_live:
             self._open[file.path] = opened

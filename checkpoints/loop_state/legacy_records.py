@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from checkpoints.exceptions import SchemaFromFuture
-from checkpoints.formats.strict_dataclasses import Misshapen, load_strict
+from checkpoints.formats.strict_dataclasses import MalformedValue, load_strict
 from checkpoints.loop_state.phase_details import DETAILS_BY_PHASE, PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import PAYLOAD_SCHEMA, RuntimeSnapshot, SubagentExecution, ToolExecution
 
@@ -54,7 +54,7 @@ class MigratedRecord:
 
 
 def migrate_record(session_id: str, record: object) -> MigratedRecord:
-    """Migrate a record for a session. Raises `Misshapen`, and `SchemaFromFuture` naming the session."""
+    """Migrate a record for a session. Raises `MalformedValue`, and `SchemaFromFuture` naming the session."""
     changes: list[str] = []
     fields = _rename_fields(record, _RECORD_FIELDS, "", changes)
     _check_schema_version(session_id, fields, changes)
@@ -71,24 +71,24 @@ def migrate_record(session_id: str, record: object) -> MigratedRecord:
     if transcript is not None:
         snapshot = _build_dataclass(RuntimeSnapshot, _migrate_executions(payload, changes), "payload.", changes)
     elif unknown_names := sorted(payload.keys() - _list_field_names(kind)):
-        raise Misshapen("payload.messages", f"it is missing, and {unknown_names[0]} belongs to a whole snapshot")
+        raise MalformedValue("payload.messages", f"it is missing, and {unknown_names[0]} belongs to a whole snapshot")
     run_id = fields.get("run_id")
     if not isinstance(run_id, str) or not run_id:
-        raise Misshapen("run_id", "it is missing or not text")
+        raise MalformedValue("run_id", "it is missing or not text")
     return MigratedRecord(run_id, _build_dataclass(kind, payload, "payload.", []), snapshot, transcript, tuple(changes))
 
 
 def _rename_fields(data: object, known_names: frozenset[str], path: str, changes: list[str]) -> dict[str, Any]:
-    """Rename the fields of `data` to the current names. Raises `Misshapen` for unknown and for duplicate fields."""
+    """Rename the fields of `data` to the current names. Raises `MalformedValue` for unknown and duplicate fields."""
     if not isinstance(data, dict):
-        raise Misshapen(path.rstrip(".") or "record", f"it is a {type(data).__name__}, not an object")
+        raise MalformedValue(path.rstrip(".") or "record", f"it is a {type(data).__name__}, not an object")
     fields: dict[str, Any] = {}
     for name, value in data.items():
         current_name = _find_current_name(str(name), known_names)
         if current_name is None:
-            raise Misshapen(f"{path}{name}", "there is no such field")
+            raise MalformedValue(f"{path}{name}", "there is no such field")
         if current_name in fields:
-            raise Misshapen(f"{path}{current_name}", "it is there under two names")
+            raise MalformedValue(f"{path}{current_name}", "it is there under two names")
         if current_name != name:
             changes.append(f"{path}{name} → {current_name}")
         fields[current_name] = value
@@ -115,7 +115,7 @@ def _check_schema_version(session_id: str, record: dict[str, Any], changes: list
         re.fullmatch(r"v?(\d+)(\.\d+)*", str(schema_version)) if isinstance(schema_version, str | int | float) else None
     )
     if number is None or isinstance(schema_version, bool):
-        raise Misshapen("schema_version", f"{schema_version!r} is not a version")
+        raise MalformedValue("schema_version", f"{schema_version!r} is not a version")
     if int(number[1]) > PAYLOAD_SCHEMA:
         raise SchemaFromFuture(session_id, int(number[1]), PAYLOAD_SCHEMA)
     if schema_version != PAYLOAD_SCHEMA or not isinstance(schema_version, int):
@@ -127,7 +127,7 @@ def _check_timestamp(record: dict[str, Any], changes: list[str]) -> None:
     if timestamp is None:
         return
     if isinstance(timestamp, bool) or not isinstance(timestamp, int | float) or not timestamp >= 0:
-        raise Misshapen("timestamp_ms", f"{timestamp!r} is not a time")
+        raise MalformedValue("timestamp_ms", f"{timestamp!r} is not a time")
     if timestamp < _FIRST_MILLISECOND:
         changes.append("timestamp_ms: was in seconds")
 
@@ -136,7 +136,7 @@ def _get_details_class(record: dict[str, Any]) -> type[PhaseDetails]:
     phase = record.get("phase")
     kind = DETAILS_BY_PHASE.get(phase) if isinstance(phase, str) else None
     if kind is None:
-        raise Misshapen("phase", f"{phase!r} is not one of {', '.join(sorted(DETAILS_BY_PHASE))}")
+        raise MalformedValue("phase", f"{phase!r} is not one of {', '.join(sorted(DETAILS_BY_PHASE))}")
     return kind
 
 
@@ -144,10 +144,10 @@ def _parse_transcript(messages: object) -> list[dict[str, Any]] | None:
     if messages is None:
         return None
     if not isinstance(messages, list):
-        raise Misshapen("payload.messages", f"it is a {type(messages).__name__}, not a list")
+        raise MalformedValue("payload.messages", f"it is a {type(messages).__name__}, not a list")
     for index, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise Misshapen(f"payload.messages[{index}]", f"it is a {type(message).__name__}, not an object")
+            raise MalformedValue(f"payload.messages[{index}]", f"it is a {type(message).__name__}, not an object")
     return messages
 
 
@@ -182,7 +182,7 @@ def _build_dataclass(kind: type[T], data: dict[str, Any], path: str, changes: li
     values = {name: value for name, value in data.items() if name in _list_field_names(kind)}
     if kind is RuntimeSnapshot:
         for name in sorted(_REQUIRED_FIELDS - values.keys()):
-            raise Misshapen(f"{path}{name}", "it is missing")
+            raise MalformedValue(f"{path}{name}", "it is missing")
     defaults = _get_field_defaults(kind)
     changes += [f"{path}{name}: was missing" for name in defaults if name not in values]
     return load_strict(kind, {**defaults, **values}, path.rstrip("."))

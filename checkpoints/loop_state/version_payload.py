@@ -13,7 +13,7 @@ from typing import Any
 
 from checkpoints.enums import FINISHED_SESSION_STATUSES
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture
-from checkpoints.formats.strict_dataclasses import Misshapen, dump_strict, load_strict
+from checkpoints.formats.strict_dataclasses import MalformedValue, dump_strict, load_strict
 from checkpoints.loop_state.phase_details import (
     DETAILS_BY_PHASE,
     PHASES_KEEPING_ANSWER_PENDING,
@@ -35,9 +35,11 @@ def compose_version_payload(details: PhaseDetails, snapshot: RuntimeSnapshot | N
         if snapshot is None:
             return {PHASE_KEY: PAYLOAD_SCHEMA, "details": detail_values}
         _require_nonempty_model_response(snapshot)
-        kept = {name: value for name, value in dump_strict(snapshot).items() if name not in FIELDS_IN_COLUMNS}
-        return {SNAPSHOT_KEY: PAYLOAD_SCHEMA, "details": detail_values, **kept}
-    except Misshapen as error:
+        snapshot_fields = {
+            name: value for name, value in dump_strict(snapshot).items() if name not in FIELDS_IN_COLUMNS
+        }
+        return {SNAPSHOT_KEY: PAYLOAD_SCHEMA, "details": detail_values, **snapshot_fields}
+    except MalformedValue as error:
         raise InvalidInput(f"{error.field} cannot be saved: {error.why}.") from None
 
 
@@ -47,12 +49,12 @@ def _encode_decimals(values: dict[str, Any]) -> dict[str, Any]:
 
 def _require_terminal_state(details: PhaseDetails) -> None:
     if isinstance(details, RunTerminal) and details.state not in FINISHED_SESSION_STATUSES:
-        raise Misshapen("details.state", f"{details.state!r} is not one of completed, failed and cancelled")
+        raise MalformedValue("details.state", f"{details.state!r} is not one of completed, failed and cancelled")
 
 
 def _require_nonempty_model_response(snapshot: RuntimeSnapshot) -> None:
     if snapshot.pending_llm_response == {}:
-        raise Misshapen("pending_llm_response", "it is empty")
+        raise MalformedValue("pending_llm_response", "it is empty")
 
 
 def identify_payload(session_id: str, payload: Any) -> str | None:
@@ -77,18 +79,18 @@ def load_details(session_id: str, phase: str, payload: dict[str, Any]) -> PhaseD
     try:
         details = load_strict(kind, payload.get("details"), "details")
         _require_terminal_state(details)
-    except Misshapen as error:
+    except MalformedValue as error:
         raise CheckpointCorrupted(session_id, error.field, error.why) from None
     return details
 
 
 def load_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: float | Decimal) -> RuntimeSnapshot:
     """Load the snapshot in a payload that has one. Raises `CheckpointCorrupted` naming the field."""
-    kept = {name: value for name, value in payload.items() if name not in _FRAME_FIELDS}
+    snapshot_fields = {name: value for name, value in payload.items() if name not in _FRAME_FIELDS}
     try:
-        snapshot = load_strict(RuntimeSnapshot, {**kept, "usage": usage or {}, "total_cost_usd": cost})
+        snapshot = load_strict(RuntimeSnapshot, {**snapshot_fields, "usage": usage or {}, "total_cost_usd": cost})
         _require_nonempty_model_response(snapshot)
-    except Misshapen as error:
+    except MalformedValue as error:
         raise CheckpointCorrupted(session_id, error.field, error.why) from None
     return snapshot
 
@@ -116,7 +118,7 @@ def decode_phase(
         return loaded, load_strict(
             RuntimeSnapshot, {**_get_dataclass_defaults(RuntimeSnapshot), **snapshot}, "snapshot"
         )
-    except Misshapen as error:
+    except MalformedValue as error:
         raise InvalidInput(f"{error.field} cannot be saved: {error.why}.") from None
 
 

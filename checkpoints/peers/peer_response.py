@@ -88,7 +88,7 @@ def _accept_in_transaction(store: Store, response: PeerResponse) -> Answer:
         return Unknown(response.call_id)
     if response.comes_from_wrong_sender(call):
         return Foreign(response.call_id, row.session_id)
-    return _settle_call_with_response(store, row, call, response)
+    return _apply_response_to_call(store, row, call, response)
 
 
 def _find_peer_call(store: Store, call_id: str) -> PeerCall | None:
@@ -99,7 +99,7 @@ def _find_peer_call(store: Store, call_id: str) -> PeerCall | None:
     return call
 
 
-def _settle_call_with_response(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
+def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
     if pause_run.settle_peer_call(store, call, response.result, response.receipt):
         complete = join_counters.add_settled_calls_to_join(store, call.join, 1, response.receipt)
         paused_task_guards.bump_revision(store, row)

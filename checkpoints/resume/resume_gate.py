@@ -442,7 +442,7 @@ def _build_resume_point(
         session = Session.objects.using(store.using).get(pk=owned_session.pk)
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending))
     owned_session.open_calls = dict(plan.open)
-    owned_session.operations.reset_pairings(plan.asked)
+    owned_session.operations.reset_pairings(plan.requested_calls)
     for call in [*plan.replay, *plan.run]:
         owned_session.operations.record_logged_call(
             call.call_id, call.idempotency_key, call.pk, settled=call.status in SETTLED_CALL_STATUSES

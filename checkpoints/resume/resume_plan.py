@@ -24,7 +24,7 @@ from checkpoints.formats.message_calls import RequestedCall
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
-from checkpoints.store.replayed_call_matching import CallKind
+from checkpoints.store.replayed_call_matching import CallFingerprint
 from checkpoints.store.store import OpenCallRecord, Store
 
 #: Statuses of calls whose result a resume gives to the agent.
@@ -37,13 +37,13 @@ TO_RUN_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED, Cal
 class ResumePlan:
     """Rows of the call log by what a resume does with them, and the log entry of each requested call.
 
-    `asked` are the calls, by id and kind, that the model is known to have requested.
+    `requested_calls` are the calls, by id and kind, that the model is known to have requested.
     """
 
     replay: list[ToolCall]
     run: list[ToolCall]
     open: dict[str, OpenCallRecord]
-    asked: frozenset[tuple[str, CallKind]] = frozenset()
+    requested_calls: frozenset[tuple[str, CallFingerprint]] = frozenset()
 
 
 EMPTY_PLAN = ResumePlan([], [], {})

@@ -246,14 +246,14 @@ def renew_ownership(store: Store, owned_session: OwnedSession) -> bool:
 
 
 def release_ownership(
-    store: Store, owned_session: OwnedSession, ended_as: RunStatus = RunStatus.RELEASED, **session_changes: Any
+    store: Store, owned_session: OwnedSession, final_status: RunStatus = RunStatus.RELEASED, **session_changes: Any
 ) -> bool:
     """End the run and leave the session without an owner. Returns False if another run had already taken it.
 
     The fence grows, so that no later write of this run can succeed.
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
-        is_released = end_ownership_in_transaction(store, owned_session, ended_as, **session_changes)
+        is_released = end_ownership_in_transaction(store, owned_session, final_status, **session_changes)
     store.remove_owned(owned_session)
     return is_released
 
@@ -270,14 +270,14 @@ def release_ownership_quietly(store: Store, owned_session: OwnedSession) -> None
 
 
 def end_ownership_in_transaction(
-    store: Store, owned_session: OwnedSession, ended_as: RunStatus, **session_changes: Any
+    store: Store, owned_session: OwnedSession, final_status: RunStatus, **session_changes: Any
 ) -> bool:
     """Write what `release_ownership` writes, inside a transaction of the caller; the store still holds the session."""
     owned_row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence)
     changes = {"owner": None, "fence": F("fence") + 1, "revision": F("revision") + 1, "updated_at": Now()}
     if not owned_row.update(**changes, **session_changes):
         return False
-    _end_run(store, owned_session.run, ended_as)
+    _end_run(store, owned_session.run, final_status)
     return True
 
 

@@ -180,5 +180,5 @@ def _undecided_call_to_dict(call: ToolCall, verify_reason: str | None) -> dict[s
 
 
 def _validate_limit(limit: int) -> None:
-    if validate_number("limit", limit, least=1) > MAX_LIMIT:
+    if validate_number("limit", limit, minimum=1) > MAX_LIMIT:
         raise InvalidInput(f"limit is {limit}; {MAX_LIMIT} is the most.")

@@ -17,7 +17,7 @@ from checkpoints.enums import SETTLED_CALL_STATUSES, CallStatus
 from checkpoints.models import ToolCall
 
 #: Name of a tool, and the digest of the arguments it was requested with.
-CallKind = tuple[str, str]
+CallFingerprint = tuple[str, str]
 #: Function that reads the calls of the session that no saved version has answered, oldest first.
 ReadCalls = Callable[[], Sequence[ToolCall]]
 
@@ -27,16 +27,16 @@ class Operation:
     """Attempts under one key: their rows in the log, and the ids of the calls that requested it."""
 
     key: str
-    kind: CallKind | None = None
+    kind: CallFingerprint | None = None
     #: Kind of the arguments to which a person has changed those of `kind`.
-    edited_kind: CallKind | None = None
+    edited_kind: CallFingerprint | None = None
     call_ids: set[str] = field(default_factory=set)
     rows: set[int] = field(default_factory=set)
     #: Calls of this run, by id and kind, that are paired with it.
-    asked: set[tuple[str, CallKind]] = field(default_factory=set)
+    asked: set[tuple[str, CallFingerprint]] = field(default_factory=set)
 
 
-def get_call_kind(call: ToolCall) -> CallKind:
+def get_call_fingerprint(call: ToolCall) -> CallFingerprint:
     """Return the kind of a logged call, by the arguments it was requested with."""
     return call.tool, call.asked_args_digest or call.args_digest
 
@@ -56,22 +56,22 @@ class OpenOperations:
         #: Rows whose outcome this process does not know.
         self._unsettled: set[int] = set()
         #: Operation of each call that this run has requested, by call id.
-        self._paired: dict[str, dict[CallKind, Operation]] = {}
+        self._paired: dict[str, dict[CallFingerprint, Operation]] = {}
         #: Logged operations that no call of this run is paired with yet, in the order of the log.
-        self._unpaired: dict[CallKind, list[Operation]] = {}
+        self._unpaired: dict[CallFingerprint, list[Operation]] = {}
         #: Requested calls without an operation yet, in the order of the requests.
-        self._arrived: dict[CallKind, list[str]] = {}
+        self._arrived: dict[CallFingerprint, list[str]] = {}
         #: Calls that the resumed transcript, or its journaled answer, requests by these ids.
-        self._expected: frozenset[tuple[str, CallKind]] = frozenset()
+        self._expected: frozenset[tuple[str, CallFingerprint]] = frozenset()
         #: Rows whose result was taken from the resume point, with the id it was taken for.
         self._taken: dict[int, str] = {}
         #: Keys of paired operations whose dispatch ended without a result.
         self._without_result: set[str] = set()
         self._logged_keys: set[str] = set()
-        self._numbers: dict[CallKind, int] = {}
+        self._numbers: dict[CallFingerprint, int] = {}
         self._numbers_step = -1
 
-    def reset_pairings(self, expected: Iterable[tuple[str, CallKind]] = ()) -> None:
+    def reset_pairings(self, expected: Iterable[tuple[str, CallFingerprint]] = ()) -> None:
         """Drop all pairings of logged operations with calls of this run, because a model is about to be asked again."""
         with self._lock:
             for operation in self._list_paired_operations():
@@ -104,18 +104,18 @@ class OpenOperations:
 
     # pairing of calls with operations
 
-    def record_requested_call(self, kind: CallKind, call_id: str) -> None:
+    def record_requested_call(self, kind: CallFingerprint, call_id: str) -> None:
         """Record the order in which calls were requested, before any of them waits for the database."""
         with self._lock:
             self._add_requested_call(kind, call_id)
 
-    def _add_requested_call(self, kind: CallKind, call_id: str) -> None:
+    def _add_requested_call(self, kind: CallFingerprint, call_id: str) -> None:
         call_ids = self._arrived.setdefault(kind, [])
         if call_id not in call_ids:
             call_ids.append(call_id)
 
     def assign_operation_key(
-        self, kind: CallKind, call_id: str, step: int, make_key: Callable[[int], str], read: ReadCalls
+        self, kind: CallFingerprint, call_id: str, step: int, make_key: Callable[[int], str], read: ReadCalls
     ) -> str:
         """Return the key of the operation that a call is paired with: one of the log, or a new one.
 
@@ -128,7 +128,7 @@ class OpenOperations:
             self._pair_requested_calls(kind, step, make_key)
             return self._paired[call_id][kind].key
 
-    def _pair_requested_calls(self, kind: CallKind, step: int, make_key: Callable[[int], str]) -> None:
+    def _pair_requested_calls(self, kind: CallFingerprint, step: int, make_key: Callable[[int], str]) -> None:
         """Pair every arrived call of `kind` with its operation: by call id first, the others in order."""
         other_ids = []
         for call_id in self._arrived.pop(kind, []):
@@ -146,23 +146,23 @@ class OpenOperations:
                 kind, call_id, self._find_next_unpaired(kind, call_id) or self._create_operation(kind, step, make_key)
             )
 
-    def _find_pairing(self, kind: CallKind, call_id: str) -> Operation | None:
+    def _find_pairing(self, kind: CallFingerprint, call_id: str) -> Operation | None:
         return self._paired.get(call_id, {}).get(kind)
 
     def _list_paired_operations(self) -> list[Operation]:
         return [operation for kinds in self._paired.values() for operation in kinds.values()]
 
-    def _find_unpaired_by_call_id(self, kind: CallKind, call_id: str) -> Operation | None:
+    def _find_unpaired_by_call_id(self, kind: CallFingerprint, call_id: str) -> Operation | None:
         return next((operation for operation in self._unpaired.get(kind, []) if call_id in operation.call_ids), None)
 
-    def _find_edited_by_call_id(self, kind: CallKind, call_id: str) -> Operation | None:
+    def _find_edited_by_call_id(self, kind: CallFingerprint, call_id: str) -> Operation | None:
         """Return the operation of a call that a framework makes with the arguments to which a person changed it."""
         candidates = [candidate for candidate in self._by_call_id.get(call_id, []) if candidate.edited_kind == kind]
         return next(
             (operation for operation in candidates if operation in self._unpaired.get(operation.kind or kind, [])), None
         )
 
-    def _find_next_unpaired(self, kind: CallKind, call_id: str) -> Operation | None:
+    def _find_next_unpaired(self, kind: CallFingerprint, call_id: str) -> Operation | None:
         """Return the first unpaired operation. If the transcript requests calls by their ids, each of those keeps
         its own."""
         operations = self._unpaired.get(kind, [])
@@ -174,7 +174,7 @@ class OpenOperations:
             ]
         return operations[0] if operations else None
 
-    def _create_operation(self, kind: CallKind, step: int, make_key: Callable[[int], str]) -> Operation:
+    def _create_operation(self, kind: CallFingerprint, step: int, make_key: Callable[[int], str]) -> Operation:
         if step != self._numbers_step:
             self._numbers, self._numbers_step = {}, step
         number = self._numbers.get(kind, 0)
@@ -183,7 +183,7 @@ class OpenOperations:
         self._numbers[kind] = number + 1
         return Operation(make_key(number), kind)
 
-    def _pair_operation(self, kind: CallKind, call_id: str, operation: Operation) -> None:
+    def _pair_operation(self, kind: CallFingerprint, call_id: str, operation: Operation) -> None:
         self._unpair_operation(operation)
         for unpaired in (self._unpaired.get(kind, []), self._unpaired.get(operation.kind or kind, [])):
             if operation in unpaired:
@@ -203,12 +203,12 @@ class OpenOperations:
 
     def restore_pairing(self, call: ToolCall) -> None:
         """Pair a logged call of this run with its operation again, after the process that held the pairing ended."""
-        kind = get_call_kind(call)
+        kind = get_call_fingerprint(call)
         with self._lock:
             operation = self._by_key.setdefault(call.idempotency_key, Operation(call.idempotency_key, kind))
             self._pair_operation(kind, call.call_id, operation)
 
-    def release_pairing(self, kind: CallKind, call_id: str) -> None:
+    def release_pairing(self, kind: CallFingerprint, call_id: str) -> None:
         """Release the operation of a call whose dispatch ended without a result, so that another call id may
         request it."""
         with self._lock:
@@ -264,7 +264,7 @@ class OpenOperations:
                 continue
             operation = self._load_operation(key, calls)
             if key not in in_use:
-                self._unpaired.setdefault(get_call_kind(calls[0]), []).append(operation)
+                self._unpaired.setdefault(get_call_fingerprint(calls[0]), []).append(operation)
         self._loaded = True
         for kind, operations in list(self._unpaired.items()):
             for operation in list(operations):
@@ -273,7 +273,7 @@ class OpenOperations:
 
     def _load_operation(self, key: str, calls: list[ToolCall]) -> Operation:
         operation = self._by_key.setdefault(key, Operation(key))
-        operation.kind = get_call_kind(calls[0])
+        operation.kind = get_call_fingerprint(calls[0])
         last = calls[-1]
         operation.edited_kind = (last.tool, last.args_digest) if last.asked_args_digest else None
         for call in calls:

@@ -22,14 +22,14 @@ from checkpoints.testing.write_observer import Boundary, Side
 class Life:
     """Outcome of one process: killed, ended by an error of the library (its code), or returned with a value.
 
-    `error` is empty for a process that failed in any other way; `said` is the traceback. A killed process cannot report
-    which boundaries it has `passed`, nor how many `seconds` it worked.
+    `error` is empty for a process that failed in any other way; `output` is the traceback. A killed process cannot
+    report which boundaries it has `passed`, nor how many `seconds` it worked.
     """
 
     killed: bool = False
     value: Any = None
     error: str | None = None
-    said: str = ""
+    output: str = ""
     passed: list[Boundary] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -94,7 +94,7 @@ class Processes:
         report = self._receive_line()
         if "ended" in report:
             killed = report["ended"] == -signal.SIGKILL
-            return Life(killed=killed, error=None if killed else "", said=f"It ended with {report['ended']}.")
+            return Life(killed=killed, error=None if killed else "", output=f"It ended with {report['ended']}.")
         self._receive_line()
         report["passed"] = [Boundary(number, Side(side), place) for number, side, place in report.get("passed", ())]
         return Life(**report)

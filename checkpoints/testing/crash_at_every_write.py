@@ -132,7 +132,7 @@ class CrashPoints:
         with self._borrow_launcher() as processes:
             life = processes.run(self.script.observe, trial.arguments)
         if not life.returned:
-            raise Diverged(f"The end could not be observed.\n{life.said}")
+            raise Diverged(f"The end could not be observed.\n{life.output}")
         return life.value
 
     @contextmanager

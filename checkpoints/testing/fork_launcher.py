@@ -75,7 +75,7 @@ def _run_in_child(function: Callable[..., Any], order: dict[str, Any]) -> Never:
     try:
         _write_report(report, **_run_with_fault(function, order))
     except BaseException:
-        _write_report(report, error="", said=traceback.format_exc())
+        _write_report(report, error="", output=traceback.format_exc())
     os._exit(0)
 
 

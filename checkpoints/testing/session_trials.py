@@ -58,4 +58,4 @@ def get_next_function(script: Script, function: Callable[..., object], life: Lif
         return None if function is script.agent else script.agent
     if life.needs_review and script.decide is not None and function is script.agent:
         return script.decide
-    raise Diverged(f"A process failed.\n{life.said}")
+    raise Diverged(f"A process failed.\n{life.output}")

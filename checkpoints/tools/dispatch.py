@@ -38,7 +38,7 @@ from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.call_records import CallIntent, CallOutcome, IssuedCall, require_args_dict
-from checkpoints.store.replayed_call_matching import CallKind
+from checkpoints.store.replayed_call_matching import CallFingerprint
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.idempotency import IdempotencyPolicy, get_policy_name, make_idempotency_key, make_unanswered_key
 
@@ -127,7 +127,7 @@ class DispatchRequest:
     step: int | None
 
     @property
-    def kind(self) -> CallKind:
+    def kind(self) -> CallFingerprint:
         return self.tool.name, digests.digest_text(self.stored)
 
 

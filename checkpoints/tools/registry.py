@@ -13,7 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from checkpoints import sansio
-from checkpoints.calls.outcome_types import AmbiguousErrors, Answer, ToolResult, ValueCodec, is_outcome_unknown
+from checkpoints.calls.ambiguous_errors import AmbiguousErrors, is_outcome_unknown
+from checkpoints.calls.outcome_types import Answer, ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import validate_number
@@ -247,7 +248,7 @@ def make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
     values = {**options}
     name = validate_tool_name(values.pop("name", run.__name__))
     effects = validate_side_effects(options.get("side_effects", (SideEffect.MUTATE,)))
-    validate_number("approvals", options.get("approvals", 1), least=1)
+    validate_number("approvals", options.get("approvals", 1), minimum=1)
     within = options.get("decide_within")
     if within is not None and not within > 0:
         raise InvalidInput(f"decide_within is {within!r}; it has to be a number of seconds above 0.")

@@ -95,7 +95,7 @@ def list_checkpoints(
     store: Store, session_id: str, *, before: int | None = None, limit: int = 50
 ) -> list[dict[str, Any]]:
     """List the versions below `before`, newest first, without transcripts. Raises `SessionNotFound`."""
-    if validate_number("limit", limit, least=1) > MAX_LIST_LIMIT:
+    if validate_number("limit", limit, minimum=1) > MAX_LIST_LIMIT:
         raise InvalidInput(f"limit is {limit}; {MAX_LIST_LIMIT} is the most.")
     if before is not None:
         validate_number("before", before)
@@ -119,7 +119,7 @@ def list_messages(
     Only these are read. Raises `SessionNotFound`, `VersionNotFound`, `InvalidInput`, `CheckpointCorrupted`.
     """
     validate_number("after", after)
-    if validate_number("limit", limit, least=1) > MAX_LIST_LIMIT:
+    if validate_number("limit", limit, minimum=1) > MAX_LIST_LIMIT:
         raise InvalidInput(f"limit is {limit}; {MAX_LIST_LIMIT} is the most.")
     with database_operation(store.using, writes=False):
         while (row := _find_version(store, session_id, version)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from checkpoints.exceptions import CheckpointCorrupted
-from checkpoints.formats.strict_dataclasses import Misshapen
+from checkpoints.formats.strict_dataclasses import MalformedValue
 from checkpoints.loop_state import legacy_records
 from checkpoints.loop_state.legacy_records import MigratedRecord
 from checkpoints.store import row_lookups
@@ -50,7 +50,7 @@ def migrate_record(session_id: str, record: object, run_id: str | None) -> Migra
     try:
         migrated = legacy_records.migrate_record(session_id, record)
         if run_id is not None and migrated.run_id != run_id:
-            raise Misshapen("run_id", f"it is {migrated.run_id!r}, not {run_id!r}")
-    except Misshapen as error:
+            raise MalformedValue("run_id", f"it is {migrated.run_id!r}, not {run_id!r}")
+    except MalformedValue as error:
         raise CheckpointCorrupted(session_id, error.field, error.why) from None
     return migrated

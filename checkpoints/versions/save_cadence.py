@@ -67,7 +67,7 @@ class Cadence:
         if n is None and seconds is None:
             raise InvalidInput("Say how often: n turns, or seconds.")
         if n is not None:
-            validate_number("n", n, least=1)
+            validate_number("n", n, minimum=1)
         if seconds is not None and (isinstance(seconds, bool) or not seconds > 0):
             raise InvalidInput(f"seconds is {seconds!r}; it has to be a number above 0.")
         return cls(turns=n, seconds=seconds)

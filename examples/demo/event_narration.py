@@ -25,7 +25,7 @@ class EventNarrator:
     stage: DemoSession
     say: Callable[[str], None]
     address: str = ""
-    _told: set[tuple[str, int]] = field(default_factory=set)
+    _printed_events: set[tuple[str, int]] = field(default_factory=set)
 
     def print_new_events(self) -> None:
         """Print the events since the last call."""
@@ -36,8 +36,8 @@ class EventNarrator:
         rows += Decision.objects.filter(session=session).select_related("tool_call")
         for row in sorted(rows, key=lambda row: row.created_at):
             event_key = (type(row).__name__, row.pk)
-            if event_key not in self._told:
-                self._told.add(event_key)
+            if event_key not in self._printed_events:
+                self._printed_events.add(event_key)
                 line = self._format_decision(row) if isinstance(row, Decision) else self._format_event(session, row)
                 if line:
                     self.say(line)

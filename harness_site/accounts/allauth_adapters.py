@@ -38,7 +38,7 @@ _CONFIRMATIONS: Final = {
     "mfa/messages/webauthn_removed.txt": _("The passkey was removed."),
 }
 #: Width of the quiet zone around the QR code, without which cameras do not find it.
-_QUIET = 4
+_QR_BORDER = 4
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
@@ -149,7 +149,7 @@ class FactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]
 
     def build_totp_svg(self, url: str) -> SafeString:
         """Draw the QR code of the URL as an SVG without inline styles."""
-        code = qrcode.QRCode(border=_QUIET)
+        code = qrcode.QRCode(border=_QR_BORDER)
         code.add_data(url)
         rows = code.get_matrix()
         path = "".join(f"M{x} {y}h1v1h-1z" for y, row in enumerate(rows) for x, dark in enumerate(row) if dark)

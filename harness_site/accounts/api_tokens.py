@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
@@ -23,9 +24,12 @@ from harness_site.accounts.models import ApiToken, TokenRole
 PREFIX: Final = "harness"
 _HINT: Final = len(PREFIX) + 7
 #: Interval of updates of `last_used_at`: a busy token does not cause a write per request.
-_SEEN: Final = timedelta(minutes=1)
+_LAST_USED_UPDATE_INTERVAL: Final = timedelta(minutes=1)
+#: Attributes of a token, with its key first, and the statement that reads them.
+_FIELDS: Final = [field.attname for field in ApiToken._meta.concrete_fields]
+_SELECT: Final = f"SELECT {', '.join(_FIELDS)} FROM {ApiToken._meta.db_table} WHERE digest = %s"  # noqa: S608
 #: Interval in which the use or the refusal of a token is recorded in the audit trail once.
-_TOLD: Final = timedelta(hours=1)
+_AUDIT_INTERVAL: Final = timedelta(hours=1)
 
 
 class TokenNameTaken(Exception):
@@ -105,9 +109,18 @@ def authenticate_bearer_header(header: str, *, find_address: Callable[[], str] =
 
 
 def _find_token(digest: str) -> ApiToken | None:
-    """Find a token by its digest. Every request does, so the statement is not compiled from a query each time."""
-    sql = f"SELECT * FROM {ApiToken._meta.db_table} WHERE digest = %s"  # noqa: S608
-    return next(iter(ApiToken.objects.raw(sql, [digest])), None)
+    """Find a token by its digest. Every request reads its row, whose values are converted again if it has changed."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SELECT, [digest])
+        row = cursor.fetchone()
+    values = None if row is None else _load_values(row)
+    return None if values is None else ApiToken.from_db("default", _FIELDS, values)
+
+
+@lru_cache(maxsize=1_000)
+def _load_values(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Load the values of a row that was read as the database has it."""
+    return ApiToken.objects.filter(pk=row[0]).values_list(*_FIELDS).first()
 
 
 def build_token_actor(token: ApiToken) -> Actor:
@@ -136,8 +149,8 @@ def _parse_bearer_header(header: str) -> str:
 def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[], str]) -> None:
     """Record the use of a token; of concurrent requests, one writes."""
     last_use = token.last_used_at
-    is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _SEEN)
-    if last_use is not None and last_use > now - _SEEN:
+    is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_UPDATE_INTERVAL)
+    if last_use is not None and last_use > now - _LAST_USED_UPDATE_INTERVAL:
         return
     if ApiToken.objects.filter(is_stale, pk=token.pk).update(last_used_at=now):
         token.last_used_at = now
@@ -147,7 +160,7 @@ def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[],
 def _record_event_once(token: ApiToken, kind: AuditKind, now: datetime, details: dict[str, Any]) -> None:
     name = build_token_actor(token).name
     recent_events = AuditEvent.objects.filter(
-        workspace=token.workspace_id, kind=kind, actor=name, created_at__gt=now - _TOLD
+        workspace=token.workspace_id, kind=kind, actor=name, created_at__gt=now - _AUDIT_INTERVAL
     )
     if not recent_events.exists():
         _record_token_event(token, kind, ActorKind.TOKEN, name, {"token": token.name, **details})

@@ -15,7 +15,7 @@ from harness_site.core.masking import masker
 from harness_site.core.masking.known_values import MAX_KNOWN_VALUES
 
 #: Maximum number of calls of each session that are searched, newest first.
-_CALLS: Final = 1_000
+_MAX_CALLS: Final = 1_000
 #: Maximum size in bytes of arguments that are searched; larger ones are masked only where they are displayed.
 _MAX_ARGUMENT_BYTES: Final = 20_000
 #: Maximum size in bytes of all arguments searched for one response.
@@ -39,7 +39,7 @@ class StoredSize(Func):
 def load_known_secrets(session: int) -> frozenset[str]:
     """Return the secret values in the arguments of a session's calls, for the current reader."""
     rules = masker.get_current_rules()
-    calls = _select_readable_calls().filter(session=session).order_by("-step", "-pk")[:_CALLS]
+    calls = _select_readable_calls().filter(session=session).order_by("-step", "-pk")[:_MAX_CALLS]
     return frozenset() if rules is None else _collect_secret_values(calls, rules).get(session, frozenset())
 
 
@@ -86,7 +86,9 @@ def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
     """Query the calls of sessions; of sessions with very many calls only those of the newest steps, which an index
     finds without reading the others."""
     newest_steps = ToolCall.objects.filter(session=OuterRef("pk")).order_by("-step").values("step")
-    oldest_read = Session.objects.filter(pk__in=sessions).annotate(step=Subquery(newest_steps[_CALLS : _CALLS + 1]))
+    oldest_read = Session.objects.filter(pk__in=sessions).annotate(
+        step=Subquery(newest_steps[_MAX_CALLS : _MAX_CALLS + 1])
+    )
     long_sessions = dict(oldest_read.exclude(step=None).values_list("pk", "step"))
     is_read = Q(session__in=[session for session in sessions if session not in long_sessions])
     for session, step in long_sessions.items():

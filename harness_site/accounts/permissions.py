@@ -64,8 +64,8 @@ class RoleTooSmall(PermissionDenied):
 WORKSPACE_KEY: Final = "workspace"
 
 
-def find_membership(user: AbstractBaseUser | AnonymousUser, chosen: object = None) -> Membership | None:
-    """Return the membership that a user acts under: in the workspace `chosen`, else the oldest one.
+def find_membership(user: AbstractBaseUser | AnonymousUser, workspace_id: object = None) -> Membership | None:
+    """Return the membership that a user acts under: in the workspace `workspace_id`, else the oldest one.
 
     Returns None for anonymous and for inactive users.
     """
@@ -73,7 +73,7 @@ def find_membership(user: AbstractBaseUser | AnonymousUser, chosen: object = Non
         return None
     memberships = membership_queries.list_memberships(user)
     return next(
-        (membership for membership in memberships if membership.workspace_id == chosen),
+        (membership for membership in memberships if membership.workspace_id == workspace_id),
         memberships[0] if memberships else None,
     )
 

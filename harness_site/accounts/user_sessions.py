@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from checkpoints.db import clock
 
 #: Interval in which the activity of an open page is stored.
-SEEN: Final = timedelta(minutes=5)
+ACTIVITY_UPDATE_INTERVAL: Final = timedelta(minutes=5)
 
 
 def list_user_sessions(user: User) -> list[UserSession]:
@@ -32,6 +32,8 @@ def end_user_sessions(user: User, *, but: str | None = None) -> int:
 
 
 def record_activity(session_key: str | None) -> None:
-    """Note that a page of this user session is open; writes at most once in `SEEN`."""
+    """Note that a page of this user session is open; writes at most once in `ACTIVITY_UPDATE_INTERVAL`."""
     now = clock.now()
-    UserSession.objects.filter(session_key=session_key, last_seen_at__lt=now - SEEN).update(last_seen_at=now)
+    UserSession.objects.filter(session_key=session_key, last_seen_at__lt=now - ACTIVITY_UPDATE_INTERVAL).update(
+        last_seen_at=now
+    )

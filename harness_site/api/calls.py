@@ -22,7 +22,7 @@ from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import ownership
 from checkpoints.store import call_records, row_lookups
 from checkpoints.store.call_records import CallOutcome, IssuedCall, require_args_dict, validate_tool_name
-from checkpoints.store.replayed_call_matching import get_call_kind
+from checkpoints.store.replayed_call_matching import get_call_fingerprint
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy
@@ -234,7 +234,7 @@ def _settle_stored_call(
     finally:
         store.executing.discard(call.pk)
     if body.status == "interrupted" and call.key_policy == KeyPolicy.UNANSWERED:
-        owned_session.operations.release_pairing(get_call_kind(call), call_id)
+        owned_session.operations.release_pairing(get_call_fingerprint(call), call_id)
 
 
 def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:

@@ -50,8 +50,8 @@ def list_pending(
     request: HttpRequest, agent: str | None = None, after: int | None = None, limit: int = 50
 ) -> HttpResponse:
     calls = get_client(request).pending_decisions(agent=agent, after=after, limit=limit)
-    following = calls[-1]["cursor"] if len(calls) == limit else None
-    return respond({"calls": mask_json_value(calls), "next": following})
+    next_cursor = calls[-1]["cursor"] if len(calls) == limit else None
+    return respond({"calls": mask_json_value(calls), "next": next_cursor})
 
 
 @router.post(

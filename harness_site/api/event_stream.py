@@ -52,7 +52,7 @@ class EventStreams:
             token = await database_sync_to_async(_authenticate)(authorization)
             if self._open >= MAX_STREAMS:
                 raise RateLimited(30.0)
-            rate_limit.take_request(token.pk)
+            rate_limit.consume_token(token.pk)
         except (TokenInvalid, RateLimited) as error:
             await _refuse(error, send)
             return
@@ -79,12 +79,12 @@ async def _refuse(error: TokenInvalid | RateLimited, send: Send) -> None:
 
 async def _stream(token: ApiToken, authorization: str, last: str, receive: Receive, send: Send) -> None:
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
-    gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+    disconnect_task = asyncio.ensure_future(_wait_for_disconnect(receive))
     reader = _EventReader(token, authorization, int(last) if last.isdecimal() and len(last) < 19 else None)
     await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": headers})
     quiet = _QUIET_LOOKS  # the first look is answered at once, so that the client knows that it is connected
     try:
-        while not gone.done():
+        while not disconnect_task.done():
             try:
                 text = await database_sync_to_async(reader.read)()
             except TokenInvalid:
@@ -93,10 +93,10 @@ async def _stream(token: ApiToken, authorization: str, last: str, receive: Recei
             if text or quiet > _QUIET_LOOKS:
                 quiet = 0
                 await send({"type": "http.response.body", "body": (text or ": \n\n").encode(), "more_body": True})
-            await asyncio.wait({gone}, timeout=LOOK_SECONDS)
+            await asyncio.wait({disconnect_task}, timeout=LOOK_SECONDS)
     finally:
-        gone.cancel()
-        if not gone.done():
+        disconnect_task.cancel()
+        if not disconnect_task.done():
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

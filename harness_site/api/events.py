@@ -81,7 +81,7 @@ def read_events(request: HttpRequest, after: int | None = None, limit: int = 100
     With `Accept: text/event-stream` they are streamed as server-sent events, after `Last-Event-ID`.
     """
     workspace = request.token.workspace_id  # type: ignore[attr-defined]
-    if validate_number("limit", limit, least=1) > MAX_EVENTS:
+    if validate_number("limit", limit, minimum=1) > MAX_EVENTS:
         raise InvalidInput(f"limit is {limit}; {MAX_EVENTS} is the most.")
     if after is None:
         return respond({"events": [], "last": get_last_event(workspace)})

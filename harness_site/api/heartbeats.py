@@ -168,6 +168,6 @@ def _take_request(token: ApiToken | None) -> Allowance | None:
     if token is None:
         return None
     try:
-        return rate_limit.take_request(token.pk)
+        return rate_limit.consume_token(token.pk)
     except RateLimited:
         return None

@@ -34,10 +34,12 @@ from harness_site.api.problems import PROBLEM
 #: Time for which a key is remembered.
 KEPT_FOR: Final = timedelta(days=2)
 #: Largest answer that is stored, in characters.
-_LARGEST: Final = 4_096
-_CLEAN_EVERY: Final = 500
+_MAX_STORED_CHARS: Final = 4_096
+_CLEANUP_INTERVAL: Final = 500
 #: Answers that a repetition may find changed: the write was not done, or waits for something.
-_PASSING: Final = frozenset({HTTPStatus.ACCEPTED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+_TRANSIENT_STATUSES: Final = frozenset(
+    {HTTPStatus.ACCEPTED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+)
 
 #: Statements of every write, which are not compiled from a query each time.
 _TABLE: Final = ApiWrite._meta.db_table
@@ -45,7 +47,7 @@ _NOTE: Final = (
     f"INSERT INTO {_TABLE} (token_id, key, digest, body) VALUES (%s, %s, %s, '') "  # noqa: S608
     "ON CONFLICT (token_id, key) DO NOTHING RETURNING id"
 )
-_STORE: Final = f"UPDATE {_TABLE} SET status = %s, body = %s, call = %s WHERE id = %s RETURNING id"  # noqa: S608
+_UPDATE_SQL: Final = f"UPDATE {_TABLE} SET status = %s, body = %s, call = %s WHERE id = %s RETURNING id"  # noqa: S608
 #: What a statement returns besides: the setting holds for its transaction.
 _WITHOUT_SYNC: Final = {"postgresql": ", set_config('synchronous_commit', 'off', true)"}
 
@@ -99,7 +101,7 @@ def claim_call(write: ApiWrite, call: int) -> bool:
         if write._state.adding:
             write.save()
         else:
-            _execute_without_sync(_STORE, [write.status, write.body, call, write.pk])
+            _execute_without_sync(_UPDATE_SQL, [write.status, write.body, call, write.pk])
     except IntegrityError:
         write.call = None
         return False
@@ -121,7 +123,7 @@ def _serve_alone(name: tuple[int, str]) -> Iterator[None]:
 
 def _note_write(token: ApiToken, key: str, digest: str) -> tuple[ApiWrite, bool]:
     """Return the row of the key, and whether it was there before."""
-    if next(_writes) % _CLEAN_EVERY == 0:
+    if next(_writes) % _CLEANUP_INTERVAL == 0:
         ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
     if written := _execute_without_sync(_NOTE, [token.pk, key, digest]):
         row = ApiWrite(pk=written[0], token=token, key=key, digest=digest)
@@ -132,14 +134,14 @@ def _note_write(token: ApiToken, key: str, digest: str) -> tuple[ApiWrite, bool]
 
 def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
     """Store the answer, and claim the call that it tells to run. Returns False if another write has claimed it."""
-    if response.status_code in _PASSING or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+    if response.status_code in _TRANSIENT_STATUSES or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return True
     body = response.content.decode() if getattr(response, "stored_with_key", False) else ""
-    row.status, row.body = response.status_code, body if len(body) <= _LARGEST else ""
+    row.status, row.body = response.status_code, body if len(body) <= _MAX_STORED_CHARS else ""
     call: int | None = getattr(response, "issued_call", None)
     if call is not None and call != row.call:
         return claim_call(row, call)
-    _execute_without_sync(_STORE, [row.status, row.body, row.call, row.pk])
+    _execute_without_sync(_UPDATE_SQL, [row.status, row.body, row.call, row.pk])
     return True
 
 
@@ -152,13 +154,13 @@ def _execute_without_sync(statement: str, parameters: Sequence[Any]) -> tuple[An
     is_sqlite = connection.vendor == "sqlite" and not connection.in_atomic_block
     with connection.cursor() as cursor:
         if is_sqlite:
-            cursor.execute("PRAGMA synchronous=NORMAL")
+            connection.connection.execute("PRAGMA synchronous=NORMAL")
         try:
             cursor.execute(statement + _WITHOUT_SYNC.get(connection.vendor, ""), parameters)
             rows = cursor.fetchall()
         finally:
             if is_sqlite:
-                cursor.execute("PRAGMA synchronous=FULL")
+                connection.connection.execute("PRAGMA synchronous=FULL")
     return rows[0] if rows else None
 
 

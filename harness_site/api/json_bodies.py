@@ -21,35 +21,35 @@ def read_body(request: HttpRequest) -> bytes:
 
     Django's own limit is that of forms, so the stream is read here.
     """
-    most = settings.SERVER_LIMITS.body_bytes
-    body = request.read(most + 1)
+    max_bytes = settings.SERVER_LIMITS.body_bytes
+    body = request.read(max_bytes + 1)
     encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
     if encoding in _READERS:
-        body = _decompress(body, encoding, most)
+        body = _decompress(body, encoding, max_bytes)
     elif encoding not in {"identity", ""}:
         raise MalformedRequest(f"its Content-Encoding is {encoding!r}; gzip, zstd and identity are understood")
-    if len(body) > most:
-        raise TooLarge("the body of the request", len(body), most)
+    if len(body) > max_bytes:
+        raise TooLarge("the body of the request", len(body), max_bytes)
     return body
 
 
-def _decompress(body: bytes, encoding: str, most: int) -> bytes:
+def _decompress(body: bytes, encoding: str, max_bytes: int) -> bytes:
     try:
-        return _READERS[encoding](body, most)
+        return _READERS[encoding](body, max_bytes)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         raise MalformedRequest(f"it is no {encoding} data ({error})") from None
 
 
-def _read_gzip(body: bytes, most: int) -> bytes:
+def _read_gzip(body: bytes, max_bytes: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
-        return file.read(most + 1)
+        return file.read(max_bytes + 1)
 
 
-def _read_zstd(body: bytes, most: int) -> bytes:
+def _read_zstd(body: bytes, max_bytes: int) -> bytes:
     # The memory for a window is bounded as in RFC 8878.
     decompressor = zstandard.ZstdDecompressor(max_window_size=8 * 1_048_576)
-    content = decompressor.stream_reader(body).read(most + 1)
-    if len(content) <= most:
+    content = decompressor.stream_reader(body).read(max_bytes + 1)
+    if len(content) <= max_bytes:
         # The reader takes the end of the data for the end of the frame.
         whole = decompressor.decompressobj()
         whole.decompress(body)

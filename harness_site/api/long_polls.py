@@ -52,45 +52,45 @@ class LongPolls:
             return
         clock = asyncio.get_running_loop().time
         until, pause = clock() + seconds, _FIRST
-        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+        disconnect_task = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             while True:
                 answer = _HeldAnswer()
                 await self._application(scope, _receive_nothing, answer.keep)
                 left = until - clock()
-                if not answer.is_waiting or left <= 0 or gone.done():
+                if not answer.is_waiting or left <= 0 or disconnect_task.done():
                     await answer.send_to(send)
                     return
-                await asyncio.wait({gone}, timeout=min(pause, left))
+                await asyncio.wait({disconnect_task}, timeout=min(pause, left))
                 pause = min(pause * 1.5, _LONGEST_PAUSE)
         finally:
-            gone.cancel()
+            disconnect_task.cancel()
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream the answers; an error that comes first is answered as it is."""
         plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0].lower() != b"accept-encoding"]}
-        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
+        disconnect_task = asyncio.ensure_future(_wait_for_disconnect(receive))
         answer = await self._look(plain)
         if answer.status >= HTTPStatus.BAD_REQUEST:
-            gone.cancel()
+            disconnect_task.cancel()
             await answer.send_to(send)
             return
         await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": _STREAM_HEADERS})
         body, silent = answer.body, 0.0
         text = _format_event(answer)
         try:
-            while answer.is_waiting and not gone.done():
+            while answer.is_waiting and not disconnect_task.done():
                 if text or silent >= _COMMENT_SECONDS:
                     await send({"type": "http.response.body", "body": text or b": \n\n", "more_body": True})
                     silent = 0.0
-                await asyncio.wait({gone}, timeout=_STREAM_PAUSE)
+                await asyncio.wait({disconnect_task}, timeout=_STREAM_PAUSE)
                 silent += _STREAM_PAUSE
                 answer = await self._look(plain)
                 text = b"" if answer.body == body else _format_event(answer)
                 body = answer.body
         finally:
-            gone.cancel()
-        if not gone.done():
+            disconnect_task.cancel()
+        if not disconnect_task.done():
             await send({"type": "http.response.body", "body": _format_event(answer), "more_body": False})
 
     async def _look(self, scope: Scope) -> _HeldAnswer:

@@ -14,7 +14,7 @@ from django.conf import settings
 from checkpoints.exceptions import RateLimited
 
 #: Number of tokens whose buckets are kept.
-_MOST: Final = 10_000
+_MAX_BUCKETS: Final = 10_000
 #: Clock in seconds.
 read_clock = time.monotonic
 _lock = Lock()
@@ -24,39 +24,44 @@ _buckets: OrderedDict[int, tuple[float, float]] = OrderedDict()
 
 @dataclass(frozen=True)
 class Allowance:
-    """Requests that a token may make now: at most `most` of them in `seconds`, `left` at once.
+    """Requests that a token may make now: at most `burst_limit` of them in `seconds`, `remaining` at once.
 
-    After `until_full` seconds without a request there are `most` again.
+    After `until_full` seconds without a request there are `burst_limit` again.
     """
 
-    most: int
+    burst_limit: int
     seconds: int
-    left: int
+    remaining: int
     until_full: int
 
     def get_headers(self) -> dict[str, str]:
         """Return the header fields of the IETF's draft `ratelimit-headers`."""
         return {
-            "RateLimit-Policy": f'"token";q={self.most};w={self.seconds}',
-            "RateLimit": f'"token";r={self.left};t={self.until_full}',
+            "RateLimit-Policy": f'"token";q={self.burst_limit};w={self.seconds}',
+            "RateLimit": f'"token";r={self.remaining};t={self.until_full}',
         }
 
 
-def take_request(token: int) -> Allowance:
+def consume_token(token: int) -> Allowance:
     """Count a request of a token. Returns what is left. Raises `RateLimited`."""
     per_second = settings.API_REQUESTS_PER_MINUTE / 60
-    most = max(1.0, settings.API_REQUESTS_PER_MINUTE / 6)
+    burst_limit = max(1.0, settings.API_REQUESTS_PER_MINUTE / 6)
     now = read_clock()
     with _lock:
-        left, since = _buckets.pop(token, (most, now))
-        left = min(most, left + (now - since) * per_second)
-        _buckets[token] = (max(left - 1, 0) if left >= 1 else left, now)
-        while len(_buckets) > _MOST:
+        remaining, last_refill = _buckets.pop(token, (burst_limit, now))
+        remaining = min(burst_limit, remaining + (now - last_refill) * per_second)
+        _buckets[token] = (max(remaining - 1, 0) if remaining >= 1 else remaining, now)
+        while len(_buckets) > _MAX_BUCKETS:
             _buckets.popitem(last=False)
-    if left < 1:
-        raise RateLimited(round((1 - left) / per_second, 3))
-    left -= 1
-    return Allowance(int(most), math.ceil(most / per_second), int(left), math.ceil((most - left) / per_second))
+    if remaining < 1:
+        raise RateLimited(round((1 - remaining) / per_second, 3))
+    remaining -= 1
+    return Allowance(
+        int(burst_limit),
+        math.ceil(burst_limit / per_second),
+        int(remaining),
+        math.ceil((burst_limit - remaining) / per_second),
+    )
 
 
 def forget_requests() -> None:

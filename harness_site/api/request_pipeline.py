@@ -126,7 +126,7 @@ def _serve_authenticated(
         )
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
-    request.allowance = rate_limit.take_request(request.token.pk)
+    request.allowance = rate_limit.consume_token(request.token.pk)
     if request.GET:
         _require_known_parameters(request, list_parameters(request.method or ""))
     request.content = json_bodies.read_body(request) if request.method in _WRITES else b""

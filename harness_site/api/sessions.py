@@ -56,8 +56,8 @@ def list_sessions(
     sessions = get_client(request).list_sessions(
         status=status, agent=agent, label=label, updated_before=updated_before, after=after, limit=limit
     )
-    following = sessions[-1]["cursor"] if len(sessions) == limit else None
-    return respond({"sessions": mask_json_value(sessions), "next": following})
+    next_cursor = sessions[-1]["cursor"] if len(sessions) == limit else None
+    return respond({"sessions": mask_json_value(sessions), "next": next_cursor})
 
 
 @router.post(

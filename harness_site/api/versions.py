@@ -177,8 +177,8 @@ def list_versions(
     checkpointer = get_client(request)
     versions = checkpointer.list_checkpoints(session_id, before=before, limit=limit)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
-    following = versions[-1]["version"] if len(versions) == limit else None
-    return respond({"versions": mask_json_value(versions), "next": following})
+    next_cursor = versions[-1]["version"] if len(versions) == limit else None
+    return respond({"versions": mask_json_value(versions), "next": next_cursor})
 
 
 @router.get(
@@ -240,5 +240,5 @@ def list_messages(
     checkpointer = get_client(request)
     messages = checkpointer.messages(session_id, after=after, limit=limit, version=version)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
-    following = after + len(messages) if len(messages) == limit else None
-    return respond({"messages": mask_json_value(messages), "next": following})
+    next_cursor = after + len(messages) if len(messages) == limit else None
+    return respond({"messages": mask_json_value(messages), "next": next_cursor})

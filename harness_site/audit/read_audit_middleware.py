@@ -89,7 +89,7 @@ def _list_sessions_in_url(request: HttpRequest, match: ResolverMatch) -> set[int
 
 
 def _record_session_view(request: HttpRequest, member: Membership, session: int) -> None:
-    if not _query_recent_views(session, member.user.get_username(), _get_repeat_threshold(request)):
+    if not _query_recent_view(session, member.user.get_username(), _get_repeat_threshold(request)):
         audit_events.record_member_event(member, AuditKind.VIEWED, request=request, session_pk=session)
 
 
@@ -106,7 +106,7 @@ def _get_repeat_threshold(request: HttpRequest) -> datetime:
     return clock.now() - (FOLLOWED_FOR if request.headers.get("HX-Request") else ONCE_IN)
 
 
-def _query_recent_views(session: int, reader: str, since: datetime) -> QuerySet[AuditEvent, int]:
+def _query_recent_view(session: int, reader: str, since: datetime) -> QuerySet[AuditEvent, int]:
     return (
         _query_reader_events(reader, since)
         .filter(kind=AuditKind.VIEWED, session=session)

@@ -49,8 +49,8 @@ def _read_row_or_mark_unreadable(row: Row, read_row: Callable[[Row], Read], kind
         return UnreadableRecord(kind, row.pk)
 
 
-def read_or_use_fallback(what: str, read: Callable[[], Read], otherwise: Read) -> Read:
-    """Return the result of `read`, or `otherwise` if it fails, so that a page about one record displays the rest.
+def read_or_use_fallback(description: str, read: Callable[[], Read], fallback: Read) -> Read:
+    """Return the result of `read`, or `fallback` if it fails, so that a page about one record displays the rest.
 
     The traceback is logged.
     """
@@ -59,5 +59,5 @@ def read_or_use_fallback(what: str, read: Callable[[], Read], otherwise: Read) -
     except Error:
         raise
     except Exception:
-        logger.exception("%s cannot be read.", what)
-        return otherwise
+        logger.exception("%s cannot be read.", description)
+        return fallback

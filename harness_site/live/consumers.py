@@ -10,7 +10,7 @@ from django.conf import settings
 
 from checkpoints.db import clock
 from harness_site.accounts.models import Membership
-from harness_site.accounts.user_sessions import SEEN, record_activity
+from harness_site.accounts.user_sessions import ACTIVITY_UPDATE_INTERVAL, record_activity
 from harness_site.core import formatting
 from harness_site.core.moment_parameters import parse_aware_datetime
 from harness_site.live.change_feed import EVERYBODY, get_group_name
@@ -68,7 +68,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def _load_viewer(self) -> Membership | None:
         self._trusted_until = monotonic() + TRUSTED_SECONDS
         if monotonic() >= self._seen_until:
-            self._seen_until = monotonic() + SEEN.total_seconds()
+            self._seen_until = monotonic() + ACTIVITY_UPDATE_INTERVAL.total_seconds()
             await database_sync_to_async(record_activity)(self._session_key)
         return await database_sync_to_async(find_viewer_membership)(self._session_key)
 

@@ -64,22 +64,22 @@ def read_options(arguments: list[str]) -> GuardOptions:
     """Read the arguments of the command and the environment. Raises `SystemExit` for what cannot be used."""
     parser = _build_parser()
     own, command = _split_command(arguments)
-    given = parser.parse_args(own)
+    options = parser.parse_args(own)
     if not command:
         parser.error("the command of the MCP server is missing: harness mcp-guard -- <command>")
-    lines = Path(given.policies).read_text().splitlines() if given.policies else []
+    lines = Path(options.policies).read_text().splitlines() if options.policies else []
     try:
-        policies = parse_policies([*given.policy, *lines])
+        policies = parse_policies([*options.policy, *lines])
     except ValueError as error:
         parser.error(str(error))
-    token = read_token() if given.url else None
-    address = given.url or os.environ.get("HARNESS_DATABASE_URL")
+    token = read_token() if options.url else None
+    address = options.url or os.environ.get("HARNESS_DATABASE_URL")
     if not address:
         parser.error("set HARNESS_URL and HARNESS_TOKEN, or HARNESS_DATABASE_URL: calls are logged there")
-    if given.url and not token:
+    if options.url and not token:
         parser.error("set HARNESS_TOKEN, or HARNESS_TOKEN_FILE, to a token of the role agent")
-    session_id = given.session or _make_session_id(command)
-    return GuardOptions(command, policies, address, token, given.workspace, session_id, given.agent, given.wait)
+    session_id = options.session or _make_session_id(command)
+    return GuardOptions(command, policies, address, token, options.workspace, session_id, options.agent, options.wait)
 
 
 def _build_parser() -> argparse.ArgumentParser:

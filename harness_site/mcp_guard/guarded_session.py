@@ -96,7 +96,7 @@ class GuardedSession:
             ReviewRequired: A person has to decide first, and did not within `wait_seconds`.
             CheckpointsError: The call could not be logged, or its result could not.
         """
-        call_id = request.given_id or self._take_call_id(request.kind)
+        call_id = request.given_id or self._reuse_or_generate_call_id(request.kind)
         is_forwarded = False
 
         async def forward_once(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class GuardedSession:
                     if is_forwarded or time.monotonic() >= deadline:
                         raise
                 except (NotOwner, OwnershipLost):
-                    await self._forget_handle()
+                    await self._close_handle()
                     if is_forwarded or time.monotonic() >= deadline:
                         raise
                 await anyio.sleep(POLL_SECONDS)
@@ -152,7 +152,7 @@ class GuardedSession:
 
     async def close(self) -> None:
         """Release the session. Errors are logged."""
-        await self._forget_handle()
+        await self._close_handle()
 
     async def _dispatch_once(self, request: CallRequest, call_id: str) -> ToolResult:
         await self._open_handle()
@@ -175,7 +175,7 @@ class GuardedSession:
             )
         return self._tools[key]
 
-    def _take_call_id(self, kind: tuple[str, str]) -> str:
+    def _reuse_or_generate_call_id(self, kind: tuple[str, str]) -> str:
         waiting = self._unanswered.get(kind)
         if waiting:
             return waiting.pop(0)
@@ -203,7 +203,7 @@ class GuardedSession:
                 return handle
             await anyio.sleep(POLL_SECONDS)
 
-    async def _forget_handle(self) -> None:
+    async def _close_handle(self) -> None:
         handle, self._handle = self._handle, None
         if handle is None:
             return

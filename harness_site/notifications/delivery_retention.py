@@ -10,7 +10,7 @@ from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from checkpoints.models import ToolCall
 from harness_site.notifications.models import Delivery, DeliveryStatus, Notice, NoticedCall
 
-KEPT: Final = timedelta(days=90)
+RETENTION: Final = timedelta(days=90)
 #: Maximum number of notices deleted per round.
 LIMIT: Final = 500
 
@@ -24,7 +24,7 @@ def delete_old_notices() -> int:
     undecided = ToolCall.objects.filter(pk=OuterRef("tool_call_id"), status__in=sorted(UNDECIDED_CALL_STATUSES))
     noticed_pending_calls = NoticedCall.objects.filter(Exists(undecided), notice=OuterRef("pk"))
     old_notices = Notice.objects.filter(
-        ~Exists(waiting), ~Exists(noticed_pending_calls), created_at__lt=clock.database_time_after(-KEPT)
+        ~Exists(waiting), ~Exists(noticed_pending_calls), created_at__lt=clock.database_time_after(-RETENTION)
     )
     keys = list(old_notices.order_by("pk").values_list("pk", flat=True)[:LIMIT])
     Notice.objects.filter(pk__in=keys).delete()

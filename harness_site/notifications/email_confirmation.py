@@ -30,7 +30,7 @@ class LinkResult(StrEnum):
     """Result of sending a confirmation link."""
 
     SENT = "sent"
-    LATELY = "lately"
+    SENT_RECENTLY = "lately"
     FAILED = "failed"
 
 
@@ -41,7 +41,7 @@ class LinkRefused(Exception):
 def send_confirmation_link(user: User, address: str, *, request: HttpRequest) -> LinkResult:
     """Send a link that confirms `address` to that address, and wait until the mail server has accepted it."""
     if not ratelimit.consume(request, action="confirm_email", key=address.lower(), user=user):
-        return LinkResult.LATELY
+        return LinkResult.SENT_RECENTLY
     link = build_absolute_url(
         reverse("harness_notifications:confirm-address", args=[signing.dumps([user.pk, address], salt=_SALT)])
     )

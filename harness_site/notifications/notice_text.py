@@ -27,7 +27,7 @@ from harness_site.notifications.models import Event, Notice
 from harness_site.site_address import build_absolute_url
 
 #: Maximum number of calls listed in a message.
-LISTED: Final = 20
+MAX_LISTED_CALLS: Final = 20
 _HEADLINES: Final = {
     Event.INTERRUPTED: (_("Needs a decision: {}"), _("{} calls of {} need a decision")),
     Event.AWAITING_APPROVAL: (_("Awaits approval: {}"), _("{} calls of {} await approval")),
@@ -155,7 +155,7 @@ def _list_waiting_calls(notice: Notice) -> tuple[list[ToolCall], int]:
     """Return the first calls of a notice that still wait in the same status, and their number."""
     call_pks = notice.noticed.values("tool_call_id")
     calls = ToolCall.objects.filter(pk__in=call_pks, status__in=notice.noticed.values("status")).order_by("pk")
-    return list(calls.select_related("session", "run")[:LISTED]), calls.count()
+    return list(calls.select_related("session", "run")[:MAX_LISTED_CALLS]), calls.count()
 
 
 def _build_workspace_url(path: str, workspace: Workspace) -> str:

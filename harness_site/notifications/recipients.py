@@ -25,7 +25,7 @@ class Recipient:
 
 def list_recipients(workspace: int, event: Event) -> list[Recipient]:
     """List the recipients of `event` in a workspace."""
-    return [*list_webhook_recipients(workspace, event), *_list_people_to_notify(workspace, event)]
+    return [*list_webhook_recipients(workspace, event), *_list_email_recipients(workspace, event)]
 
 
 def list_webhook_recipients(workspace: int, event: Event) -> list[Recipient]:
@@ -72,7 +72,7 @@ def has_role_for_event(member: Membership, event: Event) -> bool:
     return member.user.is_active and member.has_role(Role.ADMIN if event is Event.ESCALATION else Role.APPROVER)
 
 
-def _list_people_to_notify(workspace: int, event: Event) -> list[Recipient]:
+def _list_email_recipients(workspace: int, event: Event) -> list[Recipient]:
     if not is_mail_configured():
         return []
     members = Membership.objects.filter(workspace=workspace).select_related("user__notification_preferences")

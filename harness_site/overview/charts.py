@@ -24,7 +24,7 @@ FAILED_QUERY: Final = "status=failed&sort=started"
 #: Part of a step that its bar fills.
 _FILLED: Final = 0.72
 #: Minimum height of a bar for a non-zero value.
-_LEAST: Final = 2.0
+_MIN_BAR_HEIGHT: Final = 2.0
 #: Ends of the axis of a duration, in seconds.
 _DURATIONS: Final = (
     *(10, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200),
@@ -222,7 +222,7 @@ def _stack_bar_segments(parts: Sequence[tuple[str, float]], top: float) -> tuple
     pieces, bottom = [], float(HEIGHT)
     for kind, amount in parts:
         if amount > 0:
-            height = min(max(amount / top * HEIGHT, _LEAST), bottom)
+            height = min(max(amount / top * HEIGHT, _MIN_BAR_HEIGHT), bottom)
             bottom -= height
             pieces.append(BarPiece(kind, round(bottom, 1), round(height, 1)))
     return tuple(pieces)

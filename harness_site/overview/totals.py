@@ -19,12 +19,12 @@ from harness_site.search.hourly_call_statistics import convert_wait_class_to_sec
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
 
 #: Number of agents and models, and of tools, that are listed; other agents and models are only counted.
-NAMED: Final = 8
+MAX_LISTED: Final = 8
 TOOLS: Final = 6
 #: Minimum number of calls for a meaningful share.
 ENOUGH: Final = 3
 #: Largest number of undecided interrupted calls that are counted.
-_UNDECIDED: Final = 10_000
+_MAX_UNDECIDED: Final = 10_000
 _COUNTS: Final = ("sessions", "completed", "failed", "undecided")
 
 
@@ -140,7 +140,7 @@ class PeriodTotals:
 def load_period_totals(workspace: int, period: Period) -> PeriodTotals:
     """Load everything about a period with nine queries, each of which reads one range of an index."""
     sessions = {row["start"]: row for row in _query_sessions(workspace, period)}
-    agents, models = _load_agents(workspace, period), _load_models(workspace, period)
+    agents, models = _load_totals_by_agent(workspace, period), _load_models(workspace, period)
     waits = _load_waits(workspace, period)
     by_step = _group_by_step(period, sessions.items(), _add_session_rows)
     wait_steps = _group_by_step(period, waits.items(), _sum_counters)
@@ -151,10 +151,10 @@ def load_period_totals(workspace: int, period: Period) -> PeriodTotals:
         steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
         total=_add_session_rows(sessions.values()),
         preceding=_load_session_totals(workspace, period.preceding),
-        agents=agents[:NAMED],
-        others=max(0, len(agents) - NAMED),
-        models=models[:NAMED],
-        other_models=max(0, len(models) - NAMED),
+        agents=agents[:MAX_LISTED],
+        others=max(0, len(agents) - MAX_LISTED),
+        models=models[:MAX_LISTED],
+        other_models=max(0, len(models) - MAX_LISTED),
         waits=compute_waiting_times(_sum_counters(waits.values())),
         preceding_waits=_load_total_waits(workspace, period.preceding),
         wait_steps=tuple(
@@ -200,7 +200,7 @@ def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
     return total
 
 
-def _load_agents(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
+def _load_totals_by_agent(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
     rows = _query_agents(workspace, period)
     agents = [(row["agent"], _add_session_rows([row])) for row in rows]
     highest = max((totals.cost for _, totals in agents), default=Decimal(0))
@@ -279,7 +279,7 @@ def _query_undecided_interruptions(workspace: int, period: Period) -> QuerySet[T
     """Query the times of the interrupted calls that the sums do not contain, because nobody has decided yet."""
     undecided = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED)
     in_period = undecided.filter(issued_at__gte=period.start, issued_at__lt=period.end)
-    return in_period.order_by("interrupted_at", "pk").values_list("issued_at", flat=True)[:_UNDECIDED]
+    return in_period.order_by("interrupted_at", "pk").values_list("issued_at", flat=True)[:_MAX_UNDECIDED]
 
 
 def _query_tools(workspace: int, period: Period) -> QuerySet[Any, Any]:

@@ -23,7 +23,7 @@ from harness_site.review.models import Claim, Comment, Presence
 from harness_site.review.presence import CLAIMED_FOR, HANDED_FOR, build_live_claim_condition
 
 #: Retention of claims and presence rows; the audit trail records who has read a session.
-_KEPT: Final = timedelta(days=1)
+_RETENTION: Final = timedelta(days=1)
 
 
 def claim_call(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
@@ -104,7 +104,7 @@ def record_card_presence(call: ToolCall, *, by: Membership, mine: bool) -> None:
 def _delete_old_rows() -> None:
     """Delete claims and presence rows past their retention, and comments on calls that were deleted."""
     for model in (Presence, Claim):
-        model.objects.filter(seen_at__lt=clock.now() - _KEPT).delete()
+        model.objects.filter(seen_at__lt=clock.now() - _RETENTION).delete()
     Comment.objects.filter(~Exists(ToolCall.objects.filter(pk=OuterRef("call")))).delete()
 
 

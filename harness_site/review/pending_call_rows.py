@@ -140,7 +140,7 @@ class PendingRowBuilder:
     ) -> PendingCallRow:
         args = formatting.parse_json_or_text(call.args)
         with mask_values_in_context(self._secrets.get(call.session_id, ())), masking_secrets_of(args):
-            return self._build_masked(call, agreements, company, together, now)
+            return self._build_row_in_masking_context(call, agreements, company, together, now)
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall] = ()) -> OutageGroupRow:
         lines = read_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call")
@@ -154,7 +154,7 @@ class PendingRowBuilder:
             session_id = mask_and_reveal_hidden(call.session.session_id)
         return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id)
 
-    def _build_masked(
+    def _build_row_in_masking_context(
         self,
         call: ToolCall,
         agreements: tuple[Agreement, ...],

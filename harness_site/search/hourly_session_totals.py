@@ -30,7 +30,7 @@ _HOURLY_DAYS: Final = 14
 #: A transaction that commits late has an earlier time.
 _OVERLAP: Final = timedelta(seconds=30)
 #: Above this number of changes, recounting all recent days is as fast.
-_MANY: Final = 5_000
+_FULL_RECOUNT_THRESHOLD: Final = 5_000
 #: Number of sessions that one statement looks up.
 _CHUNK_SIZE: Final = 500
 _AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "cost")
@@ -66,11 +66,11 @@ def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -
     if since.hour != now.hour:
         return recent_days
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=since - _OVERLAP)
-    start_times = list(sessions.order_by("-updated_at").values_list("created_at", flat=True)[:_MANY])
+    start_times = list(sessions.order_by("-updated_at").values_list("created_at", flat=True)[:_FULL_RECOUNT_THRESHOLD])
     first = now.date() - timedelta(days=KEPT_DAYS - 1)
     start_times += _list_imported_start_times(workspace, since)
     days = {moment.date() for moment in start_times if moment.date() >= first}
-    return days | set(recent_days) if len(start_times) >= _MANY else days
+    return days | set(recent_days) if len(start_times) >= _FULL_RECOUNT_THRESHOLD else days
 
 
 def _list_days_without_models(workspace: int) -> set[date]:
@@ -94,7 +94,7 @@ def _are_models_known() -> bool:
 def _list_imported_start_times(workspace: int, since: datetime) -> list[datetime]:
     """List when the sessions of files that were imported since began: they carry the times of their transcripts."""
     files = ImportedFile.objects.filter(workspace=workspace, read_at__gt=since - _OVERLAP).order_by("-read_at")
-    lists = files.values_list("sessions", flat=True)[:_MANY]
+    lists = files.values_list("sessions", flat=True)[:_FULL_RECOUNT_THRESHOLD]
     session_ids = sorted({session_id for listed in lists for session_id in parse_json(listed)})
     sessions = Session.objects.filter(workspace=workspace)
     return [

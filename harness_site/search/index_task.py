@@ -15,7 +15,7 @@ PAUSE_SECONDS = 1.0
 #: Pause between batches, to leave processor time for requests.
 BREATH_SECONDS = 0.02
 #: Texts from which a batch is followed by the next one at once; fewer gather first, while agents write.
-MANY = 50
+FULL_BATCH_SIZE = 50
 GATHER_SECONDS = 0.5
 #: Interval of recounting changed days.
 DAYS_SECONDS = 10.0
@@ -40,4 +40,6 @@ class IndexerTask(BackgroundTask):
             except Exception as error:
                 self.record_failure(error)
                 logger.exception("The search index could not be brought up to date; it tries again.")
-            await asyncio.sleep(BREATH_SECONDS if count >= MANY else GATHER_SECONDS if count else PAUSE_SECONDS)
+            await asyncio.sleep(
+                BREATH_SECONDS if count >= FULL_BATCH_SIZE else GATHER_SECONDS if count else PAUSE_SECONDS
+            )

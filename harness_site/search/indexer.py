@@ -28,9 +28,9 @@ STEP: Final = 1_000
 #: Time that a process may take for a batch before another one may start.
 _LEASE: Final = timedelta(seconds=60)
 #: Interval in which an idle process records that nothing is left.
-_QUIET: Final = timedelta(seconds=10)
+_IDLE_RECORD_INTERVAL: Final = timedelta(seconds=10)
 #: Number of keys below `reached` that are always read again, for a key assigned just before its transaction got its id.
-_MARGIN: Final = 1_000
+_REREAD_KEYS: Final = 1_000
 
 
 def index_next_batch() -> int:
@@ -65,14 +65,14 @@ class _IndexBatch:
 
 
 def _index_batch_of_kind(kind: Kind) -> int:
-    progress, oldest = _get_or_create_progress(kind), _fetch_oldest_open_transaction_id()
+    progress, oldest_open_xid = _get_or_create_progress(kind), _fetch_oldest_open_transaction_id()
     if not progress.older and not _has_unindexed_rows(progress):
-        _record_idle_progress(progress, oldest)
+        _record_idle_progress(progress, oldest_open_xid)
         return 0
     lease = _take_index_lease(kind)
     if lease is None:
         return 0
-    progress, oldest = Progress.objects.get(kind=kind), _fetch_oldest_open_transaction_id()
+    progress, oldest_open_xid = Progress.objects.get(kind=kind), _fetch_oldest_open_transaction_id()
     batch = _choose_batch(progress)
     texts = text_sources.load_indexed_texts(kind, batch.keys)
     with _use_non_durable_transaction():
@@ -81,9 +81,9 @@ def _index_batch_of_kind(kind: Kind) -> int:
         if leases.get(kind) != lease:
             return 0  # The lease expired and another process may have taken over.
         _write_batch(kind, batch, texts)
-        _advance_progress(progress, batch, oldest)
+        _advance_progress(progress, batch, oldest_open_xid)
     if not batch.keys:
-        _record_idle_progress(progress, oldest)
+        _record_idle_progress(progress, oldest_open_xid)
     return len(batch.keys)
 
 
@@ -140,26 +140,28 @@ def _choose_batch(progress: Progress) -> _IndexBatch:
     )
 
 
-def _advance_progress(progress: Progress, batch: _IndexBatch, oldest: int) -> None:
-    if progress.horizon <= oldest:
+def _advance_progress(progress: Progress, batch: _IndexBatch, oldest_open_xid: int) -> None:
+    if progress.horizon <= oldest_open_xid:
         # If more follow, there may be unread keys below `reached`.
         last_read = batch.new[-1] if batch.more else progress.reached
-        progress.settled = max(progress.settled, min(progress.reached, last_read) - _MARGIN)
+        progress.settled = max(progress.settled, min(progress.reached, last_read) - _REREAD_KEYS)
     if batch.new and batch.new[-1] > progress.reached:
         progress.reached, progress.horizon = batch.new[-1], _fetch_next_database_transaction_id()
     progress.older, progress.leased_until = batch.older, None
     progress.save(update_fields=["settled", "reached", "horizon", "older", "leased_until"])
 
 
-def _record_idle_progress(progress: Progress, oldest: int) -> None:
+def _record_idle_progress(progress: Progress, oldest_open_xid: int) -> None:
     """Record that no row was found.
 
     All keys up to `reached` are settled if no transaction from that time is still open.
     """
     now = clock.now()
-    if progress.complete_at is None or now - progress.complete_at > _QUIET:
+    if progress.complete_at is None or now - progress.complete_at > _IDLE_RECORD_INTERVAL:
         settled_key = (
-            max(progress.settled, progress.reached - _MARGIN) if progress.horizon <= oldest else progress.settled
+            max(progress.settled, progress.reached - _REREAD_KEYS)
+            if progress.horizon <= oldest_open_xid
+            else progress.settled
         )
         Progress.objects.filter(pk=progress.pk).update(complete_at=now, settled=settled_key)
 

@@ -92,7 +92,7 @@ class _TextCollector:
 
     def __init__(self) -> None:
         # The margin allows masking of secrets that extend beyond the last character kept.
-        self.left = LONGEST + _MARGIN
+        self.remaining_chars = LONGEST + _MARGIN
         self.whole = True
         self.lines: list[str] = []
 
@@ -103,10 +103,10 @@ class _TextCollector:
     def add(self, text: str) -> None:
         if not text:
             return
-        self.whole = self.whole and len(text) <= self.left
-        if self.left > 0:
-            self.lines.append(text[: self.left])
-        self.left -= len(text) + 1
+        self.whole = self.whole and len(text) <= self.remaining_chars
+        if self.remaining_chars > 0:
+            self.lines.append(text[: self.remaining_chars])
+        self.remaining_chars -= len(text) + 1
 
     def add_parts(self, parts: Iterable[Part]) -> None:
         for part in parts:
@@ -135,46 +135,46 @@ class _TextCollector:
 
     def add_value(self, value: Any) -> None:
         """Add a JSON value line by line, strings without quotes and escapes."""
-        beginning = _ValueTruncator(self.left)
+        beginning = _ValueTruncator(self.remaining_chars)
         first = beginning.of(value)
-        self.whole = self.whole and beginning.left >= 0
+        self.whole = self.whole and beginning.remaining_chars >= 0
         for line in _iterate_value_lines("", mask_json_value(first)):
             self.add(line)
 
 
 class _ValueTruncator:
-    """Truncation of a JSON value to `left` characters, where each number, text and list costs one more.
+    """Truncation of a JSON value to `remaining_chars` characters, where each number, text and list costs one more.
 
-    `left` is negative if something was omitted.
+    `remaining_chars` is negative if something was omitted.
     """
 
-    def __init__(self, left: int) -> None:
-        self.left = left
+    def __init__(self, remaining_chars: int) -> None:
+        self.remaining_chars = remaining_chars
 
     def of(self, value: Any) -> Any:
-        self.left -= 1
+        self.remaining_chars -= 1
         if isinstance(value, dict):
             fields: dict[str, Any] = {}
             for key, inner in value.items():
-                if self.left <= 0:
+                if self.remaining_chars <= 0:
                     break
-                self.left -= len(key)
+                self.remaining_chars -= len(key)
                 fields[key] = self.of(inner)
             self._append_omission_note(len(value) - len(fields))
             return fields
         if isinstance(value, list):
-            items = [self.of(inner) for inner in takewhile(lambda _: self.left > 0, value)]
+            items = [self.of(inner) for inner in takewhile(lambda _: self.remaining_chars > 0, value)]
             self._append_omission_note(len(value) - len(items))
             return items
         if not isinstance(value, str):
             return value
-        room = max(self.left, 0)
-        self.left -= len(value)
+        room = max(self.remaining_chars, 0)
+        self.remaining_chars -= len(value)
         return value[:room]
 
     def _append_omission_note(self, count: int) -> None:
         if count:
-            self.left = min(self.left, -1)
+            self.remaining_chars = min(self.remaining_chars, -1)
 
 
 def _iterate_value_lines(name: str, value: Any) -> Iterator[str]:

@@ -21,7 +21,7 @@ _KEY: Final = "harness.abandoned"
 #: Seconds of waiting after which a client counts as slow.
 SLOW_SECONDS: Final = 1.0
 #: Bytes of a response after which its client is watched for closing the connection.
-_LARGE: Final = 65_536
+_WATCH_DISCONNECT_BYTES: Final = 65_536
 
 
 class ResponseDeadlines:
@@ -40,13 +40,13 @@ class ResponseDeadlines:
         async def send_and_watch(message: Message) -> None:
             nonlocal watch
             await response.send(message)
-            if watch is None and response.sent > _LARGE:
+            if watch is None and response.sent > _WATCH_DISCONNECT_BYTES:
                 watch = asyncio.create_task(response.watch(receive))
 
         try:
-            await self._application({**scope, _KEY: response.abandoned}, receive, send_and_watch)
+            await self._application({**scope, _KEY: response.disconnected}, receive, send_and_watch)
         finally:
-            response.abandoned.set()
+            response.disconnected.set()
             if watch is not None:
                 watch.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -73,7 +73,7 @@ class ResponseDeadlines:
 class _Response:
     def __init__(self, send: Send, owner: ResponseDeadlines) -> None:
         self._send, self._owner = send, owner
-        self.abandoned = threading.Event()
+        self.disconnected = threading.Event()
         self.sent = 0
         self._waited = 0.0
         #: Time until which the message that is being sent may wait for the client.
@@ -86,7 +86,7 @@ class _Response:
 
     async def send(self, message: Message) -> None:
         """Send one message; do nothing if the client is gone, as the threads above expect."""
-        if self.abandoned.is_set():
+        if self.disconnected.is_set():
             return
         self.sent += len(message.get("body", b""))
         loop = asyncio.get_running_loop()
@@ -96,7 +96,7 @@ class _Response:
             async with asyncio.timeout(self._owner.deadline(self.sent, self._waited)) as self._deadline:
                 await self._send(message)
         except TimeoutError:
-            self.abandoned.set()
+            self.disconnected.set()
         finally:
             becomes_slow.cancel()
             self._owner.leave(self)
@@ -104,30 +104,30 @@ class _Response:
             self._waited += loop.time() - started_at
 
     async def watch(self, receive: Receive) -> None:
-        """Set `abandoned` when the client closes the connection."""
+        """Set `disconnected` when the client closes the connection."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        self.abandoned.set()
+        self.disconnected.set()
 
     def cut_off(self) -> None:
         """End the response, also while a message is being sent."""
-        self.abandoned.set()
+        self.disconnected.set()
         if self._deadline is not None and not self._deadline.expired():
             self._deadline.reschedule(asyncio.get_running_loop().time())
 
 
-def stop_when_abandoned(application: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+def stop_when_client_disconnects(application: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
     """Wrap a WSGI application so that it stops producing a response that nobody reads."""
 
-    def wrapped(environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
-        abandoned: threading.Event | None = environ.get("asgi.scope", {}).get(_KEY)
+    def stop_on_disconnect(environ: dict[str, Any], start_response: Any) -> Iterator[bytes]:
+        disconnected: threading.Event | None = environ.get("asgi.scope", {}).get(_KEY)
         chunks = application(environ, start_response)
         try:
             for chunk in chunks:
                 yield chunk
-                if abandoned is not None and abandoned.is_set():
+                if disconnected is not None and disconnected.is_set():
                     return
         finally:
             getattr(chunks, "close", lambda: None)()
 
-    return wrapped
+    return stop_on_disconnect

@@ -18,7 +18,7 @@ from harness_site.search.query_terms import SearchQuery
 #: Longest text parameter in characters; longer ones are cut.
 LONGEST: Final = 200
 #: Upper bound of an amount: the column holds twelve digits before the point.
-_LARGEST: Final = Decimal(10**12)
+_MAX_AMOUNT: Final = Decimal(10**12)
 _TRAITS: Final = {
     "label": Trait.LABEL,
     "tool": Trait.TOOL,
@@ -115,5 +115,5 @@ def _parse_amount(text: str) -> Decimal | None:
     number = text.strip().lstrip("$")
     if not (number.isascii() and number.replace(".", "", 1).isdecimal()):
         return None
-    amount = Decimal(number).quantize(Decimal("0.000001")) if len(number) <= 24 else _LARGEST
-    return amount if amount < _LARGEST else None
+    amount = Decimal(number).quantize(Decimal("0.000001")) if len(number) <= 24 else _MAX_AMOUNT
+    return amount if amount < _MAX_AMOUNT else None

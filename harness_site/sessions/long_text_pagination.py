@@ -24,7 +24,7 @@ from harness_site.sessions.selectors.conversation import CallCard
 #: Characters of one page.
 PAGE: Final = 100_000
 #: Characters of a JSON value that is displayed as a list; a longer one continues as JSON text.
-LISTED: Final = 50_000
+MAX_UNPAGED_LENGTH: Final = 50_000
 #: Name of the stored JSON of a message or call in addresses; it is only formatted where it is displayed.
 STORED: Final = "stored"
 
@@ -85,7 +85,7 @@ def iterate_long_texts(parts: Iterable[Part | CallCard]) -> Iterator[str]:
 
 def find_text(texts: Iterable[str], key: str) -> str | None:
     """Return the text with this key."""
-    return next((text for text in texts if len(text) > LISTED and build_text_key(text) == key), None)
+    return next((text for text in texts if len(text) > MAX_UNPAGED_LENGTH and build_text_key(text) == key), None)
 
 
 def find_page_with_words(texts: Iterable[str], words: Iterable[str]) -> TextPage | None:

@@ -21,7 +21,7 @@ from harness_site.sessions.selectors.session_rows import SessionHead
 P = ParamSpec("P")
 
 #: Largest primary key of both databases.
-_MOST = 2**63 - 1
+_MAX_PK = 2**63 - 1
 
 
 class PageNotFound(Exception):
@@ -56,7 +56,7 @@ def get_session_head_or_404(request: MemberRequest, pk: int, *, verified: bool =
     `verified` False is for the page about what was altered. Raises `PageNotFound`, also if the session belongs to
     another workspace, and `IntegrityError` for a session that was altered.
     """
-    head = session_rows.load_session_head(request.membership.workspace_id, pk) if pk <= _MOST else None
+    head = session_rows.load_session_head(request.membership.workspace_id, pk) if pk <= _MAX_PK else None
     if head is None:
         raise PageNotFound(
             _("There is no such session here."),

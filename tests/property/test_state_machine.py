@@ -66,7 +66,7 @@ ALLOWED = {(before, after) for before, after, actor, cause in moves() if actor !
 #: A decision about a call whose run has died interrupts it first, in the same transaction.
 AT_ONCE = {("issued", after) for before, after in ALLOWED if before == "interrupted"} - ALLOWED
 UNSEEN = {("issued", "discarded"), ("awaiting_approval", "awaiting_approval")}
-SEEN: set[tuple[str, str]] = set()
+ACTIVITY_UPDATE_INTERVAL: set[tuple[str, str]] = set()
 
 
 class Life(RuleBasedStateMachine):
@@ -298,7 +298,7 @@ class Life(RuleBasedStateMachine):
         }
         assert moved <= ALLOWED | AT_ONCE
         assert set(self.stood) <= set(now)
-        SEEN.update(moved)
+        ACTIVITY_UPDATE_INTERVAL.update(moved)
         self.stood = now
 
     @invariant()
@@ -329,4 +329,4 @@ def test_random_histories_match_the_model(workspace: Workspace) -> None:
         ),
     )
     if complete:
-        assert SEEN - AT_ONCE == ALLOWED - UNSEEN
+        assert ACTIVITY_UPDATE_INTERVAL - AT_ONCE == ALLOWED - UNSEEN

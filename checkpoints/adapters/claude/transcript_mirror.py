@@ -31,7 +31,7 @@ from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.replayed_call_matching import CallKind, OpenOperations, get_call_kind
+from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 
 AGENT_NAME: Final = reader.AGENT_NAME
@@ -140,7 +140,7 @@ class MirrorWriter(ImportWriter):
         self._is_guarded = is_guarded
         self._owned_session: OwnedSession | None = None
         #: Kinds of the calls in the transcript, by call id.
-        self._kinds: dict[str, CallKind] = {}
+        self._kinds: dict[str, CallFingerprint] = {}
 
     def load_existing(self, calls: ImportedCallLog) -> None:
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
@@ -170,7 +170,7 @@ class MirrorWriter(ImportWriter):
 
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
-        self._kinds |= {call.call_id: get_call_kind(call) for call in made}
+        self._kinds |= {call.call_id: get_call_fingerprint(call) for call in made}
         if made and self._row is not None:
             rows = ToolCall.objects.using(self.store.using).filter(session=self._row)
             logged = rows.filter(call_id__in={call.call_id for call in made}).exclude(side_effects=IMPORTED_MARK)
@@ -216,10 +216,10 @@ class MirrorWriter(ImportWriter):
         rows = OpenOperations().list_rows_answered_by(results, lambda: open_calls)
         kinds = Counter(self._kinds[call_id] for call_id in results if call_id in self._kinds)
         for call in open_calls:
-            if call.call_id in results and kinds[get_call_kind(call)]:
-                kinds[get_call_kind(call)] -= 1
+            if call.call_id in results and kinds[get_call_fingerprint(call)]:
+                kinds[get_call_fingerprint(call)] -= 1
         for call in open_calls:
-            kind = get_call_kind(call)
+            kind = get_call_fingerprint(call)
             if call.pk not in rows and kinds[kind] > 0 and call.status in SETTLED_CALL_STATUSES:
                 kinds[kind] -= 1
                 rows.append(call.pk)

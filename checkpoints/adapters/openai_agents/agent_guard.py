@@ -97,7 +97,10 @@ class AgentGuard:
         if known is not None:
             return known[1]
         handoffs: list[Any] = []
-        changes: dict[str, Any] = {"tools": [self._guard_any_tool(tool) for tool in agent.tools], "handoffs": handoffs}
+        changes: dict[str, Any] = {
+            "tools": [self._guard_tool_if_logged(tool) for tool in agent.tools],
+            "handoffs": handoffs,
+        }
         if self._run is not None and not self._inner and isinstance(agent.model, Model):
             changes |= {"model": DurableModel(agent.model, self._run), "model_settings": agent.model_settings}
         clone = agent.clone(**changes)
@@ -149,11 +152,11 @@ class AgentGuard:
 
     async def _list_mcp_tools(self, clone: Agent[Any], context: RunContextWrapper[Any]) -> list[Tool]:
         tools = await type(clone).get_mcp_tools(clone, context)
-        return [self._guard_any_tool(tool) for tool in tools]
+        return [self._guard_tool_if_logged(tool) for tool in tools]
 
     # ---- tools
 
-    def _guard_any_tool(self, tool: Any) -> Any:
+    def _guard_tool_if_logged(self, tool: Any) -> Any:
         if not isinstance(tool, FunctionTool) or not self._policies.logs_calls(tool.qualified_name):
             return tool
         if isinstance(tool.on_invoke_tool, _GuardedInvoker):  # a second guard would wait for the call of the first
@@ -164,14 +167,14 @@ class AgentGuard:
 
     def _guard_tool(self, tool: FunctionTool) -> FunctionTool:
         handles_errors = hasattr(tool.on_invoke_tool, "__agents_bind_function_tool__")
-        bare = copy.copy(tool)  # raises the errors that the other one describes to the model
+        tool_without_error_handler = copy.copy(tool)  # raises the errors that the other one describes to the model
         if handles_errors:
-            set_function_tool_failure_error_function(bare, None)
+            set_function_tool_failure_error_function(tool_without_error_handler, None)
 
         async def on_invoke_tool(context: ToolContext[Any], arguments: str) -> Any:
             errors: list[BaseException] = []
             try:
-                return await self._invoke(bare, context, arguments, errors)
+                return await self._invoke(tool_without_error_handler, context, arguments, errors)
             except Exception as error:
                 if not handles_errors or error not in errors:
                     raise
@@ -349,7 +352,7 @@ def _parse_arguments(arguments: str) -> dict[str, Any]:
 
 def _encode(value: Any) -> tuple[str, bytes]:
     """Encode a value of a tool. Raises `ValueError` for one that would not come back equal."""
-    text = json.dumps(_to_json(value))
+    text = json.dumps(_encode_tool_output(value))
     if not _is_same(_from_json(json.loads(text)), value):
         raise ValueError("The value has no exact JSON form.")
     return "json", text.encode()
@@ -359,11 +362,11 @@ def _decode(encoded: tuple[str, bytes]) -> Any:
     return _from_json(json.loads(encoded[1]))
 
 
-def _to_json(value: Any) -> Any:
+def _encode_tool_output(value: Any) -> Any:
     kind = type(value).__name__
     if _OUTPUT_TYPES.get(kind) is type(value):
         return {"tool_output": kind, "value": value.model_dump(mode="json")}
-    return {"list": [_to_json(item) for item in value]} if type(value) is list else {"value": value}
+    return {"list": [_encode_tool_output(item) for item in value]} if type(value) is list else {"value": value}
 
 
 def _from_json(stored: Mapping[str, Any]) -> Any:

@@ -39,7 +39,7 @@ _FIRST: Final = re.compile(
     "\uff01-\uff5e\u00a0\u2000-\u200a\u202f\u205f\u3000\u2010-\u2013\u2212]"
 )
 #: Each alternative ends at the first character that does not match, so that no text is scanned twice.
-_WRITTEN: Final = re.compile(f"(?P<nothing>{_CODES}){_ESCAPES}", re.VERBOSE)
+_ESCAPE_SEQUENCE: Final = re.compile(f"(?P<nothing>{_CODES}){_ESCAPES}", re.VERBOSE)
 _WITH_LINKS: Final = re.compile(f"(?P<nothing>{_CODES}{_LINKS}){_ESCAPES}", re.VERBOSE)
 #: Offset of fullwidth forms from ASCII.
 _WIDE: Final = 0xFEE0
@@ -74,7 +74,7 @@ def decode_escapes(text: str) -> DecodedText | None:
     parts: list[str] = []
     places: list[tuple[int, int, int]] = []
     length = at = 0
-    pattern = _WITH_LINKS if "](" in text or "][" in text else _WRITTEN
+    pattern = _WITH_LINKS if "](" in text or "][" in text else _ESCAPE_SEQUENCE
     for first in _FIRST.finditer(text):
         if first.start() < at or (match := pattern.match(text, first.start())) is None:
             continue

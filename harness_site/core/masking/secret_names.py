@@ -77,18 +77,18 @@ ENDINGS: Final = (
 PARTS: Final = ("passwd", "password", "passwort", "secret")
 _HARMLESS: Final = ("secretar",)
 #: Suffixes after a secret name: `api_key_prod`, `access_token_2`, `tokenValue`.
-_FOLLOWING: Final = re.compile(
+_NAME_SUFFIX: Final = re.compile(
     r"(?<=[a-z]{3})(?:[0-9]{1,3}|value|header|string|plain|raw|old|new|prod|live|test|staging|dev|backup)\Z"
 )
 #: Complete secret names that have other meanings too: numbers under them are not masked.
 WORDS: Final = ("auth", "pass", "psw", "pw")
 #: Plural endings that usually name a count: `max_tokens: 4096`.
-_COUNTED: Final = ("tokens", "cookies", "otps")
+_COUNT_SUFFIXES: Final = ("tokens", "cookies", "otps")
 #: Headers whose value is the rest of the line.
 _LINES: Final = ("cookie", "setcookie")
 _SCHEMES: Final = compile_pattern(r"^(?i:bearer|basic|token|apikey|negotiate|ntlm)[ \t]+")
 _WHOLE_SCHEMES: Final = compile_pattern(r"^(?i:digest|aws4-hmac-sha256|hawk|signature)[ \t]")
-_NOISE: Final = re.compile(r"[\W_]+")
+_NON_WORD: Final = re.compile(r"[\W_]+")
 
 #: Every usual name contains one of these, so most names need no further check.
 _HINTS: Final = (
@@ -171,7 +171,7 @@ def build_secret_patterns(names: frozenset[str], *, usual: bool) -> SecretPatter
 _NAME, _CLOSE, _SIGN = 1, 2, 3
 _VALUE_BEFORE: Final = re.compile(r"""(?:value|val|content|text)\\{0,8}["']\s{0,20}:\s{0,20}""", re.IGNORECASE)
 #: Maximum distance of a value before its name.
-_BEFORE: Final = 500
+_MAX_DISTANCE: Final = 500
 #: Text between a sign and the value: a type, string prefixes, a block indicator, a line break, a mask.
 _BEFORE_VALUE: Final = re.compile(
     r"""(?:
@@ -187,15 +187,15 @@ _BEFORE_VALUE: Final = re.compile(
 #: An unknown authentication scheme before the credentials.
 _UNKNOWN_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z-]{1,30} (?=[\w.~+/:-]{0,30}[0-9])(?=[\w.~+/:-]{6})")
 #: The items of a YAML list, from within the first one.
-_LISTED: Final = re.compile(r"[^\n]{1,300}(?:\n[ \t]{1,40}-[ \t][^\n]{1,300})++")
+_YAML_LIST: Final = re.compile(r"[^\n]{1,300}(?:\n[ \t]{1,40}-[ \t][^\n]{1,300})++")
 #: Names of passwords that people type.
-_TYPED: Final = ("password", "passwort", "passphrase", "passcode", "pwd", "passwd")
-_SHORT: Final = frozenset({"pw", "psw"})
+_PASSWORD_NAMES: Final = ("password", "passwort", "passphrase", "passcode", "pwd", "passwd")
+_SHORT_PASSWORD_NAMES: Final = frozenset({"pw", "psw"})
 _CELL: Final = re.compile(r"[^|\n`*\s]*+")
 _BRACKETS: Final = re.compile(r"[\[\]{}]")
 #: Maximum length of a list or object masked as a value in a text.
-_NESTED: Final = 20_000
-_OPENED: Final = re.compile(r"(\\{0,8})([\"'`])")
+_MAX_NESTED_LENGTH: Final = 20_000
+_OPENING_QUOTE: Final = re.compile(r"(\\{0,8})([\"'`])")
 #: No alternative may start within another, so that nothing is scanned twice.
 _UNQUOTED: Final = re.compile(
     r"""(?:
@@ -221,7 +221,7 @@ _WORDS_BEFORE: Final = re.compile(r"((?:[A-Za-z]{2,20} ){1,2})\Z")
 
 def normalize_field_name(name: str) -> str:
     """Normalize a name for comparison: without case, blanks and punctuation."""
-    return _NOISE.sub("", name).lower()
+    return _NON_WORD.sub("", name).lower()
 
 
 @lru_cache(maxsize=4096)
@@ -232,8 +232,8 @@ def is_usual_secret_name(name: str) -> bool:
     singular = compared.removesuffix("s")
     if compared in WORDS or compared.endswith(ENDINGS) or singular.endswith(ENDINGS):
         return True
-    if _FOLLOWING.sub("", compared).endswith((*ENDINGS, "auth")):
-        return _FOLLOWING.search(compared) is not None
+    if _NAME_SUFFIX.sub("", compared).endswith((*ENDINGS, "auth")):
+        return _NAME_SUFFIX.search(compared) is not None
     return any(part in compared for part in PARTS) and not any(word in compared for word in _HARMLESS)
 
 
@@ -340,7 +340,7 @@ def _find_pair_value(text: str, match: Match, is_secret: IsSecret) -> Span | Non
     compared = normalize_field_name(name)
     if compared.endswith(_LINES):
         return start, _find_match_end(_LINE, text, start)
-    list_items = _LISTED.match(text, start)
+    list_items = _YAML_LIST.match(text, start)
     end = (
         list_items.end()
         if list_items is not None and text.endswith("- ", 0, start)
@@ -363,7 +363,7 @@ def _build_quoted_value_pattern(text: str, match: Match, is_secret: IsSecret) ->
     """Find a quoted value directly after a name: `ALTER USER shop PASSWORD 'value'`, `setPassword("value")`."""
     name = normalize_field_name(match[_NAME])
     before_quote = match[0].rstrip("\"'`").rstrip("\\")
-    if not is_secret(match[_NAME]) or not name.endswith(_TYPED):
+    if not is_secret(match[_NAME]) or not name.endswith(_PASSWORD_NAMES):
         return None
     if before_quote.endswith("(") and not name.startswith("set"):
         return None
@@ -383,8 +383,8 @@ def _build_table_cell_pattern(text: str, match: Match, is_secret: IsSecret) -> S
 def _is_unquoted_value_secret(compared: str, value: str, sign: str) -> bool:
     """Return whether an unquoted text after a name is its value, and not a number, a path or prose."""
     if compared in WORDS:
-        return ("=" in sign or compared in _SHORT) and not value.isdecimal()
-    if compared.endswith(_COUNTED):
+        return ("=" in sign or compared in _SHORT_PASSWORD_NAMES) and not value.isdecimal()
+    if compared.endswith(_COUNT_SUFFIXES):
         return len(value) >= 8 and not value.isalpha() and not value.replace(".", "").isdecimal()
     if compared == "pwd":
         return not value.startswith(("/", "~"))
@@ -419,7 +419,7 @@ def _find_value_before_name(text: str, match: Match, is_secret: IsSecret) -> Spa
     """Find a value before its name."""
     if not is_secret(match[_NAME]):
         return None
-    first = max(0, match.start() - _BEFORE)
+    first = max(0, match.start() - _MAX_DISTANCE)
     starts = [field.end() for field in _VALUE_BEFORE.finditer(text, first, match.start())]
     return (_find_quoted_span(text, starts[-1]) or (starts[-1], match.start())) if starts else None
 
@@ -447,7 +447,7 @@ def _get_secret_name(text: str, match: Match, is_secret: IsSecret) -> str:
 
 def _find_quoted_span(text: str, start: int) -> Span | None:
     """Return the span between the quotes that open at `start`, up to the end of the line if they are not closed."""
-    opening = _OPENED.match(text, start)
+    opening = _OPENING_QUOTE.match(text, start)
     if opening is None:
         return None
     begin, escapes, quote = opening.end(), opening[1], opening[2]
@@ -465,11 +465,11 @@ def _find_quoted_span(text: str, start: int) -> Span | None:
 def _find_closing_bracket(text: str, start: int) -> int:
     """Return the end of the bracket at `start`, or of the searched range."""
     depth = 0
-    for bracket in _BRACKETS.finditer(text, start, start + _NESTED):
+    for bracket in _BRACKETS.finditer(text, start, start + _MAX_NESTED_LENGTH):
         depth += 1 if bracket[0] in "[{" else -1
         if depth == 0:
             return bracket.end()
-    return min(len(text), start + _NESTED)
+    return min(len(text), start + _MAX_NESTED_LENGTH)
 
 
 def _find_unquoted_value_end(text: str, start: int, compared: str) -> int:
@@ -506,7 +506,7 @@ def _is_only_numbers(value: Any) -> bool:
 
 def _is_count_name(name: str) -> bool:
     compared = normalize_field_name(name)
-    return compared.endswith(_COUNTED) or compared in WORDS
+    return compared.endswith(_COUNT_SUFFIXES) or compared in WORDS
 
 
 def _is_header_name(name: str) -> bool:

@@ -18,7 +18,7 @@ Span: TypeAlias = tuple[int, int]
 
 _PEM: Final = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z0-9 ]{0,60}-----|\z)"
 #: Unambiguous prefixes, with the minimum of what follows them.
-_PREFIXED: Final = (
+_TOKEN_PREFIXES: Final = (
     r"(?:sk|pk|rk)[-_](?:live|test|prod)[-_][\w-]{8,}",  # Stripe, and services with the same format
     r"\bsk-(?:proj|ant|or|svcacct|admin)-[\w-]{10,}",  # OpenAI, Anthropic, OpenRouter
     r"\bsk[-_][A-Za-z0-9]{20,}",
@@ -44,15 +44,15 @@ _PREFIXED: Final = (
     r"\bpul-[0-9a-f]{40}\b|\boy2[a-z0-9]{43}\b|\bAKCp\w{60,}",
 )
 #: Ambiguous prefixes, which may also begin a word, so that the characters after them decide.
-_PERHAPS: Final = (
+_AMBIGUOUS_PREFIXES: Final = (
     r"\bpypi-(?P<pypi>[\w-]{16,})",
     r"(?i:\b(?:bearer|basic))[ \t]+(?P<scheme>[\w.~+/=-]{8,})",
 )
 #: Their groups; access by name is many times slower.
 _PYPI, _SCHEME = 1, 2
-_TOKENS: Final = compile_pattern("|".join((_PEM, *_PREFIXED, *_PERHAPS)))
+_TOKENS: Final = compile_pattern("|".join((_PEM, *_TOKEN_PREFIXES, *_AMBIGUOUS_PREFIXES)))
 #: User name and password in a URL; the name may be empty, and the password may contain an `@`.
-_ADDRESS: Final = compile_pattern(r"://(?P<login>[^\s/:@\"'<>]*:[^\s/\"'<>]+)@")
+_URL_CREDENTIALS: Final = compile_pattern(r"://(?P<login>[^\s/:@\"'<>]*:[^\s/\"'<>]+)@")
 #: A token as the only login in a URL: `https://token@host`.
 _ADDRESS_TOKEN: Final = compile_pattern(r"://(?P<login>[A-Za-z0-9_-]{20,})@")
 #: The beginning of a login in a URL at the end of a text.
@@ -104,7 +104,7 @@ _LENGTHS: Final = tuple(
 _SHORTEST_CARD: Final = 13
 _LONGEST_CARD: Final = 19
 #: Digit → sum of the digits of its double.
-_DOUBLED: Final = str.maketrans("0123456789", "0246813579")
+_LUHN_DOUBLE: Final = str.maketrans("0123456789", "0246813579")
 #: Minimum digits of a group except for the last. Cards are not written in smaller groups, and lists of small numbers
 #: are common.
 _SHORTEST_GROUP: Final = 4
@@ -116,7 +116,7 @@ def find_tokens(text: str) -> Iterator[Span]:
         if span := _check_token_candidate(match):
             yield span
     if "://" in text:
-        yield from (match.span(1) for match in _ADDRESS.finditer(text))
+        yield from (match.span(1) for match in _URL_CREDENTIALS.finditer(text))
         tokens = (match.span(1) for match in _ADDRESS_TOKEN.finditer(text))
         yield from (span for span in tokens if _is_random_looking(text[slice(*span)]))
     if "-" in text and ":" in text:
@@ -212,4 +212,4 @@ def _split_digit_groups(text: str, start: int, end: int) -> list[Span]:
 
 
 def _has_valid_luhn_digit(digits: str) -> bool:
-    return (sum(map(int, digits[::-2])) + sum(map(int, digits[-2::-2].translate(_DOUBLED)))) % 10 == 0
+    return (sum(map(int, digits[::-2])) + sum(map(int, digits[-2::-2].translate(_LUHN_DOUBLE)))) % 10 == 0

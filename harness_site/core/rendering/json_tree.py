@@ -23,8 +23,8 @@ from harness_site.core.rendering.html_building import build_html, join_html
 #: Maximum characters of a tree in a conversation.
 PREVIEW = 6_000
 #: Longer texts and lists are folded.
-_LONG = 600
-_MANY = 12
+_FOLD_TEXT_LENGTH = 600
+_FOLD_LIST_LENGTH = 12
 #: Values nested deeper are written as JSON text.
 _DEEP = 8
 #: Maximum number of values in a tree; larger values are written as JSON text.
@@ -127,14 +127,14 @@ class _Writer:
             missing = len(pairs) - len(rows)
             body += build_html('<dt>…</dt><dd class="omission">{} more</dd>', missing)
         listing = build_html('<dl class="kv">{}</dl>', body)
-        if self.fold and depth and len(pairs) > _MANY:
+        if self.fold and depth and len(pairs) > _FOLD_LIST_LENGTH:
             return build_html("<details><summary>{}</summary>{}</details>", _render_item_count(value), listing)
         return listing
 
     def _write_text(self, text: str, quote: str) -> SafeString:
         visible_part, missing = text, 0
-        if self.left is not None and len(text) > max(self.left, _LONG):
-            beginning_of_text = fold_text(text, max(self.left, _LONG))
+        if self.left is not None and len(text) > max(self.left, _FOLD_TEXT_LENGTH):
+            beginning_of_text = fold_text(text, max(self.left, _FOLD_TEXT_LENGTH))
             visible_part, missing = beginning_of_text.text, get_byte_size(text) - get_byte_size(beginning_of_text.text)
         self._subtract_from_size_budget(len(visible_part))
         beginning = mask_text_beginning(text, len(visible_part)) if missing else visible_part
@@ -142,8 +142,8 @@ class _Writer:
         if missing:
             self.whole = False
             return build_html('{}<span class="omission">… {} more</span>', quoted, format_byte_size(missing))
-        if self.fold and len(text) > _LONG:
-            head = mask_and_reveal_hidden(mask_text_beginning(text, len(fold_text(text, _LONG // 4).text)))
+        if self.fold and len(text) > _FOLD_TEXT_LENGTH:
+            head = mask_and_reveal_hidden(mask_text_beginning(text, len(fold_text(text, _FOLD_TEXT_LENGTH // 4).text)))
             summary = build_html(
                 '{}{}… <span class="omission">{}</span>', quote, head, format_byte_size(get_byte_size(text))
             )

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString, mark_safe
 from harness_site.core.rendering.linear_regex import LinearPattern, compile_pattern, escape_pattern
 
 #: Spellings of characters that HTML may escape.
-_WRITTEN: Final = {"&": "&amp;", "<": "&lt;", ">": "(?:&gt;|>)", '"': '(?:&quot;|")', "'": "(?:&#x27;|&#39;|')"}
+_HTML_ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "(?:&gt;|>)", '"': '(?:&quot;|")', "'": "(?:&#x27;|&#39;|')"}
 _TAG: Final = r"""<(?:[^<>"']|"[^"]*"|'[^']*')*>"""
 _ENTITY: Final = r"&[#\w]+;"
 #: Id of the first mark of a page, if requested.
@@ -75,4 +75,4 @@ def _sort_longest_first(words: tuple[str, ...]) -> list[str]:
 
 
 def _build_word_pattern(word: str) -> str:
-    return "".join(_WRITTEN.get(letter, escape_pattern(letter)) for letter in word)
+    return "".join(_HTML_ESCAPES.get(letter, escape_pattern(letter)) for letter in word)

@@ -126,7 +126,7 @@ def _find_outage_at(outages: Sequence[Outage], moment: datetime | None) -> Outag
     return outages[index - 1] if index and moment <= outages[index - 1].last else None
 
 
-def load_first_calls(outages: Sequence[Outage]) -> dict[Outage, list[ToolCall]]:
+def load_sample_calls(outages: Sequence[Outage]) -> dict[Outage, list[ToolCall]]:
     """Load the first calls of each outage; one query."""
     shown = [pk for outage in outages for pk in outage.call_pks[:SHOWN_CALLS]]
     calls = ToolCall.objects.select_related("session").in_bulk(shown) if shown else {}

@@ -94,7 +94,7 @@ def _build_pending_context(
     calls, next_key = pending_calls.load_pending_page(
         workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
     )
-    first_calls = {} if after_key else outage_groups.load_first_calls(grouped)
+    first_calls = {} if after_key else outage_groups.load_sample_calls(grouped)
     is_first_use = (
         tab == "interrupted" and not calls and not grouped and not Session.objects.filter(workspace=workspace).exists()
     )

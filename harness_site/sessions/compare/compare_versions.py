@@ -34,7 +34,7 @@ from harness_site.sessions.selectors.version_list import Version
 COMPARED = 2000
 COMPARED_SIZE = 32_000_000
 #: Number of unchanged messages displayed when a fold is expanded.
-OPENED = 50
+EXPANDED_MESSAGES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +165,13 @@ def _load_calls_on_both_sides(
     second."""
     (first_pk, old), (second_pk, new) = first_side, second_side
     if first_pk == second_pk:
-        start, end = sorted((old.at, new.at))
-        return CallsBetween(), calls_in_period.load_calls_in_period(first_pk, start, end)
-    first_since, second_since = (
-        version_list.find_last_common_save_time(first_pk, old, shared),
-        version_list.find_last_common_save_time(second_pk, new, shared),
-    )
-    return calls_in_period.load_calls_in_period(first_pk, first_since, old.at), calls_in_period.load_calls_in_period(
-        second_pk, second_since, new.at
+        start, end = sorted((old.saved, new.saved))
+        return CallsBetween(), calls_in_period.load_calls_between(first_pk, start, end)
+    first_since = version_list.find_last_common_version(first_pk, old, shared)
+    second_since = version_list.find_last_common_version(second_pk, new, shared)
+    return (
+        calls_in_period.load_calls_between(first_pk, first_since, old.saved),
+        calls_in_period.load_calls_between(second_pk, second_since, new.saved),
     )
 
 
@@ -230,10 +229,10 @@ def _open_fold_at_positions(fold: Fold, new: Version, positions: Sequence[int]) 
     """Yield a fold with the messages from each of `positions` expanded; the others stay folded."""
     at, end = fold.position, fold.position + fold.count
     for position in positions:
-        if not at - OPENED < position < end or position < fold.position:
+        if not at - EXPANDED_MESSAGES < position < end or position < fold.position:
             continue
         for message in message_windows.load_message_window(
-            new.segment_id, max(at, position), min(position + OPENED, end)
+            new.segment_id, max(at, position), min(position + EXPANDED_MESSAGES, end)
         ):
             if message.position > at:
                 yield Fold(message.position - at, at)

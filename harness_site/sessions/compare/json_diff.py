@@ -11,9 +11,9 @@ from checkpoints.formats import parse_or_text, to_canonical_json
 from harness_site.sessions.plan_steps import StepChangeKind
 
 #: Maximum number of differences listed; the others are counted.
-TOLD = 500
+MAX_LISTED_CHANGES = 500
 #: Maximum depth; deeper values are compared as a whole.
-_DEEP = 12
+_MAX_DEPTH = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class FieldChange:
 class Differences:
     """The first differences in the order of the fields, and the number of all."""
 
-    told: tuple[FieldChange, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
     total: int = 0
 
     def __bool__(self) -> bool:
@@ -41,7 +41,7 @@ class Differences:
 
     @property
     def rest(self) -> int:
-        return self.total - len(self.told)
+        return self.total - len(self.changes)
 
 
 def compare_json_texts(old: str | None, new: str | None) -> Differences:
@@ -49,14 +49,14 @@ def compare_json_texts(old: str | None, new: str | None) -> Differences:
     if old == new:
         return Differences()
     changes = _build_whole_value_change(old, new)
-    first_changes = tuple(islice(changes, TOLD))
+    first_changes = tuple(islice(changes, MAX_LISTED_CHANGES))
     return Differences(first_changes, len(first_changes) + sum(1 for _ in changes))
 
 
 def compare_json_values(old: Any, new: Any) -> Differences:
     """Compare two JSON values."""
     changes = _iterate_value_changes(old, new, ())
-    first_changes = tuple(islice(changes, TOLD))
+    first_changes = tuple(islice(changes, MAX_LISTED_CHANGES))
     return Differences(first_changes, len(first_changes) + sum(1 for _ in changes))
 
 
@@ -74,9 +74,9 @@ def parse_json_or_text(stored: str | None) -> Any:
 
 
 def _iterate_value_changes(old: Any, new: Any, path: tuple[str | int, ...]) -> Iterator[FieldChange]:
-    if len(path) < _DEEP and isinstance(old, dict) and isinstance(new, dict):
+    if len(path) < _MAX_DEPTH and isinstance(old, dict) and isinstance(new, dict):
         yield from _iterate_object_changes(old, new, path)
-    elif len(path) < _DEEP and isinstance(old, list) and isinstance(new, list):
+    elif len(path) < _MAX_DEPTH and isinstance(old, list) and isinstance(new, list):
         yield from _iterate_list_changes(old, new, path)
     elif not _are_equal_values(old, new):
         yield FieldChange(path, StepChangeKind.CHANGED, old, new)

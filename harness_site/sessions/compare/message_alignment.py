@@ -15,7 +15,7 @@ from harness_site.sessions.compare import word_diff
 from harness_site.sessions.compare.word_diff import DiffPiece
 
 #: Number of neighbours among which the edited version of a message is searched.
-_NEAR = 8
+_ALIGNMENT_WINDOW = 8
 _ALIKE = 0.5
 #: Maximum steps of the alignment.
 _STEPS = 5_000_000
@@ -178,7 +178,9 @@ def _find_edited(
     It is among the next messages from `start`, or, however many messages were added before it, the message at
     `next_known`: the next one whose id is that of an old message.
     """
-    neighbours = [index for index in range(start, min(start + _NEAR, len(new))) if new[index].body not in moved_bodies]
+    neighbours = [
+        index for index in range(start, min(start + _ALIGNMENT_WINDOW, len(new))) if new[index].body not in moved_bodies
+    ]
     neighbour = _find_edited_neighbour(message, [new[index] for index in neighbours])
     if neighbour is not None:
         return neighbours[neighbour]

@@ -14,7 +14,7 @@ from typing import Literal
 _WORD = re.compile(r"\s*\w+|\s*[^\w\s]|\s+")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 #: Longer texts, and texts that take too many steps, are compared by line, or else as a whole.
-_MOST = 3000
+_MAX_WORD_DIFF = 3000
 #: Maximum steps of one comparison. Texts that share only their most frequent words would take billions.
 _STEPS = 4_000_000
 #: Number of words that the similarity of two texts is computed from.
@@ -60,7 +60,7 @@ def compute_word_diff(old: str, new: str) -> tuple[DiffPiece, ...]:
     """
     for pattern in (_WORD, _LINE):
         before, after = pattern.findall(old), pattern.findall(new)
-        if max(len(before), len(after)) <= _MOST:
+        if max(len(before), len(after)) <= _MAX_WORD_DIFF:
             with suppress(TooManySteps):
                 return _build_diff_pieces(before, after)
     return _build_diff_pieces([old], [new])

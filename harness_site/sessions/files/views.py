@@ -24,7 +24,7 @@ _HUNKS: Final = 6
 _CALLS: Final = 12
 _ALL_HUNKS: Final = 200
 #: Characters of differences that are compared only to count their lines.
-_COUNTED: Final = 300_000
+_MAX_COMPARED_CHARS: Final = 300_000
 #: Rows of the list.
 _ROWS: Final = 500
 
@@ -58,7 +58,7 @@ def list_files(request: MemberRequest, pk: int) -> HttpResponse:
     numbered = list(enumerate(touched.files[:_ROWS]))
     if wanted is not None:
         numbered = [(number, file) for number, file in numbered if number == wanted]
-    budget = _CharacterBudget(_COUNTED)
+    budget = _CharacterBudget(_MAX_COMPARED_CHARS)
     rows = [_build_row(number, file, folders, budget, is_whole=wanted is not None) for number, file in numbered]
     context = {
         "head": head,
@@ -77,12 +77,12 @@ def list_files(request: MemberRequest, pk: int) -> HttpResponse:
 class _CharacterBudget:
     """Characters of differences that are still compared to count their lines."""
 
-    left: int
+    remaining_chars: int
 
     def count_lines(self, file: TouchedFile) -> tuple[int, int] | tuple[None, None]:
         """Return the number of added and removed lines of a file; None if its difference is too large."""
-        self.left -= sum(len(hunk.old) + len(hunk.new) for hunk in file.hunks)
-        if self.left < 0:
+        self.remaining_chars -= sum(len(hunk.old) + len(hunk.new) for hunk in file.hunks)
+        if self.remaining_chars < 0:
             return None, None
         counts = [diff_lines.count_changed_lines(hunk.old, hunk.new) for hunk in file.hunks]
         return sum(added for added, _removed in counts), sum(removed for _added, removed in counts)

@@ -14,7 +14,7 @@ from checkpoints.models import Checkpoint, Run, Segment
 from harness_site.sessions.selectors.message_windows import StoredMessage
 
 #: Upper bound of run numbers (32-bit integer).
-_MOST: Final = 2**31 - 1
+_MAX_RUN_NUMBER: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def load_runs_by_number(session_pk: int, first: int, last: int | None) -> dict[i
     """Load the runs from `first` to `last` (None: the newest) by number."""
     return {
         run.number: build_run_facts(run)
-        for run in _query_runs_by_number(session_pk, first, _MOST if last is None else last)
+        for run in _query_runs_by_number(session_pk, first, _MAX_RUN_NUMBER if last is None else last)
     }
 
 

@@ -24,7 +24,7 @@ from harness_site.sessions.tool_views import message_tags
 MAX_PROMPTS: Final = 300
 _HALF: Final = MAX_PROMPTS // 2
 #: Messages of people among which the first prompt is.
-_FIRST: Final = 20
+_MAX_PROMPTS_READ: Final = 20
 #: Characters of a stored message that are read.
 _BEGINNING: Final = 1_000
 #: Characters of a prompt in the outline.
@@ -82,7 +82,7 @@ def load_prompts(at: Place, *, around: int = 0) -> PromptOutline:
     if len(rows) <= MAX_PROMPTS:
         prompts = _build_prompts(at, rows, at.length)
         return PromptOutline(prompts, _find_first_text_prompt(prompts))
-    first = _find_first_text_prompt(_build_prompts(at, rows[:_FIRST], at.length))
+    first = _find_first_text_prompt(_build_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
     nearest = _select_beginnings(messages.filter(position__lte=around), "-position")[: _HALF + 1]
     before = list(nearest)
     after = list(_select_beginnings(messages.filter(position__gt=around))[: _HALF + 1])

@@ -24,14 +24,14 @@ from harness_site.sessions.selectors import message_windows
 from harness_site.sessions.selectors.conversation import Place
 
 #: Messages in memory at once.
-_PIECE = 25
+_CHUNK_SIZE = 25
 #: Number of calls examined for the next landmark.
-_CALLS = 50
+_MAX_CALLS = 50
 #: Maximum distance in messages between a call and its result.
-_NEAR = 16
+_MAX_RESULT_DISTANCE = 16
 #: Spelling of the flag in canonical JSON; inside of a string its quotes would be escaped.
-_FLAG = '"is_error":true'
-_WENT_WRONG = (CallStatus.FAILED, CallStatus.INTERRUPTED, CallStatus.REJECTED)
+_ERROR_FLAG_JSON = '"is_error":true'
+_ERROR_STATUSES = (CallStatus.FAILED, CallStatus.INTERRUPTED, CallStatus.REJECTED)
 
 
 class Landmark(StrEnum):
@@ -63,9 +63,13 @@ def find_messages_with_words(
     """
     condition = reduce(and_, map(_build_word_condition, words))
     while True:
-        rows = _query_messages_beyond(at, beyond, back=back).filter(condition).values_list("position", "body")[:_PIECE]
+        rows = (
+            _query_messages_beyond(at, beyond, back=back)
+            .filter(condition)
+            .values_list("position", "body")[:_CHUNK_SIZE]
+        )
         yield from rows
-        if len(rows) < _PIECE:
+        if len(rows) < _CHUNK_SIZE:
             return
         beyond = rows[len(rows) - 1][0]
 
@@ -106,8 +110,12 @@ def _find_error_result(at: Place, landmark: Landmark, start: int, back: bool) ->
     """Find the next result flagged as an error; it is displayed at the position of its call."""
     if landmark is not Landmark.ERROR:
         return None
-    matches = _query_messages_beyond(at, start, back=back).filter(body__contains=_FLAG).values_list("position", "body")
-    for position, body in matches[:_PIECE]:
+    matches = (
+        _query_messages_beyond(at, start, back=back)
+        .filter(body__contains=_ERROR_FLAG_JSON)
+        .values_list("position", "body")
+    )
+    for position, body in matches[:_CHUNK_SIZE]:
         place = _find_call_position(at, position, body)
         if place < start if back else place > start:
             return LandmarkSpot(place)
@@ -124,7 +132,7 @@ def _find_call_position(at: Place, position: int, body: str) -> int:
     if not conditions:
         return position
     messages = query_version_messages(at).filter(
-        reduce(or_, conditions), position__gte=position - _NEAR, position__lt=position
+        reduce(or_, conditions), position__gte=position - _MAX_RESULT_DISTANCE, position__lt=position
     )
     call_position = messages.order_by("-position").values_list("position", flat=True).first()
     return position if call_position is None else call_position
@@ -134,10 +142,12 @@ def _find_call_landmark(session: Session, at: Place, landmark: Landmark, start: 
     lengths = _load_version_lengths(session, at)
     step_at_start = next((version for version, length in lengths if length > start), at.version + 1)
     calls = ToolCall.objects.filter(session=session)
-    calls = calls.filter(status__in=_WENT_WRONG) if landmark is Landmark.ERROR else calls.filter(decisions__final=True)
+    calls = (
+        calls.filter(status__in=_ERROR_STATUSES) if landmark is Landmark.ERROR else calls.filter(decisions__final=True)
+    )
     calls = calls.filter(step__lte=step_at_start) if back else calls.filter(step__gte=step_at_start - 1)
     order = ("-step", "-pk") if back else ("step", "pk")
-    for pk, call_id, step in calls.order_by(*order).values_list("pk", "call_id", "step").distinct()[:_CALLS]:
+    for pk, call_id, step in calls.order_by(*order).values_list("pk", "call_id", "step").distinct()[:_MAX_CALLS]:
         position = _find_call_request_position(at, call_id, step, lengths)
         if position is None:
             if at.newest and not back and start < at.length:
@@ -180,8 +190,8 @@ def verify_messages_at(at: Place, beginnings: Mapping[int, str]) -> None:
     if get_seal_keys() is None:
         return
     messages, positions = query_version_messages(at), sorted(beginnings)
-    for start in range(0, len(positions), _PIECE):
-        piece = positions[start : start + _PIECE]
+    for start in range(0, len(positions), _CHUNK_SIZE):
+        piece = positions[start : start + _CHUNK_SIZE]
         before = messages.filter(position__in=[position - 1 for position in piece])
         chains = {position: bytes(chain) for position, chain in before.values_list("position", "chain")}
         for message in messages.filter(position__in=piece):

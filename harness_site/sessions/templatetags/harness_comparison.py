@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import islice
 from operator import itemgetter
+from typing import Any
 from urllib.parse import urlencode
 
 from django import template
@@ -17,7 +18,7 @@ from checkpoints.formats.content_blocks import ResultPart
 from harness_site.core.masking import masker
 from harness_site.core.rendering import display_text, json_tree, markdown
 from harness_site.sessions import session_formatting
-from harness_site.sessions.compare.compare_versions import OPENED, Comparison
+from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
 from harness_site.sessions.compare.json_diff import FieldChange
 from harness_site.sessions.compare.message_alignment import Fold
 from harness_site.sessions.compare.word_diff import DiffPiece
@@ -56,7 +57,7 @@ def build_open_fold_url(context: Context, position: int) -> str:
 @register.filter
 def get_last_fold_position(fold: Fold) -> int:
     """Return the start of the last range of a fold that can be expanded at once."""
-    return fold.position + max(0, fold.count - OPENED)
+    return fold.position + max(0, fold.count - EXPANDED_MESSAGES)
 
 
 @register.filter
@@ -165,6 +166,11 @@ def render_prose_excerpt(content: str) -> SafeString:
     return markdown.render_markdown(session_formatting.format_text_beginning(content))
 
 
-@register.filter
-def get_result_text(result: ResultPart) -> str:
-    return content_blocks.parts_to_text((result,))
+@register.simple_tag
+def build_result_excerpt(result: ResultPart) -> dict[str, Any]:
+    """Build the beginning of a tool result: a JSON object or list as a labelled list, anything else as text."""
+    text = content_blocks.parts_to_text((result,))
+    value = session_formatting.parse_json_container(text)
+    if value is not None:
+        return {"tree": json_tree.render_json_tree(value, limit=json_tree.PREVIEW)}
+    return {"text": display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(text))}

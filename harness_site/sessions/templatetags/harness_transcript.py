@@ -39,7 +39,7 @@ from harness_site.sessions.timeline.selectors.run_events import Takeover
 register = template.Library()
 
 #: Characters of a message and of a result, and lines, shown before the text is folded.
-_SAID = 3_000
+_MESSAGE_PREVIEW_CHARS = 3_000
 _RESULT = 1_600
 _LINES = 60
 #: Characters and lines of the first prompt, where the last answer has to be in sight as well.
@@ -148,7 +148,7 @@ def render_message_text(content: str, more_url: str, whole: Extent = False, brie
     if page := _build_first_page(content, whole):
         further = render_to_string("sessions/parts/next_page.html", {"page": page, "more_url": more_url})
         return _render_prose(page.text) + further
-    length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_SAID, _LINES)
+    length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_MESSAGE_PREVIEW_CHARS, _LINES)
     beginning = _build_unfolded_text(content) if whole else display_text.fold_masked_text(content, length, lines)
     prose = _render_prose(beginning.text)
     if beginning.whole:
@@ -188,7 +188,7 @@ def render_tool_result(content: str, more_url: str, whole: Extent = False) -> di
 @register.inclusion_tag("sessions/parts/stored_json.html")
 def render_stored_json(stored: str, more_url: str) -> dict[str, Any]:
     """Render stored JSON as text, or a link to its pages if it is long."""
-    if len(stored) <= long_text_pagination.LISTED:
+    if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH:
         return {"html": render_json_text(session_formatting.parse_stored_value(stored))}
     query = urlencode({"text": long_text_pagination.STORED})
     return {"url": f"{more_url}{'&' if '?' in more_url else '?'}{query}", "size": display_text.get_byte_size(stored)}
@@ -198,7 +198,7 @@ def _build_tree_context(
     value: Any, preview: int, more_url: str, whole: Extent, *, text: str | None = None
 ) -> dict[str, Any]:
     """Build the context of a tree; `text` is the text that contains the value, if it is not the value itself."""
-    limit = long_text_pagination.LISTED if whole == "page" else None if whole else preview
+    limit = long_text_pagination.MAX_UNPAGED_LENGTH if whole == "page" else None if whole else preview
     tree = json_tree.render_json_tree(value, limit=limit)
     page = None
     if whole == "page" and not tree.whole:

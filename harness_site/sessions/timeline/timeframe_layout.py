@@ -102,15 +102,15 @@ class Drawing:
     signs: tuple[tuple[str, str], ...]
 
 
-def draw_timeframe(frame: Timeframe, told: Sequence[RunItems]) -> Drawing:
-    """Lay out a timeframe; `told` are the items of each of its runs."""
-    axis = Axis(_list_timeframe_instants(frame.courses, told), frame.since, frame.until, left=LEFT, right=RIGHT)
+def draw_timeframe(frame: Timeframe, items_by_run: Sequence[RunItems]) -> Drawing:
+    """Lay out a timeframe; `items_by_run` has the items of each of its runs."""
+    axis = Axis(_list_timeframe_instants(frame.courses, items_by_run), frame.since, frame.until, left=LEFT, right=RIGHT)
     lanes: list[Lane] = []
     y = float(TOP)
-    for run_course, run_items in zip(frame.courses, told, strict=True):
+    for run_course, run_items in zip(frame.courses, items_by_run, strict=True):
         lane, y = _draw_lane(run_course, run_items, axis, y)
         lanes.append(lane)
-    kinds = Counter(chain.from_iterable(map(KIND, row) for run_items in told for row in run_items.rows))
+    kinds = Counter(chain.from_iterable(map(KIND, row) for run_items in items_by_run for row in run_items.rows))
     return Drawing(
         lanes=tuple(lanes),
         axis=axis,

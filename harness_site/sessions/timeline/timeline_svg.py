@@ -18,7 +18,7 @@ from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.sessions.timeline.version_charts import ChartDot, ChartStrip
 
 #: Bars higher than this have a label.
-_WRITTEN = 12
+_MIN_LABELLED_HEIGHT = 12
 
 
 def render_bars(lane: Lane, leading: TimelineUrls) -> SafeString:
@@ -51,7 +51,7 @@ def _render_bar_edge(bar: Bar) -> str:
 
 
 def _render_bar_label(bar: Bar) -> str:
-    if not bar.label or bar.height <= _WRITTEN:
+    if not bar.label or bar.height <= _MIN_LABELLED_HEIGHT:
         return ""
     words = '<text class="on-{}" x="{}" y="{}">{}</text>'
     return build_html(words, bar.kind, bar.label_x, round(bar.y + 12, 1), bar.label)

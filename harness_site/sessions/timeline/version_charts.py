@@ -22,7 +22,7 @@ HEIGHT = 92
 _TOP = 8.0
 _BOTTOM = 78.0
 #: Charts with more points have no dots.
-_DOTS = 60
+_MAX_DOTS = 60
 
 Number = Decimal | int
 #: Heading of the chart, name of the number in a sentence, the number of a version, and its format.
@@ -112,7 +112,7 @@ def _draw_chart_strip(
         line,
         area,
         tuple(dots),
-        len(dots) <= _DOTS,
+        len(dots) <= _MAX_DOTS,
         format_value(maximum),
         words,
     )

@@ -11,11 +11,11 @@ from harness_site.sessions.plan_steps import Plan
 from harness_site.sessions.tool_views import todo_lists, tool_view_table
 
 #: Newest calls that are tried.
-_TRIED = 5
+_MAX_CALLS_TRIED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class KeptList:
+class LoggedTodoList:
     """A todo list and the call that wrote it."""
 
     plan: Plan
@@ -23,14 +23,14 @@ class KeptList:
     at: datetime
 
 
-def load_newest_todo_list(session_pk: int) -> KeptList | None:
+def load_newest_todo_list(session_pk: int) -> LoggedTodoList | None:
     """Load the newest todo list from the logged calls of a session, in two queries."""
     calls = ToolCall.objects.filter(session=session_pk)
     names = calls.order_by().values_list("tool", flat=True).distinct()
     tools = [name for name in names if todo_lists.view_todo_list in tool_view_table.find_view_builders(name)]
-    rows = calls.filter(tool__in=tools).order_by("-pk").values_list("pk", "args", "issued_at")[:_TRIED]
+    rows = calls.filter(tool__in=tools).order_by("-pk").values_list("pk", "args", "issued_at")[:_MAX_CALLS_TRIED]
     for pk, args, at in rows if tools else ():
         plan = todo_lists.read_todo_list(parse_or_text(args))
         if plan is not None:
-            return KeptList(plan, pk, at)
+            return LoggedTodoList(plan, pk, at)
     return None

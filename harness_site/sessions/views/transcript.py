@@ -117,6 +117,7 @@ def _build_environment_context(head: SessionHead, window: Conversation) -> dict[
     modes = facts.permission_modes
     return {
         "subagents": session_tree.map_subagent_calls(head.stored, (facts.subagents or {}).items()),
+        "is_imported": facts.is_imported,
         "permissions": modes[0] if len(modes) == 1 else "",
         "permissions_by_position": permission_modes.map_permission_modes(window) if len(modes) > 1 else {},
     }
@@ -172,7 +173,7 @@ def find_requested_text_page(
 
     None if the request names no text, or one that the message or call does not have any more.
     """
-    if len(stored) <= long_text_pagination.LISTED and not any(isinstance(part, CallCard) for part in parts):
+    if len(stored) <= long_text_pagination.MAX_UNPAGED_LENGTH and not any(isinstance(part, CallCard) for part in parts):
         return None
     texts = long_text_pagination.iterate_long_texts(parts)
     if key := request.GET.get("text", ""):

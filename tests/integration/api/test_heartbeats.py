@@ -74,7 +74,7 @@ def test_heartbeats_count_as_requests(settings: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(rate_limit, "read_clock", lambda: 0.0)
     rate_limit.forget_requests()
     allowances = renew_leases([heartbeat] * 3)
-    assert [allowance and allowance.left for allowance in allowances] == [1, 0, None]
+    assert [allowance and allowance.remaining for allowance in allowances] == [1, 0, None]
 
 
 def describe(**changes: Any) -> dict[str, Any]:

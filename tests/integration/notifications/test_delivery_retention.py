@@ -9,7 +9,7 @@ from django.db.models import F
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
-from harness_site.notifications.delivery_retention import KEPT, delete_old_notices
+from harness_site.notifications.delivery_retention import RETENTION, delete_old_notices
 from harness_site.notifications.models import Delivery, Notice
 from harness_site.notifications.notice_collector import create_due_notices
 from tests.integration.notifications.conftest import interrupted
@@ -24,7 +24,7 @@ def told(alice: User) -> ToolCall:
     create_due_notices()
     Delivery.objects.update(status="sent")
     ToolCall.objects.filter(pk=call.pk).update(status=CallStatus.COMPLETED)
-    Notice.objects.update(created_at=F("created_at") - KEPT - timedelta(minutes=1))
+    Notice.objects.update(created_at=F("created_at") - RETENTION - timedelta(minutes=1))
     return call
 
 

@@ -86,9 +86,9 @@ def test_names_and_values_are_escaped(reader: Client) -> None:
 
 
 def test_omitted_differences_are_counted(reader: Client) -> None:
-    many = {f"field-{number:04}": number for number in range(json_diff.TOLD + 3)}
+    many = {f"field-{number:04}": number for number in range(json_diff.MAX_LISTED_CHANGES + 3)}
     words = visible_text(page(reader, saved({}, many)))
-    assert f"Payload {json_diff.TOLD + 3} differences" in words
+    assert f"Payload {json_diff.MAX_LISTED_CHANGES + 3} differences" in words
     assert "3 further differences are not shown." in words
 
 

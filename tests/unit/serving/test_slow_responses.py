@@ -8,7 +8,7 @@ from typing import Any
 from harness_site.serving.asgi_types import Message
 from harness_site.serving.client_limits import ServerLimits
 from harness_site.serving.request_threads import RequestThreads
-from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_abandoned
+from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_client_disconnects
 
 PATIENCE = 30.0
 PIECE = b"x" * 70_000
@@ -63,7 +63,7 @@ def request() -> dict[str, Any]:
 
 
 def deadlines(export: Export, *, write_seconds: int, threads: int = 2) -> ResponseDeadlines:
-    application = RequestThreads(stop_when_abandoned(export), threads=threads)
+    application = RequestThreads(stop_when_client_disconnects(export), threads=threads)
     return ResponseDeadlines(application, limits=ServerLimits(write_seconds=write_seconds), threads=threads)
 
 

@@ -6,9 +6,9 @@ from checkpoints.formats import to_canonical_json
 from harness_site.sessions.compare import json_diff
 
 
-def told(old: Any, new: Any) -> list[tuple[tuple[str | int, ...], str]]:
+def changes(old: Any, new: Any) -> list[tuple[tuple[str | int, ...], str]]:
     found = json_diff.compare_json_texts(to_canonical_json(old), to_canonical_json(new))
-    return [(change.path, change.change.value) for change in found.told]
+    return [(change.path, change.change.value) for change in found.changes]
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,13 @@ def told(old: Any, new: Any) -> list[tuple[tuple[str | int, ...], str]]:
     ],
 )
 def test_differences_are_named_by_path(old: Any, new: Any, expected: list[tuple[Any, str]]) -> None:
-    assert told(old, new) == expected
+    assert changes(old, new) == expected
 
 
 def test_deep_values_are_compared_as_one() -> None:
     old, new = 1, 2
     for _ in range(40):
         old, new = {"in": old}, {"in": new}  # type: ignore[assignment]
-    [(path, change)] = told(old, new)
+    [(path, change)] = changes(old, new)
     assert change == "changed"
     assert len(path) < 40
