@@ -195,7 +195,13 @@ def format_number(number: Decimal | float, digits: int = 0) -> str:
     """Format a number with `digits` decimal places and the separators of the reader's language: 1,234.5 or 1.234,5."""
     if not digits and isinstance(number, int) and 0 <= number < 1000:  # has no separators in any language
         return str(number)
-    return number_format(f"{number:.{digits}f}", digits, use_l10n=True, force_grouping=True)
+    return _format_digits_in_language(f"{number:.{digits}f}", digits, get_language())
+
+
+@lru_cache(maxsize=4_096)
+def _format_digits_in_language(number: str, digits: int, _language: str | None) -> str:
+    """Insert the separators of the current language, which is a part of the key of the cache."""
+    return number_format(number, digits, use_l10n=True, force_grouping=True)
 
 
 def format_day(day: date) -> str:
@@ -208,6 +214,12 @@ def format_weekday(day: date) -> str:
     """Format a day with its weekday and month, abbreviated: Tue 10 Nov."""
     # Translators: a format of Django's filter `date`: weekday, day and abbreviated month, such as Tue 10 Nov
     return _format_date_in_language(day, gettext("D j M"), get_language())
+
+
+def format_date_with_year(day: date) -> str:
+    """Format a day with its weekday, month and year, abbreviated: Tue 10 Nov 2026."""
+    # Translators: a format of Django's filter `date`: weekday, day, abbreviated month and year, such as Tue 10 Nov 2026
+    return _format_date_in_language(day, gettext("D j M Y"), get_language())
 
 
 @lru_cache(maxsize=1_000)

@@ -89,6 +89,7 @@ def build_session_lines(
                 labels=tuple(
                     LabelLink(mask_and_reveal_hidden(label), build_filter_url(query, label=label, rows=""))
                     for label in row.labels
+                    if label != row.agent
                 ),
                 status_shape=shape,
                 status=status,

@@ -11,7 +11,7 @@ from harness_site.sessions.session_row_display import SessionLine
 
 _ROW: Final = """\
 <tr id="session-{pk}"{css_class}>
-  <td class="pick"><input type="checkbox" name="session" value="{pk}" id="pick-{pk}" aria-label="{box_name}"></td>
+  {pick}
   <th scope="row"><a data-row href="{address}" dir="auto">{name}</a> <small>{session_id}{agent}{labels}</small></th>
   <td class="state"><span class="chip {status_shape}">{status}</span> <small><span>{activity}</span></small></td>
   <td class="number" data-label="{version_label}">{version}</td>
@@ -19,17 +19,26 @@ _ROW: Final = """\
   <td class="number" data-label="{cost_label}">{estimate}{cost}</td>
   <td class="time-cell">{time}</td>
 </tr>"""
+_PICK: Final = (
+    '<td class="pick"><input type="checkbox" name="session" value="{pk}" id="pick-{pk}" aria-label="{box_name}"></td>'
+)
 
 
 def render_session_row(
-    line: SessionLine, version_label: str, messages_label: str, cost_label: str, estimate_label: str
+    line: SessionLine,
+    version_label: str,
+    messages_label: str,
+    cost_label: str,
+    estimate_label: str,
+    *,
+    selectable: bool,
 ) -> SafeString:
-    """Render a line as a row of the table; the labels are the same in all rows."""
+    """Render a line as a row of the table; the labels are the same in all rows. A `selectable` row has a checkbox."""
     return build_html(
         _ROW,
         pk=line.pk,
         css_class=build_html(' class="{}"', line.css_class) if line.css_class else "",
-        box_name=line.box_name,
+        pick=build_html(_PICK, pk=line.pk, box_name=line.box_name) if selectable else "",
         address=line.address,
         name=line.name,
         session_id=line.session_id,

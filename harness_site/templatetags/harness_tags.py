@@ -126,12 +126,12 @@ def due(moment: datetime) -> SafeString:
 
 
 @register.simple_tag
-def at(moment: datetime, milliseconds: bool = False) -> SafeString:
-    """Render the time of day in the reader's time zone, with the date unless it is today."""
+def at(moment: datetime, milliseconds: bool = False, beside: datetime | None = None) -> SafeString:
+    """Render the time of day in the reader's time zone, with the date unless it is today, or the day of `beside`."""
     zone = timezone.get_current_timezone()
     local = formatting.convert_to_zone(moment, zone)
     text = local.replace(tzinfo=None).isoformat(" ", "milliseconds" if milliseconds else "seconds")
-    if local.date() == formatting.convert_to_zone(clock.now(), zone).date():
+    if local.date() == formatting.convert_to_zone(beside or clock.now(), zone).date():
         _, text = text.split()
     return _render_time_element(moment, text, "at")
 

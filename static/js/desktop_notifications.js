@@ -13,13 +13,10 @@ const isEnabled = () => isSupported() && Notification.permission === "granted" &
 
 function renderButton() {
   if (!button) return;
-  button.disabled = !isSupported();
+  button.hidden = !isSupported();
+  button.nextElementSibling.hidden = isSupported();
   button.setAttribute("aria-pressed", String(isEnabled()));
-  button.querySelector("span").textContent = !isSupported()
-    ? gettext("This browser does not allow notifications")
-    : isEnabled()
-      ? gettext("Turn off notifications")
-      : gettext("Notify me while a page is open");
+  button.querySelector("span").textContent = isEnabled() ? gettext("Turn off notifications") : gettext("Notify me while a page is open");
 }
 
 async function toggle() {

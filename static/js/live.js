@@ -149,10 +149,13 @@ function checkConnection() {
 }
 
 // A click is a press and a release on the same element. Parts are not replaced in between; they wait for the release.
+// If a submitted form has replaced a part since it was requested, its response names an earlier revision and is dropped.
 function holdSwap({ detail }) {
-  if (!pressState.down || !detail.requestConfig?.elt.matches(LIVE_PARTS)) return;
+  const part = detail.requestConfig?.elt;
+  if (!part?.matches(LIVE_PARTS)) return;
+  if (!pressState.down && part.isConnected) return;
   detail.shouldSwap = false;
-  pressState.waiting = true;
+  pressState.waiting = pressState.down;
 }
 
 function onPress() {

@@ -5,14 +5,23 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Page, Response, expect
+from playwright.sync_api import Page, Response, Route, expect
 
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
+from tests.support import interrupted_calls
 from tests.support.browser import PageMonitor
 from tests.support.site_process import Site
 
 REASON = "Seen in the bank's export."
+#: Fetches the events of a card again, and sets `refreshed` when the page has handled the response.
+REFRESH_EVENTS = """() => {
+    const events = document.getElementById("call-events");
+    events.addEventListener("htmx:beforeSend", ({ detail }) => {
+        detail.xhr.addEventListener("loadend", () => { window.refreshed = true; });
+    }, { once: true });
+    htmx.trigger(document.body, events.getAttribute("hx-trigger").split(" ")[0]);
+}"""
 
 
 @pytest.fixture
@@ -129,3 +138,29 @@ def test_verify_hook_can_be_called_again(open_cards: Callable[..., list[Page]]) 
     before = page.get_by_label("Did it happen?").locator(hook_answer).count()
     page.get_by_role("button", name="Verify again").click()
     expect(page.get_by_label("Did it happen?").locator(hook_answer)).to_have_count(before + 1)
+
+
+def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(private_site: Site, open_page: OpenPage) -> None:
+    interrupted_calls.interrupt_calls(private_site, 1)
+    page = open_page("alice", private_site)
+    page.goto("/review/")
+    page.get_by_role("link", name="Ship parcel 0").click()
+    page_actions.fill_in_decision(page, "It did not happen", REASON)
+    page_actions.record_decision(page, "It did not happen")
+    expect(page.get_by_role("heading", level=1, name="Decided: it did not happen")).to_be_visible()
+    held: list[Route] = []
+    page.route("**/review/calls/*/?seen=*", lambda route: held.append(route))
+    page.evaluate(REFRESH_EVENTS)
+    assert page.evaluate("!!document.querySelector('#call-events.htmx-request')")
+
+    page.locator("#id_withdraw-reason").fill("I read the wrong line.")
+    page.get_by_role("button", name="Withdraw decision").click()
+    expect(page.get_by_text("alice withdrew the decision")).to_be_visible()
+    held[0].continue_()
+    page_actions.wait_until(page, "window.refreshed === true")
+    page.unroute_all(behavior="ignoreErrors")
+    page.evaluate("window.refreshed = false")
+    page.evaluate(REFRESH_EVENTS)
+    page_actions.wait_until(page, "window.refreshed === true")
+    expect(page.get_by_role("button", name="Record decision")).to_be_visible()
+    expect(page.get_by_text("This call has changed since you opened the page.")).to_have_count(0)

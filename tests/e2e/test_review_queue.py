@@ -188,6 +188,14 @@ def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: Open
     expect(page.get_by_role("button", name="Claim")).to_be_visible()
 
 
+def test_browser_without_notifications_is_explained_in_plain_text(site: Site, open_page: OpenPage) -> None:
+    page = open_page("alice")
+    page.add_init_script("delete window.Notification;")
+    page.goto("/review/")
+    expect(page.get_by_text("This browser does not allow notifications.")).to_be_visible()
+    expect(page.get_by_role("button", name="Notify me while a page is open")).to_be_hidden()
+
+
 def test_outage_sends_one_desktop_notification_to_subscribers(private_site: Site, open_page: OpenPage) -> None:
     pages = [open_page(name, private_site) for name in ("alice", "bob")]
     for page in pages:

@@ -1,16 +1,21 @@
 """Tags about the calls that wait for a decision."""
 
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from django import template
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from checkpoints.db import clock
 from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_path
+from harness_site.core.formatting import convert_to_zone, format_date_with_year
+from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.selectors.pending_calls import BoundedCount, count_pending_calls
+from harness_site.review.sentence_values import render_call_sentence
 from harness_site.templatetags.harness_tags import due
 
 register = template.Library()
@@ -36,6 +41,24 @@ def favicon(waiting: BoundedCount | None) -> str:
     if not waiting:
         return get_static_path("icons/favicon.svg")
     return get_static_path(f"icons/favicon-{waiting.number if waiting.number < 10 else 'many'}.svg")
+
+
+register.filter("format_date", format_date_with_year)
+register.filter("render_call_sentence", render_call_sentence)
+
+
+@register.filter
+def mark_new_days(events: Iterable[TraceEvent]) -> Iterator[tuple[TraceEvent, date | None]]:
+    """Yield each event with its day in the reader's time zone if the day differs from that of the event before it.
+
+    The first event is compared with today.
+    """
+    zone = timezone.get_current_timezone()
+    last_day = convert_to_zone(clock.now(), zone).date()
+    for event in events:
+        day = last_day if event.at is None else convert_to_zone(event.at, zone).date()
+        yield event, None if day == last_day else day
+        last_day = day
 
 
 @register.simple_tag

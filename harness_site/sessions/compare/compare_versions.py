@@ -165,14 +165,13 @@ def _load_calls_on_both_sides(
     second."""
     (first_pk, old), (second_pk, new) = first_side, second_side
     if first_pk == second_pk:
-        start, end = sorted((old.at, new.at))
-        return CallsBetween(), calls_in_period.load_calls_in_period(first_pk, start, end)
-    first_since, second_since = (
-        version_list.find_last_common_save_time(first_pk, old, shared),
-        version_list.find_last_common_save_time(second_pk, new, shared),
-    )
-    return calls_in_period.load_calls_in_period(first_pk, first_since, old.at), calls_in_period.load_calls_in_period(
-        second_pk, second_since, new.at
+        start, end = sorted((old.saved, new.saved))
+        return CallsBetween(), calls_in_period.load_calls_between(first_pk, start, end)
+    first_since = version_list.find_last_common_version(first_pk, old, shared)
+    second_since = version_list.find_last_common_version(second_pk, new, shared)
+    return (
+        calls_in_period.load_calls_between(first_pk, first_since, old.saved),
+        calls_in_period.load_calls_between(second_pk, second_since, new.saved),
     )
 
 

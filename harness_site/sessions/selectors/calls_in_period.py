@@ -1,13 +1,15 @@
-"""Calls that a session issued between two moments."""
+"""Calls that a session issued between two versions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from checkpoints.db import keyset_pagination
+from checkpoints.enums import IMPORTED_MARK
 from checkpoints.models import ToolCall
 from harness_site.core.epoch_microseconds import close_open_range
 from harness_site.sessions.selectors import call_details
@@ -16,6 +18,13 @@ from harness_site.sessions.selectors.call_details import CallRecord
 #: Maximum numbers of calls read and counted.
 FIRST = 20
 COUNTED = 1000
+
+
+class SavedVersion(NamedTuple):
+    """Number of a version and the time when it was saved."""
+
+    version: int
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +43,28 @@ class CallsBetween:
         return self.count - len(self.first)
 
 
-def load_calls_in_period(session_pk: int, after: datetime | None, upto: datetime) -> CallsBetween:
-    """Load the calls issued after `after` (None: from the start) up to and including `upto`."""
-    since, until = close_open_range(after, upto)
-    rows = list(_query_first_calls(session_pk, since, until))
-    count = len(rows) if len(rows) <= FIRST else _query_counted_calls(session_pk, since, until).count()
+def load_calls_between(session_pk: int, after: SavedVersion | None, upto: SavedVersion) -> CallsBetween:
+    """Load the calls of a session after the version `after` (None: from the start) up to the version `upto`."""
+    calls = ToolCall.objects.filter(build_calls_between_condition(after, upto), session=session_pk)
+    rows = list(_query_first_calls(calls))
+    count = len(rows) if len(rows) <= FIRST else calls[: COUNTED + 1].count()
     first = call_details.attach_decisions(rows[:FIRST], results=False)
     return CallsBetween(first, min(count, COUNTED), uncounted=count > COUNTED)
 
 
-def _query_first_calls(session: int, after: datetime, upto: datetime) -> QuerySet[ToolCall]:
-    issued = _query_issued_calls(session, after, upto).order_by(keyset_pagination.order_oldest_first())
-    return call_details.select_record_columns(issued.defer("result")[: FIRST + 1])
+def build_calls_between_condition(after: SavedVersion | None, upto: SavedVersion) -> Q:
+    """Build the condition for calls after the version `after` (None: from the start) up to the version `upto`.
+
+    Calls of imported transcripts are selected by the version that has them, as a file may have no times; others by the
+    time at which they were issued.
+    """
+    since, until = close_open_range(after and after.at, upto.at)
+    issued_between = Q(issued_at__gt=since, issued_at__lte=until)
+    saved_between = Q(step__gt=after.version if after else 0, step__lte=upto.version)
+    imported = Q(side_effects=IMPORTED_MARK)
+    return (~imported & issued_between) | (imported & saved_between)
 
 
-def _query_counted_calls(session: int, after: datetime, upto: datetime) -> QuerySet[ToolCall]:
-    return _query_issued_calls(session, after, upto)[: COUNTED + 1]
-
-
-def _query_issued_calls(session: int, after: datetime, upto: datetime) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(session=session, issued_at__gt=after, issued_at__lte=upto)
+def _query_first_calls(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+    in_order = calls.order_by(keyset_pagination.order_oldest_first())
+    return call_details.select_record_columns(in_order.defer("result")[: FIRST + 1])

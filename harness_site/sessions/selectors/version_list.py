@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, QuerySet
 
 from checkpoints.enums import Phase
 from checkpoints.formats import money, parse_json
@@ -17,6 +17,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.keys import get_seal_keys
 from harness_site.sessions import plan_steps
 from harness_site.sessions.plan_steps import Plan, StepChange, StepChangeKind
+from harness_site.sessions.selectors.calls_in_period import SavedVersion, build_calls_between_condition
 from harness_site.sessions.selectors.message_windows import Stretch, count_shared_messages
 
 PAGE = 30
@@ -42,6 +43,10 @@ class Version:
     plan: Plan | None
     cost: Decimal | None
     tokens: int | None
+
+    @property
+    def saved(self) -> SavedVersion:
+        return SavedVersion(self.version, self.at)
 
     @property
     def phase_label(self) -> str:
@@ -124,10 +129,11 @@ def _query_newest_version(session: int) -> QuerySet[Checkpoint]:
     return checkpoints.order_by("-version")[:1]
 
 
-def find_last_common_save_time(session_pk: int, version: Version, shared: int) -> datetime | None:
-    """Return when the session was last saved with at most `shared` messages, up to `version`; None if never."""
+def find_last_common_version(session_pk: int, version: Version, shared: int) -> SavedVersion | None:
+    """Return the last version up to `version` that has at most `shared` messages; None without one."""
     checkpoints = Checkpoint.objects.filter(session=session_pk, version__lte=version.version, length__lte=shared)
-    return checkpoints.order_by("-version").values_list("created_at", flat=True).first()
+    row = checkpoints.order_by("-version").values_list("version", "created_at").first()
+    return None if row is None else SavedVersion(*row)
 
 
 def list_version_numbers(session_pk: int, *, around: int) -> tuple[int, ...]:
@@ -159,9 +165,7 @@ def _count_calls_by_version(session_pk: int, pairs: Sequence[tuple[Version, Vers
     """Count in the database the calls issued between each version and its predecessor, by version number."""
     counts = {}
     for version, previous in pairs:
-        condition = Q(issued_at__lte=version.at)
-        if previous is not None:
-            condition &= Q(issued_at__gt=previous.at)
+        condition = build_calls_between_condition(previous.saved if previous else None, version.saved)
         counts[f"v{version.version}"] = Count("pk", filter=condition)
     call_counts = ToolCall.objects.filter(session=session_pk).aggregate(**counts)
     return {int(name.removeprefix("v")): count for name, count in call_counts.items()}

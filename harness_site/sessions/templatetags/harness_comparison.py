@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from itertools import islice
 from operator import itemgetter
+from typing import Any
 from urllib.parse import urlencode
 
 from django import template
@@ -165,6 +166,11 @@ def render_prose_excerpt(content: str) -> SafeString:
     return markdown.render_markdown(session_formatting.format_text_beginning(content))
 
 
-@register.filter
-def get_result_text(result: ResultPart) -> str:
-    return content_blocks.parts_to_text((result,))
+@register.simple_tag
+def build_result_excerpt(result: ResultPart) -> dict[str, Any]:
+    """Build the beginning of a tool result: a JSON object or list as a labelled list, anything else as text."""
+    text = content_blocks.parts_to_text((result,))
+    value = session_formatting.parse_json_container(text)
+    if value is not None:
+        return {"tree": json_tree.render_json_tree(value, limit=json_tree.PREVIEW)}
+    return {"text": display_text.mask_and_reveal_hidden(session_formatting.format_text_beginning(text))}

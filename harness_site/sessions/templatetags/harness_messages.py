@@ -32,6 +32,7 @@ _PASSED: Final = (
     "subagents",
     "permissions",
     "permissions_by_position",
+    "is_imported",
     "brief",
     "me",
 )

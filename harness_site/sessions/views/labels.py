@@ -14,17 +14,16 @@ from django.urls import reverse
 from django.utils.translation import gettext_lazy, ngettext
 from django.views.decorators.http import require_POST
 
-from checkpoints.enums import AuditKind
+from checkpoints.enums import AuditKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Session
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from harness_site.accounts import audit_events
-from harness_site.accounts.permissions import MemberRequest
+from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.core.masking.masked_references import resolve_masked_reference
 from harness_site.saved_views.filterable_lists import normalize_filter_query
 from harness_site.search.models import Fact, Trait
 from harness_site.sessions.selectors import session_rows
-from harness_site.sessions.session_lookup import serve_session_page
 
 #: Maximum number of labels of a session.
 MAX_LABELS: Final = 20
@@ -63,7 +62,7 @@ class LabelForm(forms.Form):
 
 
 @require_POST
-@serve_session_page
+@require_member(Role.APPROVER)
 def edit_session_labels(request: MemberRequest) -> HttpResponse:
     """Add a label to sessions or remove it.
 

@@ -6,6 +6,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
+from checkpoints.enums import Role
 from checkpoints.sessions.known_agents_and_labels import list_session_facets
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
@@ -79,6 +80,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "first_page": _build_query_string(request, rows="", after=""),
         "after": after,
         "four_lines": FOUR_LINES,
+        "may_label": request.membership.has_role(Role.APPROVER),
     }
     return render(request, "sessions/list.html", context)
 

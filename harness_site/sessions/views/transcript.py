@@ -117,6 +117,7 @@ def _build_environment_context(head: SessionHead, window: Conversation) -> dict[
     modes = facts.permission_modes
     return {
         "subagents": session_tree.map_subagent_calls(head.stored, (facts.subagents or {}).items()),
+        "is_imported": facts.is_imported,
         "permissions": modes[0] if len(modes) == 1 else "",
         "permissions_by_position": permission_modes.map_permission_modes(window) if len(modes) > 1 else {},
     }

@@ -1,5 +1,8 @@
 """Cards of calls whose outcome is unknown."""
 
+import re
+from datetime import timedelta
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -8,10 +11,10 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role
-from checkpoints.models import Session, ToolCall
+from checkpoints.models import LateResult, Session, ToolCall
 from harness_site.core.masking.masked_references import compute_keyed_fingerprint
 from tests.integration.review.interrupted_calls import lost_call, page, raw
-from tests.support.factories import make_call, make_decision, make_late_result, make_run, make_session, make_user
+from tests.support.factories import THEN, make_call, make_decision, make_late_result, make_run, make_session, make_user
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -25,6 +28,22 @@ def test_card_shows_sentence_and_caller(reader: Client) -> None:
     assert "Did this happen? Outcome unknown" in shown
     assert "Refund 40.00 EUR for order 17" in shown
     assert "refund_card · agent refund-desk · mutates · high risk" in shown
+
+
+@pytest.mark.parametrize(
+    ("template", "html"),
+    [
+        ("Refund {amount} {currency} for order {order}", "Refund <b>40&lt;b&gt;</b> <b>EUR</b> for order <b>17</b>"),
+        ("Refund {amount}{currency}", "Refund <b>40&lt;b&gt; EUR for order 17</b>"),
+        ("Send {amount}", "Refund 40&lt;b&gt; EUR for order 17"),
+        ("{amount} for {order} or", "Refund 40&lt;b&gt; EUR for order 17"),
+        ("Refund {", "Refund 40&lt;b&gt; EUR for order 17"),
+        ("", "Refund 40&lt;b&gt; EUR for order 17"),
+    ],
+)
+def test_values_of_the_sentence_are_bold(reader: Client, template: str, html: str) -> None:
+    call = lost_call(sentence="Refund 40<b> EUR for order 17", sentence_template=template)
+    assert f'<p class="sentence" dir="auto">{html}</p>' in raw(reader, call)
 
 
 def test_arguments_are_shown_as_a_list_and_as_stored(reader: Client) -> None:
@@ -60,14 +79,20 @@ def test_arguments_of_any_type_are_shown(reader: Client, args: str) -> None:
 def test_lost_run_is_drawn_as_a_gap(reader: Client) -> None:
     shown = page(reader, lost_call())
     assert (
-        "2025-03-04 10:42:07.118 Intent recorded by run 1 on worker-3 (pid 4127), before the tool started "
+        "Tue 4 Mar 2025 10:42:07.118 Intent recorded by run 1 on worker-3 (pid 4127), before the tool started "
         "The next 3.4 s are unknown: the process ended before it could report. The tool may have run in "
         "part, in full, or not at all. "
-        "2025-03-04 10:42:10.518 Run 1 was lost: its process ended without reporting (last sign of life "
-        "2025-03-04 10:42:07) "
-        "2025-03-04 10:42:10.618 Run 2 on worker-1 (pid 88) took the session and found the call "
+        "10:42:10.518 Run 1 was lost: its process ended without reporting (last sign of life 10:42:07) "
+        "10:42:10.618 Run 2 on worker-1 (pid 88) took the session and found the call "
         "This tool has no verify hook, so a person has to find out whether the call happened."
     ) in shown
+
+
+def test_date_is_shown_once_where_the_day_changes(reader: Client) -> None:
+    call = lost_call()
+    LateResult.objects.filter(pk=make_late_result(call=call).pk).update(received_at=THEN + timedelta(days=1))
+    shown = page(reader, call).partition("Did it happen?")[2].partition("This tool has no verify hook")[0]
+    assert re.findall(r"\w+ \d+ \w+ 2025|2025-\d\d-\d\d", shown) == ["Tue 4 Mar 2025", "Wed 5 Mar 2025"]
 
 
 def test_ambiguous_error_is_named(reader: Client) -> None:

@@ -185,3 +185,14 @@ def test_outages_of_other_workspaces_are_separate(lost: Lost) -> None:
             lost(second, workspace=workspace)
     found = {one.slug: [outage.number for outage in outage_groups.open_outages(one)] for one in Workspace.objects.all()}
     assert found == {"default": [2], "elsewhere": [3]}
+
+
+def test_auditor_sees_no_steps_of_a_decision(people: dict[str, Client], lost: Lost) -> None:
+    calls = [lost(0), lost(1)]
+    make_late_result(call=calls[0])
+    address = people["carol"].get("/review/").context["groups"][0].address
+    steps = ("1. Verify the calls", "2. Decide by late results", "3. Decide the others yourself")
+    shown = {name: visible_text(people[name].get(address)) for name in ("alice", "carol")}
+    assert all(step in shown["alice"] for step in steps)
+    assert not any(step in shown["carol"] for step in steps)
+    assert "Your role is auditor; deciding needs an approver." in shown["carol"]

@@ -13,7 +13,7 @@ from harness_site.sessions.compare.message_alignment import Edited
 from harness_site.sessions.compare.word_diff import DiffPiece
 from harness_site.sessions.selectors import message_windows
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
-from tests.support.factories import THEN, make_call, make_checkpoint, make_run, make_session
+from tests.support.factories import THEN, make_call, make_checkpoint, make_message, make_run, make_session
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -185,3 +185,29 @@ def test_query_count_is_independent_of_the_changes(
     Checkpoint.objects.filter(version=1).update(created_at=THEN - timedelta(days=2))
     with django_assert_num_queries(22):
         reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
+
+
+def test_calls_of_a_transcript_without_times_are_counted_by_version(session: Session, reader: Client) -> None:
+    for _ in range(3):
+        make_checkpoint(session=session)
+    Checkpoint.objects.update(created_at=THEN)
+    calls = [
+        make_call(session=session, call_id=name, step=step, side_effects="imported", status=CallStatus.COMPLETED)
+        for name, step in (("a", 1), ("b", 2), ("c", 2), ("d", 3))
+    ]
+    assert [record.pk for record in compared(session, 1, 2).calls.first] == [calls[1].pk, calls[2].pk]
+    assert compared(session, 3, 1).calls.count == 3
+    assert "Tool calls2 " in visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
+    rows = reader.get(f"/sessions/{session.pk}/versions/").context["page"].rows
+    assert [row.calls for row in rows] == [1, 2, 1]
+
+
+def test_json_result_of_a_tool_is_a_labelled_list(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session)
+    for content in ('{"item": "Lamp", "paid": 40}', "plain text"):
+        result = {"kind": "tool_result", "call_id": "c1", "content": content}
+        make_message(session=session, role="tool", blocks=[result])
+    make_checkpoint(session=session)
+    response = reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
+    assert "item Lamp paid 40 " in visible_text(response)
+    assert '<p class="words mono">plain text</p>' in response.content.decode()

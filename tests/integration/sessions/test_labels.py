@@ -1,6 +1,7 @@
 """Labels of sessions."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def reader(client: Client) -> Client:
-    client.force_login(make_user(name="alice", role=Role.AUDITOR))
+    client.force_login(make_user(name="alice", role=Role.APPROVER))
     return client
 
 
@@ -70,7 +71,7 @@ def test_labelling_updates_pages_but_not_the_last_activity(reader: Client) -> No
 
 
 def test_number_of_labels_is_limited(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views_labels, "MOST", 1)
+    monkeypatch.setattr(views_labels, "MAX_LABELS", 1)
     free, full = make_session(), make_session(session_id="full-1", labels='["late"]')
     response = reader.post("/sessions/labels/", {"session": [free.pk, full.pk], "label": "vip", "what": "add"})
     assert response.status_code == 422
@@ -112,7 +113,7 @@ def test_hostile_label_is_escaped_everywhere(reader: Client) -> None:
 def test_concurrent_label_changes_are_all_applied() -> None:
     sessions = [make_session(labels='["old"]') for _ in range(2)]
     keys = [str(session.pk) for session in sessions]
-    people = [make_user(name=f"user-{number}", role=Role.AUDITOR) for number in range(4)]
+    people = [make_user(name=f"user-{number}", role=Role.APPROVER) for number in range(4)]
     barrier = Barrier(len(people))
 
     def change(person: User, order: list[str]) -> list[int]:
@@ -137,3 +138,22 @@ def test_concurrent_label_changes_are_all_applied() -> None:
         assert (len(given), set(given)) == (len(wanted), wanted)
         assert set(Fact.objects.filter(session=session, trait=Trait.LABEL).values_list("value", flat=True)) == wanted
     assert AuditEvent.objects.filter(kind="labelled").count() == 2 * (len(wanted) + 1)
+
+
+def test_auditor_reads_labels_and_cannot_change_them(client: Client) -> None:
+    client.force_login(make_user(role=Role.AUDITOR))
+    session = make_session(labels='["vip"]')
+    for address in ("/sessions/", f"/sessions/{session.pk}/"):
+        response = client.get(address)
+        assert "vip" in visible_text(response)
+        assert "Add label" not in visible_text(response)
+        assert b'name="session"' not in response.content
+    assert ask(client, session.pk, what="remove")[0] == 403
+    assert labels(session) == '["vip"]'
+
+
+def test_label_equal_to_the_agent_is_not_repeated_beside_it(reader: Client) -> None:
+    session = make_session(agent="desk", labels='["desk","vip"]')
+    for address in ("/sessions/", f"/sessions/{session.pk}/"):
+        page = reader.get(address).content.decode()
+        assert re.findall(r'class="label" href="[^"]*">([^<]*)<', page) == ["vip"]

@@ -161,3 +161,12 @@ def test_query_count_is_independent_of_the_items(
         reader.get(f"/sessions/{session.pk}/timeline/")
     with django_assert_num_queries(17):
         reader.get(f"/sessions/{session.pk}/timeline/?from=2025-03-04T10:42:00Z&to=2025-03-04T10:43:00Z")
+
+
+def test_legend_names_turns_without_a_phase(session: Session, reader: Client) -> None:
+    make_checkpoint(session=session, phase=Phase.POST_LLM)
+    make_checkpoint(session=session)
+    Checkpoint.objects.filter(version=1).update(created_at=THEN + timedelta(seconds=5))
+    Checkpoint.objects.filter(version=2).update(created_at=THEN + timedelta(seconds=9))
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "Model turn Other turn" in words

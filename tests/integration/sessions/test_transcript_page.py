@@ -72,7 +72,8 @@ def test_conversation_is_shown_in_order(session: Session, reader: Client) -> Non
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert "The lamp arrived broken." in words
     assert (
-        'Reasoning Look first. Let me look. find_order Completed not logged order 17 item Lamp paid "40.00"'
+        "Reasoning Look first. Let me look. find_order Completed not logged: the tool only reads, or did not run "
+        'through the library order 17 item Lamp paid "40.00"'
     ) in words
 
 
@@ -138,7 +139,13 @@ def test_call_without_arguments_is_labelled(session: Session, reader: Client) ->
         session=session, role="assistant", blocks=[{"kind": "tool_call", "id": "c1", "name": "look", "args": {}}]
     )
     make_checkpoint(session=session)
-    assert "look No result not logged No arguments." in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    address = f"/sessions/{session.pk}/"
+    assert (
+        "look No result not logged: the tool only reads, or did not run through the library No arguments."
+        in visible_text(reader.get(address))
+    )
+    Session.objects.filter(pk=session.pk).update(metadata='{"import":{}}')
+    assert "look No result not logged: this session was imported No arguments." in visible_text(reader.get(address))
 
 
 def test_unknown_outcome_is_hatched_and_links_to_its_card(session: Session, reader: Client) -> None:

@@ -14,7 +14,7 @@ LINES: Final = (
         "302 405 405 405 405 302",
         "/sessions/{session}/export/jsonl/",
     ),
-    line("sessions/labels/", "302 405 405 405 405 302", "302 403 422 422 422 302"),
+    line("sessions/labels/", "302 405 405 405 405 302", "302 403 403 422 422 302"),
     line("sessions/find/", "302 403 302 302 302 302", "302 405 405 405 405 302", "/sessions/find/?id={id}"),
     line("sessions/<int:pk>/", "302 403 200 200 200 302", "302 405 405 405 405 302", "/sessions/{session}/"),
     line(
