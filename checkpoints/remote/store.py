@@ -132,6 +132,8 @@ class RemoteStore(Store):
                 self.remove_owned(owned_session)
                 logger.warning("The session %s is lost: %s", owned_session.session_id, error)
             except CheckpointsError as error:
+                if self._beating.is_set():  # closed meanwhile
+                    break
                 are_renewed = False
                 logger.warning("Could not renew the lease of %s: %s", owned_session.session_id, error)
         return are_renewed

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
@@ -24,6 +25,9 @@ PREFIX: Final = "harness"
 _HINT: Final = len(PREFIX) + 7
 #: Interval of updates of `last_used_at`: a busy token does not cause a write per request.
 _LAST_USED_UPDATE_INTERVAL: Final = timedelta(minutes=1)
+#: Attributes of a token, with its key first, and the statement that reads them.
+_FIELDS: Final = [field.attname for field in ApiToken._meta.concrete_fields]
+_SELECT: Final = f"SELECT {', '.join(_FIELDS)} FROM {ApiToken._meta.db_table} WHERE digest = %s"  # noqa: S608
 #: Interval in which the use or the refusal of a token is recorded in the audit trail once.
 _AUDIT_INTERVAL: Final = timedelta(hours=1)
 
@@ -105,9 +109,18 @@ def authenticate_bearer_header(header: str, *, find_address: Callable[[], str] =
 
 
 def _find_token(digest: str) -> ApiToken | None:
-    """Find a token by its digest. Every request does, so the statement is not compiled from a query each time."""
-    sql = f"SELECT * FROM {ApiToken._meta.db_table} WHERE digest = %s"  # noqa: S608
-    return next(iter(ApiToken.objects.raw(sql, [digest])), None)
+    """Find a token by its digest. Every request reads its row, whose values are converted again if it has changed."""
+    with connection.cursor() as cursor:
+        cursor.execute(_SELECT, [digest])
+        row = cursor.fetchone()
+    values = None if row is None else _load_values(row)
+    return None if values is None else ApiToken.from_db("default", _FIELDS, values)
+
+
+@lru_cache(maxsize=1_000)
+def _load_values(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Load the values of a row that was read as the database has it."""
+    return ApiToken.objects.filter(pk=row[0]).values_list(*_FIELDS).first()
 
 
 def build_token_actor(token: ApiToken) -> Actor:

@@ -154,13 +154,13 @@ def _execute_without_sync(statement: str, parameters: Sequence[Any]) -> tuple[An
     is_sqlite = connection.vendor == "sqlite" and not connection.in_atomic_block
     with connection.cursor() as cursor:
         if is_sqlite:
-            cursor.execute("PRAGMA synchronous=NORMAL")
+            connection.connection.execute("PRAGMA synchronous=NORMAL")
         try:
             cursor.execute(statement + _WITHOUT_SYNC.get(connection.vendor, ""), parameters)
             rows = cursor.fetchall()
         finally:
             if is_sqlite:
-                cursor.execute("PRAGMA synchronous=FULL")
+                connection.connection.execute("PRAGMA synchronous=FULL")
     return rows[0] if rows else None
 
 
