@@ -13,7 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from checkpoints import sansio
-from checkpoints.calls.outcome_types import AmbiguousErrors, Answer, ToolResult, ValueCodec, is_outcome_unknown
+from checkpoints.calls.ambiguous_errors import AmbiguousErrors, is_outcome_unknown
+from checkpoints.calls.outcome_types import Answer, ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import validate_number

@@ -15,7 +15,9 @@ from harness_site.sessions.tool_views import (
     commands,
     edits,
     lookups,
+    mcp_tools,
     notebooks,
+    questions,
     reads,
     subagents,
     swe_agent_editor,
@@ -63,8 +65,8 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
         ("task", "agent", "subagent*", "*_subagent", "spawn_agent*", "dispatch_agent*", "delegate*"),
         subagents.view_launch,
     ),
-    (("askuserquestion", "ask_user*", "request_user_input"), subagents.view_question),
-    (("mcp__*",), subagents.view_mcp_tool),
+    (("askuserquestion", "ask_user*", "request_user_input"), questions.view_question),
+    (("mcp__*",), mcp_tools.view_mcp_tool),
     (("*",), commands.view_command_of_tool),
 )
 

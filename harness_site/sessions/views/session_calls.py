@@ -1,4 +1,4 @@
-"""Call log, plan and history of one session."""
+"""Pages of the tool calls of one session."""
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -9,13 +9,11 @@ from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_or_text
 from checkpoints.formats.content_blocks import CallPart
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.audit import audit_entries
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
 from harness_site.sessions.call_row_display import build_session_call_lines
 from harness_site.sessions.selectors import call_details as logged
-from harness_site.sessions.selectors import session_history, version_list
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
 from harness_site.sessions.session_lookup import (
@@ -24,7 +22,6 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter,
     serve_session_page,
 )
-from harness_site.sessions.tool_views import newest_todo_list
 from harness_site.sessions.views.call_log import parse_call_filter
 from harness_site.sessions.views.transcript import find_requested_text_page, render_text_page
 
@@ -77,31 +74,3 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         "words": words,
     }
     return render(request, "sessions/call.html", context)
-
-
-@require_GET
-@serve_session_page
-def show_plan(request: MemberRequest, pk: int) -> HttpResponse:
-    head = get_session_head_or_404(request, pk)
-    version = version_list.load_newest_version(pk)
-    kept = newest_todo_list.load_newest_todo_list(pk) if version is None or version.plan is None else None
-    return render(request, "sessions/plan.html", {"head": head, "tab": "plan", "version": version, "kept": kept})
-
-
-@require_GET
-@serve_session_page
-def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
-    head = get_session_head_or_404(request, pk)
-    events, decisions = parse_number_parameter(request, "event"), parse_number_parameter(request, "decision")
-    before = (events, decisions) if events is not None and decisions is not None else None
-    page = session_history.load_history_page(pk, before=before)
-    context = {
-        "head": head,
-        "tab": "history",
-        "page": page,
-        "rows": list(session_history.fold_repeated_reading(page.rows)),
-        "before": before,
-        "takers": session_history.load_takeover_runs(pk, page),
-        "integrity": audit_entries.load_chain_integrity(request.membership.workspace_id),
-    }
-    return render(request, "sessions/history.html", context)

@@ -5,7 +5,7 @@ import urllib.error
 
 import pytest
 
-from checkpoints.calls.outcome_types import is_outcome_unknown
+from checkpoints.calls.ambiguous_errors import is_outcome_unknown
 
 
 class ReadTimeout(Exception):  # as HTTP clients name theirs

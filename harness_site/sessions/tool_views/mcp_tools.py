@@ -1,0 +1,16 @@
+"""View of the tools of MCP servers."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+
+from harness_site.sessions.tool_views.base import ToolUse, ToolView
+
+
+def view_mcp_tool(use: ToolUse) -> ToolView | None:
+    """Name the server and the tool of a call to an MCP server; arguments and result are shown as they are."""
+    server, _separator, tool = use.name.removeprefix("mcp__").partition("__")
+    if not tool:
+        return None
+    label = use.show_line(tool)
+    return ToolView("", label, note=_("MCP server %(server)s") % {"server": use.show_line(server)}, has_result=False)

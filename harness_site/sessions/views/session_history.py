@@ -1,0 +1,33 @@
+"""Page of the history of a session: events and decisions."""
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.audit import audit_entries
+from harness_site.sessions.selectors import session_history
+from harness_site.sessions.session_lookup import (
+    get_session_head_or_404,
+    parse_number_parameter,
+    serve_session_page,
+)
+
+
+@require_GET
+@serve_session_page
+def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
+    head = get_session_head_or_404(request, pk)
+    events, decisions = parse_number_parameter(request, "event"), parse_number_parameter(request, "decision")
+    before = (events, decisions) if events is not None and decisions is not None else None
+    page = session_history.load_history_page(pk, before=before)
+    context = {
+        "head": head,
+        "tab": "history",
+        "page": page,
+        "rows": list(session_history.fold_repeated_reading(page.rows)),
+        "before": before,
+        "takers": session_history.load_takeover_runs(pk, page),
+        "integrity": audit_entries.load_chain_integrity(request.membership.workspace_id),
+    }
+    return render(request, "sessions/history.html", context)
