@@ -21,6 +21,7 @@ from checkpoints.store.store import OwnedSession, SealedCall
 
 #: Values of the columns that the statement which issues a call does not set.
 _NEW_CALL: dict[str, Any] = {
+    "id": None,
     "answered_version": None,
     "sentence_template": "",
     "result": None,
@@ -75,7 +76,7 @@ def seal_outcome(
         return None
     time_field = "interrupted_at" if values["status"] == CallStatus.INTERRUPTED else "settled_at"
     values = {**values, time_field: clock.now()}
-    columns = {**before.columns, **values, "revision": before.columns["revision"] + 1}
+    columns = {**before.columns, **values, "id": call_pk, "revision": before.columns["revision"] + 1}
     values["row_seal"] = row_seals.continue_seal(keys, before.start, columns)
     return SealedOutcome(values, before, SealedCall(columns, values["row_seal"], before.start))
 

@@ -30,15 +30,23 @@ def log_requests(store: Store, row: Session, intents: Sequence[CallIntent], get_
         store: State of the client.
         row: Session, locked.
         intents: Calls whose keys begin with `INTERRUPT_KEY_PREFIX`.
-        get_run: Function that returns the run which asks; called if a call is new.
+        get_run: Function that returns the run which asks; called once if a call is new.
     """
+    run: Run | None = None
     calls = _select_requests(store, row).exclude(status=CallStatus.DISCARDED)
     known = set(calls.filter(idempotency_key__in=[intent.key for intent in intents]).values_list("idempotency_key"))
     for intent in (intent for intent in intents if (intent.key,) not in known):
         step = row.latest_version
         attempts = ToolCall.objects.using(store.using).filter(session=row, step=step, call_id=intent.call_id)
         attempt = (attempts.aggregate(last=Max("attempt"))["last"] or 0) + 1
-        intent_log.insert_call_awaiting_approval(store, row, get_run(), intent, step, attempt)
+        run = run or get_run()
+        intent_log.insert_call_awaiting_approval(store, row, run, intent, step, attempt)
+
+
+def find_asking_run(store: Store, row: Session) -> Run | None:
+    """Find the newest run of a locked session, if a call of an interrupt awaits a decision in it."""
+    call = _select_requests(store, row).filter(status=call_transitions.WITHDRAW.before, run__fence=row.fence).last()
+    return None if call is None else call.run
 
 
 def list_requests(store: Store, row: Session, keys: Collection[str]) -> dict[str, ToolCall]:

@@ -17,7 +17,7 @@ from django.db import connections
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.framework_states import state_store, transcript_versions
+from checkpoints.framework_states import state_rows, state_store, transcript_versions
 from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, Message, Segment, Session
 from checkpoints.seals import row_seals
@@ -93,23 +93,23 @@ class StoredRecord:
 def read_record(store: Store, framework: str, session_id: str) -> StoredRecord | None:
     """Read the record of a session. Returns None if it has none. Raises `IntegrityError`, `InvalidIdentifier`."""
     validate_id("session id", session_id)
-    return next(iter(_read_records(store, framework, session_id)), None)
+    with database_operation(store.using, writes=False):
+        found = state_rows.read_states(store.using, (store.workspace_id, session_id), framework, _RECORD_ID)
+        row_seals.verify_rows(found)
+    return _build_record(session_id, found[0]) if found else None
 
 
 def read_records(store: Store, framework: str) -> list[StoredRecord]:
     """Read all records of a framework, in no order. Raises `IntegrityError`."""
-    return _read_records(store, framework, None)
-
-
-def _read_records(store: Store, framework: str, session_id: str | None) -> list[StoredRecord]:
     rows = FrameworkState.objects.using(store.using).select_related("session")
-    rows = rows.filter(session__workspace=store.workspace_id, namespace=framework, state_id=_RECORD_ID)
-    if session_id is not None:
-        rows = rows.filter(session__session_id=session_id)
     with database_operation(store.using, writes=False):
-        found = list(rows)
+        found = list(rows.filter(session__workspace=store.workspace_id, namespace=framework, state_id=_RECORD_ID))
         row_seals.verify_rows(found)
-    return [StoredRecord(row.session.session_id, row.run_key, (row.body_type, bytes(row.body))) for row in found]
+    return [_build_record(row.session.session_id, row) for row in found]
+
+
+def _build_record(session_id: str, row: FrameworkState) -> StoredRecord:
+    return StoredRecord(session_id, row.run_key, (row.body_type, bytes(row.body)))
 
 
 def read_history(store: Store, head_id: str, *, limit: int | None = None) -> list[StoredEntry]:
@@ -250,10 +250,9 @@ class _Write:
             row_lookups.bump_revision(self.store, self.row.pk)
 
     def _replace_record(self, expected_revision: str | None) -> None:
-        states = FrameworkState.objects.using(self.store.using).filter(
-            session=self.row, namespace=self.record.framework, state_id=_RECORD_ID
-        )
-        stored = states.first()
+        using, session = self.store.using, self.row
+        place = (session.workspace_id, session.session_id)
+        stored = next(iter(state_rows.read_states(using, place, self.record.framework, _RECORD_ID)), None)
         if (None if stored is None else stored.run_key) != expected_revision:
             raise LogConflict(f"The record of session {self.row.session_id!r} has changed.")
         columns: dict[str, Any] = {
@@ -261,8 +260,9 @@ class _Write:
             "body_type": self.record.content[0],
             "body": self.record.content[1],
         }
+        states = FrameworkState.objects.using(using)
         if stored is not None:
-            states.update(**columns)
+            states.filter(pk=stored.pk).update(**columns)
             return
         if self.row.message_count:
             raise InvalidInput(
@@ -305,6 +305,11 @@ class _Write:
         """Find the transcript that ends with an entry; the empty one for None."""
         if entry_id is None:
             return TranscriptHead(0, 0, digests.EMPTY_CHAIN, 0)
+        if head.length:
+            place = (connections[self.store.using], head.segment_id, head.length)
+            last = segment_queries.read_messages(*place, ("message_id",), head.length - 1)
+            if [message_id for (message_id,) in last] == [entry_id]:
+                return head
         message = _find_entries(self.store, [entry_id]).get(entry_id)
         if message is not None and message.session_id != self.row.pk:
             # The origin may be deleted meanwhile, which gives its messages to its forks.

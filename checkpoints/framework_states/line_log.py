@@ -49,8 +49,8 @@ class LineLog:
         """Read the header of the log of a locked session; `group` is that of a new log."""
         self.row, self.owned_session = row, owned_session
         self._store, self._group = store, group
-        states = FrameworkState.objects.using(store.using)
-        self._state = states.filter(session=row, namespace="", state_id=STATE_ID).first()
+        place = (row.workspace_id, row.session_id)
+        self._state = next(iter(state_rows.read_states(store.using, place, "", STATE_ID)), None)
         self.size, self.header = (
             (0, {}) if self._state is None else _parse_body(row.session_id, bytes(self._state.body))
         )

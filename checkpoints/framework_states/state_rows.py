@@ -35,6 +35,19 @@ def _get_given_fields(model: type[models.Model]) -> dict[str, str]:
     return {field.name: field.attname for field in model._meta.concrete_fields if field.name not in _FILLED}
 
 
+def read_states(using: str, session: tuple[int, str], namespace: str, state_id: str) -> list[FrameworkState]:
+    """Read the state of an identifier if it exists. `session` is the workspace and the identifier of its session."""
+    return select_rows(using, FrameworkState, _build_state_conditions(), [namespace, state_id, *session])
+
+
+@cache
+def _build_state_conditions() -> str:
+    place = " AND ".join(f"{quote_column(FrameworkState, name)} = %s" for name in ("namespace", "state_id"))
+    named = " AND ".join(f"{quote_column(Session, name)} = %s" for name in ("workspace", "session_id"))
+    session = f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} WHERE {named}"
+    return f"WHERE {place} AND {quote_column(FrameworkState, 'session')} = ({session})"
+
+
 def read_channels(using: str, session: Session, namespace: str, state_ids: Sequence[str]) -> dict[str, Channels]:
     """Read the channels of the states of these identifiers that exist."""
     with connections[using].cursor() as cursor:

@@ -55,7 +55,7 @@ class NewState:
         state_id: Identifier, unique in the namespace. Newer ones sort behind older ones.
         parent_id: Identifier of the state before it; empty if there is none.
         run_key: Identifier of the framework's run; empty if there is none.
-        body: State without the values of its channels.
+        body: State without its channels.
         metadata: What the framework stores about it.
         versions: Version of each channel.
         values: Values of the channels that are new in their version. A channel of `changed` without one has none.
@@ -99,7 +99,8 @@ class LoadedWrite:
 class LoadedState:
     """Stored state, with the values of its channels and the writes after it, by path, task and position.
 
-    `known` has the digests of the values that the caller knows and that were not read.
+    `versions` are those of its channels. `known` has the digests of the values that the caller knows and that were not
+    read.
     """
 
     session_id: str
@@ -108,6 +109,7 @@ class LoadedState:
     parent_id: str
     body: Encoded
     metadata: Encoded
+    versions: dict[str, ChannelVersion]
     values: dict[str, EncodedValue]
     writes: list[LoadedWrite] = field(default_factory=list)
     known: dict[str, str] = field(default_factory=dict)
@@ -250,6 +252,8 @@ def _resolve_channels(
 ) -> Channels:
     """Find the value of each channel: a new one, or that of an earlier state with the same version of the channel.
 
+    A channel of which no state has this version has no value.
+
     `before` are the channels of the state before it.
     """
     changed = set(new.changed)
@@ -262,7 +266,7 @@ def _resolve_channels(
             _take_known_channels(channels, missing, state_retention.parse_channels(row.session_id, text))
             if not missing:
                 break
-    return channels
+    return {**channels, **{name: (version, None) for name, version in missing.items()}}
 
 
 def _take_known_channels(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
@@ -324,7 +328,10 @@ def save_writes(
 
 
 def _get_asking_run(store: Store, row: Session, owned_session: OwnedSession | None) -> Run:
-    return ownership.create_ended_run(store, row) if owned_session is None else owned_session.run
+    """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
+    if owned_session is not None:
+        return owned_session.run
+    return framework_interrupts.find_asking_run(store, row) or ownership.create_ended_run(store, row)
 
 
 def load_write(
@@ -478,6 +485,7 @@ def _build_loaded_state(
         row.parent_id,
         (row.body_type, bytes(row.body)),
         (row.metadata_type, bytes(row.metadata)),
+        {name: version for name, (version, _) in channels.items()},
         {name: values[digest] for name, digest in stored.items() if digest in values},
         [
             LoadedWrite(write.task_id, write.task_path, write.position, write.channel, values[write.digest])

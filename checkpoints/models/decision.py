@@ -21,6 +21,7 @@ class Decision(SealedModel):
 
     counted_in_head = True
     sealed_fields = (
+        "id",
         "session",
         "tool_call",
         "kind",
@@ -35,7 +36,6 @@ class Decision(SealedModel):
         "created_at",
     )
     unsealed_fields = {
-        "id": "chosen by the database at the insert; what a row is called is sealed",
         "row_seal": "the seal itself",
         "signed_terms": "the signature covers it",
         "signature": "a signature of the sealed columns, which only the site can make",

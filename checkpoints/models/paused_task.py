@@ -20,6 +20,7 @@ class PausedTask(SealedModel):
 
     counted_in_head = True
     sealed_fields = (
+        "id",
         "session",
         "number",
         "run",
@@ -32,7 +33,6 @@ class PausedTask(SealedModel):
         "ended_at",
     )
     unsealed_fields = {
-        "id": "chosen by the database at the insert; what a row is called is sealed",
         "times_taken": "a statistic",
         "row_seal": "the seal itself",
     }
@@ -73,6 +73,7 @@ class Join(SealedModel):
 
     counted_in_head = True
     sealed_fields = (
+        "id",
         "session",
         "task",
         "join_id",
@@ -84,7 +85,6 @@ class Join(SealedModel):
         "taken_version",
     )
     unsealed_fields = {
-        "id": "chosen by the database at the insert; what a row is called is sealed",
         "row_seal": "the seal itself",
     }
 

@@ -71,10 +71,11 @@ class ToolCall(SealedModel):
         "interrupted_at",
         "settled_at",
         "answered_version",
+        "id",
     )
     stable_sealed_fields = 23
+    revision_without_key = 1
     unsealed_fields = {
-        "id": "chosen by the database at the insert; what a row is called is sealed",
         "replay_count": "a statistic",
         "args_order": "how the arguments are shown; they themselves are sealed",
         "row_seal": "the seal itself",

@@ -121,7 +121,7 @@ def is_altered(row: Any) -> bool:
 
 def verify_columns(model: type[models.Model], values: Sequence[Any], seal: bytes | None, described_as: str) -> None:
     """Verify the sealed columns of a row, in the order of its `sealed_fields`, as `verify_row` does."""
-    if not _matches_seal(model, lambda: values, seal, lambda: described_as):
+    if not _matches_seal(model, lambda: _leave_out_key(model, values), seal, lambda: described_as):
         raise IntegrityError(str(model._meta.db_table), described_as, "its columns do not match its seal")
 
 
@@ -183,9 +183,31 @@ def _get_purpose(model: type[models.Model]) -> str:
 @cache
 def _get_reader(model: type[models.Model]) -> Callable[[models.Model], tuple[Any, ...]]:
     """Return the function that reads the sealed columns of a row."""
-    return attrgetter(
+    read = attrgetter(
         *[str(getattr(model._meta.get_field(name), "attname", name)) for name in get_sealed_fields(model)]
     )
+    return read if _get_revision_without_key(model) is None else lambda row: _leave_out_key(model, read(row))
+
+
+def is_key_left_out(row: Any) -> bool:
+    """Return whether the seal of a row does not cover its key yet: see `SealedModel.revision_without_key`."""
+    revision = _get_revision_without_key(type(row))
+    return revision is not None and row.revision == revision
+
+
+def _leave_out_key(model: type[models.Model], values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return sealed columns, in their order, without the key if the seal does not cover it yet."""
+    revision = _get_revision_without_key(model)
+    names = get_sealed_fields(model)
+    if revision is None or values[names.index("revision")] != revision:
+        return tuple(values)
+    place = names.index("id")
+    return (*values[:place], None, *values[place + 1 :])
+
+
+def _get_revision_without_key(model: type[models.Model]) -> int | None:
+    revision: int | None = model.revision_without_key  # type: ignore[attr-defined]  # of `SealedModel`
+    return revision
 
 
 @cache

@@ -86,6 +86,9 @@ class SealedModel(models.Model):
     unsealed_fields: ClassVar[Mapping[str, str]] = {}
     #: Number of the first sealed fields that the hot statements do not change, so that they encode them once for a row.
     stable_sealed_fields: ClassVar[int] = 0
+    #: Revision in which the seal of a row does not cover its key, because the statement that inserts it does not know
+    #: the key yet; None if there is none. Every later revision covers it, so that rows which name it have their place.
+    revision_without_key: ClassVar[int | None] = None
     #: Whether the rows are in the sum of their session's head.
     counted_in_head: ClassVar[bool] = False
 
@@ -174,7 +177,8 @@ def _seal_before_insert(row: Any, keys: SealKeys) -> bool:
     for name in row_seals.get_sealed_fields(model):
         field = row._meta.get_field(name)
         value = getattr(row, field.attname)
-        if hasattr(value, "resolve_expression") or (field.primary_key and value is None):
+        is_key_missing = field.primary_key and value is None and not row_seals.is_key_left_out(row)
+        if hasattr(value, "resolve_expression") or is_key_missing:
             return False
     row.row_seal = row_seals.seal_row(keys, row)
     return True

@@ -44,7 +44,7 @@ class GrownList:
 #: Type of the nodes of a list. The types of serializers do not begin with a dot.
 LIST_TYPE = ".list"
 _ENTRY_SIZE = digests.BLOB_DIGEST_SIZE + 1
-_GROUP_SIZE = 16
+_GROUP_SIZE = 8
 #: Shorter bytes are stored as they are.
 _MIN_COMPRESSED_SIZE = 256
 _BLOB_FIELDS = ("session", "digest", "type", "content", "compressed")

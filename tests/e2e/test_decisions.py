@@ -22,6 +22,13 @@ REFRESH_EVENTS = """() => {
     }, { once: true });
     htmx.trigger(document.body, events.getAttribute("hx-trigger").split(" ")[0]);
 }"""
+#: Fetches all live parts of a page again and again.
+REFRESH_ALWAYS = """() => {
+    for (const part of document.querySelectorAll("[hx-trigger*='live:']")) {
+        const [event] = part.getAttribute("hx-trigger").match(/live:[\\w-]+/);
+        setInterval(() => htmx.trigger(document.body, event), 20);
+    }
+}"""
 
 
 @pytest.fixture
@@ -164,3 +171,17 @@ def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(private_site:
     page_actions.wait_until(page, "window.refreshed === true")
     expect(page.get_by_role("button", name="Record decision")).to_be_visible()
     expect(page.get_by_text("This call has changed since you opened the page.")).to_have_count(0)
+
+
+def test_links_are_followed_while_the_card_is_refreshed(private_site: Site, open_page: OpenPage) -> None:
+    interrupted_calls.interrupt_calls(private_site, 1)
+    page = open_page("alice", private_site)
+    page.goto("/review/")
+    page.get_by_role("link", name="Ship parcel 0").click()
+    card = page.url
+    for link in ("parcel-0", "Review", "Tool calls"):
+        page.goto(card)
+        with page.expect_response("**/review/calls/*/?seen=*"):
+            page.evaluate(REFRESH_ALWAYS)
+        page.get_by_role("link", name=re.compile(f"^{link}")).first.click()
+        page.wait_for_url(lambda url: url != card)

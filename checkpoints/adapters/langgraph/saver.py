@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
 _DELTA_KEY = "counters_since_delta_snapshot"
+#: Parts of a state that are stored beside its body.
+_OWN_COLUMNS = frozenset({"channel_values", "channel_versions"})
 _PAGE_SIZE = 20
 #: Digits of the version of a channel.
 _VERSION_WIDTH = 10
@@ -202,7 +204,8 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     def _build_tuple(self, loaded: LoadedState) -> CheckpointTuple:
         values = {name: self._decode(value) for name, value in loaded.values.items()}
-        checkpoint: Checkpoint = {**self.serde.loads_typed(loaded.body), "channel_values": values}
+        stored = self.serde.loads_typed(loaded.body)
+        checkpoint: Checkpoint = {**stored, "channel_values": values, "channel_versions": loaded.versions}
         parent = _build_config(loaded.session_id, loaded.namespace, loaded.parent_id) if loaded.parent_id else None
         return CheckpointTuple(
             _build_config(loaded.session_id, loaded.namespace, loaded.state_id),
@@ -244,7 +247,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, versions: ChannelVersions
     ) -> None:
         thread_id, namespace = _get_place(config)
-        body = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+        body = {name: value for name, value in checkpoint.items() if name not in _OWN_COLUMNS}
         values = checkpoint["channel_values"]
         stored_metadata = get_serializable_checkpoint_metadata(config, metadata)
         encoded = {

@@ -37,7 +37,7 @@ KINDS: Final[dict[str, str | Promise]] = {
     "model": _("Model turn"),
     "tools": _("Tools of a turn"),
     "agents": _("Subagents"),
-    "turn": _("Other turn"),
+    "turn": _("Turn"),
     "crash": _("Run lost"),
     "takeover": _("Taken over"),
     "pause": _("Paused"),

@@ -12,7 +12,7 @@ from langgraph.types import Command, interrupt
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.langgraph import HarnessSaver
 from checkpoints.exceptions import InvalidInput
-from checkpoints.models import Session, ToolCall
+from checkpoints.models import Run, Session, ToolCall
 from tests.adapters.langgraph.agents import config
 from tests.adapters.langgraph.reviewed_agents import DECISIONS, NAMES, QUESTION, build_agent, run_in_memory, tell
 
@@ -44,6 +44,7 @@ def test_four_decisions_end_as_in_memory(
     asked = {call.call_id: (call.tool, call.args, call.status) for call in ToolCall.objects.all()}
     assert asked == {f"call_{name}": ("send", f'{{"to":"{name}"}}', "awaiting_approval") for name in NAMES}
     assert (Session.objects.get().status, cp.store.list_owned(), sent) == ("needs_review", [], [])
+    assert Run.objects.count() == 1
 
     worker = HarnessSaver(open_checkpointer())
     for name, decision in zip(NAMES, DECISIONS, strict=True):

@@ -131,6 +131,12 @@ def test_call_with_a_response_only_has_a_wait(session: Session) -> None:
     assert lane.stretches == [Stretch("wait", at(2), at(7), "refund_card", call.pk)]
 
 
+def test_discarded_call_has_no_wait(session: Session) -> None:
+    call = make_call(session=session, status=CallStatus.DISCARDED, issued_at=later(2), interrupted_at=later(3))
+    (lane,) = run_lanes.load_run_lanes(session.pk).lanes
+    assert lane.stretches == [Stretch("lost", at(2), at(3), "refund_card", call.pk)]
+
+
 def test_call_settled_by_a_hook_has_no_wait(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.COMPLETED, issued_at=later(2), interrupted_at=later(11))
     make_decision(

@@ -168,5 +168,9 @@ def test_legend_names_turns_without_a_phase(session: Session, reader: Client) ->
     make_checkpoint(session=session)
     Checkpoint.objects.filter(version=1).update(created_at=THEN + timedelta(seconds=5))
     Checkpoint.objects.filter(version=2).update(created_at=THEN + timedelta(seconds=9))
-    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
-    assert "Model turn Other turn" in words
+    address = f"/sessions/{session.pk}/timeline/"
+    assert "Model turn Other turn" in visible_text(reader.get(address))
+    Checkpoint.objects.update(phase=Phase.TURN)
+    shown = visible_text(reader.get(address))
+    assert "Turn Version" in shown
+    assert "Other turn" not in shown

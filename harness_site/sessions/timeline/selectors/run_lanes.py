@@ -248,7 +248,10 @@ def _build_call_stretches(
         yield asking_lane, _build_wait_stretch(call, convert_to_microseconds(question.at), approval)
     yield lane, _build_tool_stretch(call, lane)
     settlement = next((decision for decision in in_force if decision.kind not in _ALLOWING), None)
-    if call.interrupted is not None and (settlement is None or settlement.actor_kind != ActorKind.HOOK):
+    was_discarded = call.status == CallStatus.DISCARDED and call.settled is None and settlement is None
+    if call.interrupted is None or was_discarded:  # nobody is asked about a discarded call
+        return
+    if settlement is None or settlement.actor_kind != ActorKind.HOOK:
         yield _find_waiting_lane(lanes.values(), lane), _build_wait_stretch(call, call.interrupted, settlement)
 
 

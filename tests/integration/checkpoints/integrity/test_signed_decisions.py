@@ -238,7 +238,7 @@ def test_every_change_of_a_signed_field_is_refused(
     session = Session.objects.get()
     signed_decisions.verify_session("default", session.pk)
     columns = {
-        Decision: [*(set(Decision.sealed_fields) - {"session", "tool_call"}), "signed_terms", "signature"],
+        Decision: [*(set(Decision.sealed_fields) - {"id", "session", "tool_call"}), "signed_terms", "signature"],
         ToolCall: [
             *("call_id", "attempt", "step", "tool", "args_digest", "asked_args_digest", "approvals", "revision")
         ],
