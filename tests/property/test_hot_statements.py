@@ -142,7 +142,7 @@ def test_statements_equal_the_orm_implementation(history: list[tuple[str, Any]],
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}
     twins = {
-        name: getattr(orm_reference_implementation, name) for name in ("save_version", "insert_call", "settle_call")
+        name: getattr(orm_reference_implementation, name) for name in ("save_versions", "insert_call", "settle_call")
     }
     with (
         mock.patch.multiple(hot_statements, **twins),

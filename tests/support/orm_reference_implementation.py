@@ -10,7 +10,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.db.hot_statements import AnsweredCall, NewMessage, SaveBase
+from checkpoints.db.hot_statements import NewVersion, SaveBase
 from checkpoints.enums import DISPATCHABLE_SESSION_STATUSES, SETTLED_CALL_STATUSES, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
 
@@ -18,13 +18,11 @@ _TOUCH = {"revision": F("revision") + 1, "updated_at": Now()}
 _FOREIGN = ("run", "segment", "supersedes")
 
 
-def save_version(
+def save_versions(
     connection: BaseDatabaseWrapper,
     base: SaveBase,
     session_values: Mapping[str, Any],
-    messages: Sequence[NewMessage],
-    checkpoint_values: Mapping[str, Any],
-    answered: Sequence[AnsweredCall] = (),
+    versions: Sequence[NewVersion],
     head: None = None,
 ) -> int | None:
     with transaction.atomic(using=connection.alias):
@@ -36,22 +34,27 @@ def save_version(
             head_chain=base.chain,
             latest_version=base.version,
         )
-        if not sessions.update(latest_version=F("latest_version") + 1, **_TOUCH, **session_values):
+        last_version = base.version + len(versions)
+        if not sessions.update(latest_version=last_version, **_TOUCH, **session_values):
             return None
-        version: int = Session.objects.using(connection.alias).get(pk=base.session_pk).latest_version
-        segment_id = checkpoint_values["segment"]
-        for message in messages:
-            Message.objects.using(connection.alias).create(
-                session_id=base.session_pk, segment_id=segment_id, **message._asdict()
-            )
-        Checkpoint.objects.using(connection.alias).create(
-            session_id=base.session_pk, version=version, **_columns(checkpoint_values)
+        for number, version in enumerate(versions, base.version + 1):
+            _save_version(connection, base.session_pk, number, version)
+    return last_version
+
+
+def _save_version(connection: BaseDatabaseWrapper, session_pk: int, number: int, version: NewVersion) -> None:
+    segment_id = version.checkpoint_values["segment"]
+    for message in version.messages:
+        Message.objects.using(connection.alias).create(
+            session_id=session_pk, segment_id=segment_id, **message._asdict()
         )
-        for answer in answered:
-            calls = ToolCall.objects.using(connection.alias).filter(session_id=base.session_pk, pk=answer.pk)
-            calls = calls if answer.revision is None else calls.filter(revision=answer.revision)
-            calls.filter(answered_version=None, status__in=SETTLED_CALL_STATUSES).update(answered_version=version)
-    return version
+    Checkpoint.objects.using(connection.alias).create(
+        session_id=session_pk, version=number, **_columns(version.checkpoint_values)
+    )
+    for answer in version.answered:
+        calls = ToolCall.objects.using(connection.alias).filter(session_id=session_pk, pk=answer.pk)
+        calls = calls if answer.revision is None else calls.filter(revision=answer.revision)
+        calls.filter(answered_version=None, status__in=SETTLED_CALL_STATUSES).update(answered_version=number)
 
 
 def insert_call(
