@@ -118,7 +118,7 @@ def _print_comparison(seconds: dict[str, Seconds]) -> None:
 
 def _print_witness() -> None:
     """Print the time that a witness adds to an operation: one note before its commit, one after."""
-    from checkpoints.seals.witness import FileWitness
+    from checkpoints.seals.witness_file import FileWitness
     from checkpoints.seals.witness_folder import FolderWitness
     from checkpoints.seals.witness_records import WitnessedHead
 

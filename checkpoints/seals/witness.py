@@ -12,8 +12,6 @@ second database, or the dotted name of a function that returns a `Witness`.
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -29,26 +27,17 @@ from checkpoints.exceptions import (
     SealKeyInvalid,
     WitnessAhead,
     WitnessBehind,
-    WitnessDamaged,
-    WitnessMissing,
-    WitnessTruncated,
 )
 from checkpoints.seals.witness_database import DatabaseWitness
+from checkpoints.seals.witness_file import FileWitness
 from checkpoints.seals.witness_folder import FolderWitness
 from checkpoints.seals.witness_records import (
-    ADOPTED,
-    CONFIRMED,
-    EXPECTED,
     WitnessedHead,
     WitnessedSession,
-    encode_record,
-    parse_record,
 )
 
 SETTING = "HARNESS_WITNESS"
 SYNC_SETTING = "HARNESS_WITNESS_SYNC"
-#: Seconds within which what was noted is on the disk, if it is not synced for each write.
-SYNC_SECONDS = 0.1
 
 
 class Witness(Protocol):
@@ -65,120 +54,6 @@ class Witness(Protocol):
 
     def find(self, name: str) -> WitnessedSession | None:
         """Find what is known of a session; None if nothing is."""
-
-
-class FileWitness:
-    """Witness in a file to which lines are appended, shared by all processes that can write to it.
-
-    Each line has a keyed digest, so that only who has the key of seals can add one.
-
-    Args:
-        path: Path of the file. It has to exist: `manage.py witness create` makes it.
-        sync_each: Whether each expected head is on the disk before its commit. Else the disk has it within
-            `SYNC_SECONDS`, which a killed process does not lose, and a power failure may.
-    """
-
-    def __init__(self, path: Path, *, sync_each: bool = False) -> None:
-        self.path = path
-        self._sync_each = sync_each
-        self._lock = threading.Lock()
-        self._descriptor: int | None = None
-        self._pid = 0
-        self._unsynced = threading.Event()
-        self._read_to = 0
-        self._known_size = 0
-        self._sessions: dict[str, WitnessedSession] = {}
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-    @classmethod
-    def create(cls, path: Path) -> None:
-        """Make an empty witness. Raises `FileExistsError`."""
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-
-    def expect(self, head: WitnessedHead) -> None:
-        self._require_whole_file()
-        self._append(EXPECTED, head)
-        if self._sync_each:
-            os.fdatasync(self._open())
-
-    def confirm(self, head: WitnessedHead) -> None:
-        self._append(CONFIRMED, head)
-
-    def adopt(self, head: WitnessedHead) -> None:
-        self._append(ADOPTED, head)
-        os.fsync(self._open())
-
-    def find(self, name: str) -> WitnessedSession | None:
-        with self._lock:
-            self._read_new_lines()
-            return self._sessions.get(name)
-
-    def _require_whole_file(self) -> None:
-        """Require that the file is still there, with everything that this process has seen in it."""
-        status = os.fstat(self._open())
-        if status.st_nlink == 0:
-            raise WitnessMissing(str(self.path), "it was deleted or replaced")
-        if status.st_size < self._known_size:
-            raise WitnessTruncated(str(self.path), self._known_size, status.st_size)
-        self._known_size = max(self._known_size, status.st_size)
-
-    def _append(self, kind: str, head: WitnessedHead) -> None:
-        descriptor = self._open()
-        os.write(descriptor, encode_record(kind, head))
-        # The end of the last write of this process, which another thread may have made since: never behind the end.
-        self._known_size = max(self._known_size, os.lseek(descriptor, 0, os.SEEK_CUR))
-        self._unsynced.set()
-
-    def _open(self) -> int:
-        if self._descriptor is not None and self._pid == os.getpid():
-            return self._descriptor
-        with self._lock:
-            if self._descriptor is None or self._pid != os.getpid():
-                try:
-                    self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND)
-                    size = os.fstat(self._descriptor).st_size
-                    if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-                        os.write(self._descriptor, b"\n")
-                except OSError as error:
-                    raise WitnessMissing(str(self.path), type(error).__name__) from error
-                self._pid = os.getpid()
-                if not self._sync_each:
-                    threading.Thread(target=self._sync_forever, name="harness-witness", daemon=True).start()
-            return self._descriptor
-
-    def _sync_forever(self) -> None:
-        while True:
-            self._unsynced.wait()
-            time.sleep(SYNC_SECONDS)
-            self._unsynced.clear()
-            os.fdatasync(self._open())
-
-    def _read_new_lines(self) -> None:
-        """Read what was appended since the last time, and verify it."""
-        try:
-            with self.path.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                if size < max(self._read_to, self._known_size):
-                    raise WitnessTruncated(str(self.path), max(self._read_to, self._known_size), size)
-                file.seek(self._read_to)
-                content = file.read(size - self._read_to)
-        except OSError as error:
-            raise WitnessMissing(str(self.path), type(error).__name__) from error
-        end = content.rfind(b"\n") + 1  # a line whose process was stopped while it wrote announced no commit
-        for line in content[:end].splitlines():
-            self._apply_line(line)
-        self._read_to += end
-
-    def _apply_line(self, line: bytes) -> None:
-        try:
-            record = parse_record(line)
-        except ValueError as error:
-            raise WitnessDamaged(str(self.path), self._read_to) from error
-        if record is not None:
-            kind, head = record
-            self._sessions.setdefault(head.name, WitnessedSession()).apply(kind, head)
 
 
 @cache

@@ -11,8 +11,9 @@ from django.db import DatabaseError
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.integrity.accept_restored_head import adopt_head
 from checkpoints.models import Session
-from checkpoints.seals.witness import SETTING, FileWitness, get_witness
+from checkpoints.seals.witness import SETTING, get_witness
 from checkpoints.seals.witness_database import DatabaseWitness
+from checkpoints.seals.witness_file import FileWitness
 from checkpoints.seals.witness_folder import FolderWitness
 
 

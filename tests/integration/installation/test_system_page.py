@@ -14,7 +14,8 @@ from pytest_django.fixtures import Settings
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Run
-from checkpoints.seals.witness import FileWitness, get_witness
+from checkpoints.seals.witness import get_witness
+from checkpoints.seals.witness_file import FileWitness
 from harness_site import site_address
 from harness_site.core import background_task
 from harness_site.installation import installation_checks, migration_state

@@ -14,7 +14,8 @@ from django.core.management import CommandError, call_command
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import WitnessAhead, WitnessBehind, WitnessDamaged, WitnessMissing, WitnessTruncated
 from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
-from checkpoints.seals.witness import FileWitness, get_witness
+from checkpoints.seals.witness import get_witness
+from checkpoints.seals.witness_file import FileWitness
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY, OTHER_KEY
 from tests.integration.checkpoints.integrity.sealed_history import plain
