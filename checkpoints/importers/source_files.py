@@ -188,7 +188,7 @@ class FileReader:
                 if b"\\ud" in raw or b"\\uD" in raw:  # only surrogates can have no stored form here
                     to_canonical_json(value, "line")
                 return value
-            reason = f"it is a {type(value).__name__}, not an object"
+            reason = "it is not a JSON object"
         except UnicodeDecodeError:
             reason = "it is not UTF-8"
         except InvalidInput as error:

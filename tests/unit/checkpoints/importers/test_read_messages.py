@@ -34,7 +34,7 @@ def test_objects_are_read_with_their_line_numbers(tmp_path: Path) -> None:
     [
         (b'{"a": "\\ud83d\\ud83d"}\n', None),
         (b'{"a": 1', "it ends before it is complete"),
-        (b'"text"\n', "it is a str, not an object"),
+        (b'"text"\n', "it is not a JSON object"),
         (b"\xff\n", "it is not UTF-8"),
         (b'{"a": ' + b"[" * 300 + b"]" * 300 + b"}\n", "it is nested more than 200 levels deep"),
         (b'{"a": 1e999}\n', "the number 1e999 is too large"),
