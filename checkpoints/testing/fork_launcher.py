@@ -86,7 +86,7 @@ def _run_with_fault(function: Callable[..., Any], order: dict[str, Any]) -> dict
             end: dict[str, Any] = {"value": function(**order["arguments"])}
         except CheckpointsError as error:
             review = isinstance(error, ReviewRequired)
-            end = {"error": ReviewRequired.code if review else error.code, "said": traceback.format_exc()}
+            end = {"error": ReviewRequired.code if review else error.code, "output": traceback.format_exc()}
     end["passed"] = [[boundary.number, boundary.side, boundary.place] for boundary in boundaries]
     return end | {"seconds": time.monotonic() - began}
 

@@ -22,7 +22,7 @@ WRITING = {
     "resume.resume_gate._activate_session_after_decisions",
     "decisions.decide._record_decision_in_transaction",
     "sessions.create_finish_release.finish_session",
-    "versions.save_version.write_version",
+    "versions.save_version.write_versions",
     "versions.save_version._save_version_under_session_lock",
     "calls.intent_log._insert_sealed_call",
     "calls.intent_log._issue_call_under_session_lock",

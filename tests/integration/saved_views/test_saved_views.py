@@ -92,7 +92,7 @@ def test_invalid_name_is_refused(alice: Client, name: str) -> None:
 
 
 def test_number_of_views_is_limited(alice: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved_view_storage, "MOST", 1)
+    monkeypatch.setattr(saved_view_storage, "MAX_VIEWS_PER_LIST", 1)
     assert keep(alice) == 302
     assert keep(alice, "Another") == 422
 

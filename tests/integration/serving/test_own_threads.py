@@ -21,7 +21,7 @@ from harness_site.serving.asgi_types import Message, Receive, Scope, Send
 )
 def test_threads_of_a_request(monkeypatch: pytest.MonkeyPatch, path: str, expected: str) -> None:
     used = []
-    for name, attribute in (("health", "_health_thread"), ("heartbeat", "_heartbeat_thread"), ("others", "_threads")):
+    for name, attribute in (("health", "_health_thread"), ("heartbeat", "_heartbeats"), ("others", "_threads")):
 
         async def answer(scope: Scope, receive: Receive, send: Send, name: str = name) -> None:
             used.append(name)
