@@ -65,7 +65,7 @@ def test_keys_are_settled_only_when_older_transactions_have_ended(monkeypatch: p
             indexer._fetch_oldest_open_transaction_id() == indexer._fetch_next_database_transaction_id() == 0
         )  # one writer: nothing is older
         return
-    monkeypatch.setattr(indexer, "_MARGIN", 0)
+    monkeypatch.setattr(indexer, "_REREAD_KEYS", 0)
     session = make_session()
     written, end = threading.Event(), threading.Event()
 
