@@ -149,13 +149,10 @@ function checkConnection() {
 }
 
 // A click is a press and a release on the same element. Parts are not replaced in between; they wait for the release.
-// If a submitted form has replaced a part since it was requested, its response names an earlier revision and is dropped.
 function holdSwap({ detail }) {
-  const part = detail.requestConfig?.elt;
-  if (!part?.matches(LIVE_PARTS)) return;
-  if (!pressState.down && part.isConnected) return;
+  if (!pressState.down || !detail.requestConfig?.elt.matches(LIVE_PARTS)) return;
   detail.shouldSwap = false;
-  pressState.waiting = pressState.down;
+  pressState.waiting = true;
 }
 
 function onPress() {
@@ -213,6 +210,7 @@ if (live) {
   document.body.addEventListener("htmx:afterRequest", (event) => onResponse(event.detail));
   document.body.addEventListener("htmx:configRequest", (event) => prepareRequest(event.detail));
   document.body.addEventListener("htmx:beforeSwap", holdSwap);
+  document.body.addEventListener("harness:responseDropped", () => setTimeout(announceEverything));
   window.addEventListener("pointerdown", onPress, true);
   window.addEventListener("keydown", (event) => isSpacePress(event) && onPress(), true);
   window.addEventListener("keyup", (event) => event.key === " " && onRelease(), true);

@@ -27,16 +27,23 @@ window.Idiomorph.defaults.callbacks.beforeNodeMorphed = (element, fresh) => !isE
 window.Idiomorph.defaults.callbacks.beforeAttributeUpdated = (name, node) =>
   node.type === "hidden" || !PRESERVED_ATTRIBUTES[node.tagName]?.includes(name);
 
-// A live update may remove an element before its request is answered. The element then cannot inherit how the response is
-// swapped in, so the attribute is set on the element itself. If the update has replaced the target too, the response goes
-// to the element that has its id now.
+// A live update or a submitted form may remove an element before its request is answered. The element then cannot inherit
+// how the response is swapped in, so the attribute is set on the element itself. If the target is replaced too, the
+// response goes to the element that has its id now. The response of a part that refreshes itself is dropped instead, as it
+// names an earlier revision than the new part, and the new part is fetched again. Events of removed elements do not reach
+// the body, so the target itself listens.
 const redirectedTargets = new WeakSet();
 
 function redirectSwap(target) {
   if (!target?.id || redirectedTargets.has(target)) return;
   redirectedTargets.add(target);
   target.addEventListener("htmx:beforeSwap", ({ detail }) => {
-    if (!target.isConnected && detail.target === target) detail.target = document.getElementById(target.id) ?? target;
+    if (target.isConnected || detail.target !== target) return;
+    if (detail.requestConfig.elt !== target) detail.target = document.getElementById(target.id) ?? target;
+    else {
+      detail.shouldSwap = false;
+      document.body.dispatchEvent(new CustomEvent("harness:responseDropped"));
+    }
   });
 }
 

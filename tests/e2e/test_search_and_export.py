@@ -71,7 +71,7 @@ def test_search_result_is_opened_and_copied_by_keyboard(open_page: OpenPage, equ
 
 
 def test_labels_and_saved_views_without_javascript(open_page: OpenPage, equal_sessions: list[str]) -> None:
-    page = open_page("carol", java_script_enabled=False)
+    page = open_page("alice", java_script_enabled=False)
     search(page, "/sessions/", SEARCH_WORDS, equal_sessions)
     page.goto("/sessions/?first=2025-03-04&last=2025-03-04&agent=refund-desk")
     for address in equal_sessions:
