@@ -38,7 +38,7 @@ HARNESS_APPS = [
 HARNESS_MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "harness_site.security_headers.PrivateResponsesMiddleware",
-    "harness_site.api.token_requests.TokenRequestMiddleware",
+    "harness_site.api.bearer_token_middleware.TokenRequestMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.locale.LocaleMiddleware",

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
 from benchmarks.load.copying import KeyAllocator, SessionWriter, reset_sequences_and_analyze
-from benchmarks.load.load_plan import Plan
+from benchmarks.load.generated_session_sizes import Plan
 from benchmarks.load.session_rows import GeneratedSession, SessionBuilder, get_session_duration
 from benchmarks.load.words import SentenceGenerator
 from checkpoints.db import clock

@@ -17,7 +17,7 @@ from django.db import connections
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.framework_states import state_rows, state_store, transcript_versions
+from checkpoints.framework_states import state_rows, state_store, write_transcript_version
 from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, Message, Segment, Session
 from checkpoints.seals import row_seals
@@ -219,7 +219,7 @@ def write_record(
                 row,
                 owned_session,
             ),
-            transcript_versions.restore_head_on_error(owned_session),
+            write_transcript_version.restore_head_on_error(owned_session),
         ):
             operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
             _Write(store, row, owned_session, record, operations).execute(entries, expected_revision)
@@ -279,7 +279,7 @@ class _Write:
 
     def _write_messages(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
-        head = transcript_versions.get_locked_head(self.store, self.row)
+        head = write_transcript_version.get_locked_head(self.store, self.row)
         start = self._find_place(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
         prepared = transcript_segments.prepare_transcript(list(messages), after=start.chain, first=start.length)
@@ -289,12 +289,12 @@ class _Write:
                 self.store, self.row.pk, self.row.session_id, self.operations, head, prepared, start.length
             )
             end = replace(end, repeated=repeated)
-            head = transcript_versions.move_head(self.store, self.row, head, self._create_segment(start))
+            head = write_transcript_version.move_head(self.store, self.row, head, self._create_segment(start))
         return self._write_version(head, end)
 
     def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
-        version = transcript_versions.write_version(
+        version = write_transcript_version.write_version(
             self.store, self.row, self.owned_session, head, end, change, self.operations
         )
         if version is not None:

@@ -27,8 +27,8 @@ from checkpoints.exceptions import (
     SessionNotFound,
 )
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.framework_states import state_rows, transcript_versions
-from checkpoints.framework_states.transcript_versions import VersionContent
+from checkpoints.framework_states import state_rows, write_transcript_version
+from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
@@ -198,8 +198,8 @@ def save_state(
         _write_state(store, row, new, writer, digests)
         content = None if build_content is None else build_content(row)
         if content is not None:
-            with transcript_versions.restore_head_on_error(owned_session):
-                version = transcript_versions.write_version_if_changed(store, row, owned_session, content)
+            with write_transcript_version.restore_head_on_error(owned_session):
+                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
         if version is None:
             row_lookups.bump_revision(store, row.pk)
     if version is None:
@@ -498,6 +498,6 @@ def _build_loaded_state(
 def save_transcript(store: Store, session_id: str, content: VersionContent) -> None:
     """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
     with lock_session(store, session_id, None) as (row, owned_session):
-        version = transcript_versions.write_version_if_changed(store, row, owned_session, content)
+        version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
     if version is not None:
         store.notify_saved(session_id)

@@ -131,7 +131,7 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
     The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
     """
     status = SessionStatus.CANCELLED if end.interrupted else SessionStatus.COMPLETED
-    new_values = build_described_columns(origin, end)
+    new_values = build_transcript_derived_columns(origin, end)
     new_values["status"] = SessionStatus.ACTIVE if end.live else status
     new_values["owner_id"] = run.pk if end.live else None
     if row.created_at > end.last:
@@ -153,7 +153,7 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
     )
 
 
-def build_described_columns(origin: TranscriptOrigin, end: SessionEnd) -> dict[str, Any]:
+def build_transcript_derived_columns(origin: TranscriptOrigin, end: SessionEnd) -> dict[str, Any]:
     """Return the columns of a session that describe its transcript as far as it has been read."""
     columns = origin.get_session_columns()
     if end.cost.by_model:

@@ -30,7 +30,7 @@ from checkpoints.exceptions import (
     ReasonRequired,
     SessionNotFound,
 )
-from checkpoints.integrity import seal_existing, verification
+from checkpoints.integrity import backfill_row_seals, verification
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
 from checkpoints.models import Message, Run, Session
 from checkpoints.seals import row_seals
@@ -245,7 +245,7 @@ def _seal_rows_as_they_are(using: str, session: Session) -> int:
         count += rows.filter(pk__in=altered).update(row_seal=None)
     _select_sessions(using).filter(pk=session.pk).update(row_seal=None)
     try:
-        seal_existing.seal_session(using, session.pk)
+        backfill_row_seals.seal_session(using, session.pk)
     except IntegrityError as error:
         raise QuarantineStays(session.session_id, 1, error.table, error.row) from error
     return count + 1

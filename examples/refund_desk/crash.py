@@ -19,12 +19,12 @@ class CrashOnce:
     @contextmanager
     def crash_inside(self, tool: str) -> Iterator[None]:
         """Wrap the effect of `tool`."""
-        must_crash = tool in self._tools and self._is_first_time(tool)
+        must_crash = tool in self._tools and self._claim_first_time(tool)
         yield
         if must_crash:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def _is_first_time(self, tool: str) -> bool:
+    def _claim_first_time(self, tool: str) -> bool:
         try:
             (self._folder / f"{tool}.crashed").touch(exist_ok=False)
         except FileExistsError:

@@ -17,7 +17,7 @@ from checkpoints.db import clock
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, Workspace
-from harness_site.accounts import approval_votes, secret_digests
+from harness_site.accounts import secret_digests, voter_eligibility
 from harness_site.accounts.models import ApiToken, TokenRole
 
 #: Prefix of every token; secret scanners search for it.
@@ -130,10 +130,10 @@ def build_token_actor(token: ApiToken) -> Actor:
     """
     return Actor(
         ActorKind.TOKEN,
-        f"{approval_votes.TOKEN_PREFIX}{token.name}",
+        f"{voter_eligibility.TOKEN_PREFIX}{token.name}",
         token.member_role,
-        owner=approval_votes.find_token_owner(token),
-        electorate=approval_votes.build_voter_lookup(token.workspace),
+        owner=voter_eligibility.find_token_owner(token),
+        electorate=voter_eligibility.build_voter_lookup(token.workspace),
     )
 
 

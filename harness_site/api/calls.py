@@ -53,7 +53,7 @@ def issue_call(request: HttpRequest, session_id: schemas.Identifier, body: schem
     owned_session = hold_run(checkpointer, session_id, body.fence)
     for taken in body.taken:
         owned_session.operations.record_replayed_result(taken.number, taken.call_id)
-    expect_unanswered_issue(request, store, owned_session, body.call_id, body.tool)
+    let_retry_run_issued_call(request, store, owned_session, body.call_id, body.tool)
     if body.idempotency == "key":
         return _issue_with_key(store, session_id, owned_session, body)
     try:
@@ -65,7 +65,7 @@ def issue_call(request: HttpRequest, session_id: schemas.Identifier, body: schem
     return respond_with_issued_call(owned_session, outcome.issued_call, body.tool)
 
 
-def expect_unanswered_issue(
+def let_retry_run_issued_call(
     request: HttpRequest, store: Store, owned_session: OwnedSession, call_id: str, tool: str
 ) -> None:
     """Let a repeated request run the call that is issued already, if no other request was told to run it."""

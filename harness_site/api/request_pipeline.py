@@ -21,9 +21,9 @@ from harness_site.accounts import api_tokens, unmasking
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
 from harness_site.api import client_checkpointers, idempotent_writes, json_bodies, rate_limit
+from harness_site.api.bearer_token_middleware import mark_token_view
 from harness_site.api.models import ApiWrite
 from harness_site.api.problems import convert_to_problem, respond_with_problem
-from harness_site.api.token_requests import mark_token_view
 from harness_site.core.masking import masker
 
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})

@@ -94,7 +94,7 @@ def issue_step(
     store = checkpointer.store
     owned_session = hold_run(checkpointer, session_id, body.fence)
     step_request = _read_step_request(body)
-    _expect_unanswered_step(request, store, owned_session, workflow_id, body)
+    _let_retry_run_issued_step(request, store, owned_session, workflow_id, body)
     workflow = _get_workflow(owned_session.pk, session_id, workflow_id)
     step_log = DatabaseStepLog(store, session_id, workflow)
     try:
@@ -112,7 +112,7 @@ def _read_step_request(body: schemas.IssueStep) -> StepRequest:
     return StepRequest(validate_id("step id", body.step_id), tool, args, validate_id("version", body.version))
 
 
-def _expect_unanswered_step(
+def _let_retry_run_issued_step(
     request: HttpRequest, store: Store, owned_session: OwnedSession, workflow_id: str, body: schemas.IssueStep
 ) -> None:
     if not request.repeated:  # type: ignore[attr-defined]
@@ -121,7 +121,7 @@ def _expect_unanswered_step(
         session=owned_session.pk, workflow__workflow_id=workflow_id, step_id=body.step_id
     ).first()
     if step is not None:
-        calls.expect_unanswered_issue(request, store, owned_session, step.call_id, body.tool)
+        calls.let_retry_run_issued_call(request, store, owned_session, step.call_id, body.tool)
 
 
 def _get_workflow(session_pk: int, session_id: str, workflow_id: str) -> Workflow:

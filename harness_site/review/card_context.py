@@ -18,8 +18,8 @@ from checkpoints.enums import (
 )
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, ToolCall
-from harness_site.accounts.approval_votes import build_voter_lookup
 from harness_site.accounts.models import Membership
+from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core import formatting
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden

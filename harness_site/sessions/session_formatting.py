@@ -21,7 +21,7 @@ from harness_site.core.rendering.hidden_characters import has_hidden_characters
 from harness_site.core.rendering.json_tree import dump_json_for_display
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation import CallCard
-from harness_site.sessions.selectors.message_origins import RunFacts
+from harness_site.sessions.selectors.message_first_versions import RunFacts
 from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
 
 #: Image types that a page embeds; none of them can contain a script.

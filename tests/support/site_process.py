@@ -63,7 +63,7 @@ class Agent:
         self.folder = folder
         folder.mkdir(parents=True)
         self._stopping = threading.Event()
-        self._watch = threading.Thread(target=self._look_after, args=(number, database, pace))
+        self._watch = threading.Thread(target=self._restart_until_finished, args=(number, database, pace))
         self._watch.start()
 
     @property
@@ -84,7 +84,7 @@ class Agent:
         self._stopping.set()
         self._watch.join(PATIENCE)
 
-    def _look_after(self, number: int, database: str, pace: float) -> None:
+    def _restart_until_finished(self, number: int, database: str, pace: float) -> None:
         while not self._stopping.is_set():
             child = start_agent(number, self.session_id, self.folder, database=database, pace=pace)
             while child.code is None and not self._stopping.wait(0.05):

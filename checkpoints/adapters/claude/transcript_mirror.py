@@ -234,7 +234,7 @@ class MirrorWriter(ImportWriter):
             calls.settle_session(live=True)
             described = self.origin.get_session_columns()
             columns = {name: described[name] for name in ("agent", "labels")}
-            columns |= imported_session_rows.build_described_columns(self.origin, end)
+            columns |= imported_session_rows.build_transcript_derived_columns(self.origin, end)
             if any(getattr(row, name) != value for name, value in columns.items()):
                 rows = Session.objects.using(using).filter(pk=row.pk)
                 rows.update(**columns, updated_at=Now(), revision=F("revision") + 1)

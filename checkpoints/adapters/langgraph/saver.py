@@ -40,7 +40,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
 from checkpoints.framework_states import interrupt_decisions, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
-from checkpoints.framework_states.transcript_versions import VersionContent
+from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.call_records import CallIntent

@@ -17,7 +17,7 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.formats import content_blocks
-from checkpoints.framework_states import message_list
+from checkpoints.framework_states import locked_message_list
 from checkpoints.sessions.create_finish_release import SessionDescription
 
 T = TypeVar("T")
@@ -79,9 +79,11 @@ class HarnessSession:
         count = None if count is None or count < 0 else count
         run = find_run_context(self)
         if run is None or run.answer is None:
-            return await self.client.run(partial(message_list.list_newest, self.client.store, self.session_id, count))
+            return await self.client.run(
+                partial(locked_message_list.list_newest, self.client.store, self.session_id, count)
+            )
         # The model's answer is not history for a run that gets it as an answer.
-        items = await self.client.run(partial(message_list.list_newest, self.client.store, self.session_id))
+        items = await self.client.run(partial(locked_message_list.list_newest, self.client.store, self.session_id))
         history = items[: run.answer_first] + items[run.answer_first + len(run.answer) :]
         return history if count is None else history[max(len(history) - count, 0) :]
 
@@ -115,11 +117,13 @@ class HarnessSession:
             SessionBusy: A run of another client owns the session and is alive.
             OwnershipLost: Another run has taken the session from this client.
         """
-        return await self.change(partial(message_list.take_last, self.client.store, self.session_id, self.describe()))
+        return await self.change(
+            partial(locked_message_list.take_last, self.client.store, self.session_id, self.describe())
+        )
 
     async def clear_session(self) -> None:
         """Remove all items. Earlier versions keep them. Raises what `pop_item` raises."""
-        await self.change(partial(message_list.clear, self.client.store, self.session_id, self.describe()))
+        await self.change(partial(locked_message_list.clear, self.client.store, self.session_id, self.describe()))
 
     async def change(self, work: Callable[[], T]) -> T:
         """Run a change of the session, while no other thread of this client claims or releases it.

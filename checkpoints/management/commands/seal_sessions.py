@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.integrity import seal_existing
+from checkpoints.integrity import backfill_row_seals
 from checkpoints.models import Session
 from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
 
@@ -35,10 +35,10 @@ class Command(BaseCommand):
                 .values_list("pk", flat=True)[:BATCH_SIZE]
             ):
                 for pk in batch:
-                    rows += seal_existing.seal_session(using, pk)
+                    rows += backfill_row_seals.seal_session(using, pk)
                 sessions, last = sessions + len(batch), batch[-1]
                 self.stderr.write(f"{sessions} sessions, {rows} rows so far")
-            rows += seal_existing.seal_events_without_session(using)
+            rows += backfill_row_seals.seal_events_without_session(using)
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{rows} rows of {sessions} sessions were sealed.")

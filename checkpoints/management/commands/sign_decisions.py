@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.integrity import sign_existing
+from checkpoints.integrity import sign_existing_decisions
 from checkpoints.models import Decision, Session
 
 
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         pks = list(sessions.filter(pk__in=unsigned).values_list("pk", flat=True))
         for pk in pks:
             try:
-                signed += sign_existing.sign_session(using, pk, actor=getpass.getuser())
+                signed += sign_existing_decisions.sign_session(using, pk, actor=getpass.getuser())
             except CheckpointsError as error:
                 raise CommandError(f"{signed} decisions were signed. {error}") from error
         self.stdout.write(f"{signed} decisions were signed.")

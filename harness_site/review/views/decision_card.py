@@ -18,10 +18,10 @@ from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError, NotFound
 from checkpoints.models import ToolCall
 from harness_site.accounts import call_argument_secrets
-from harness_site.accounts.approval_votes import build_voter_lookup
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response, mark_session_shown_in_response
+from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.review import card_context, claim_services, evidence_files, presence

@@ -16,9 +16,9 @@ from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import call_argument_secrets
-from harness_site.accounts.approval_votes import build_voter_lookup
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.review import presence
 from harness_site.review.decided_call_rows import build_decided_row

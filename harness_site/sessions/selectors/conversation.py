@@ -18,10 +18,10 @@ from checkpoints.formats.argument_order import sort_arguments
 from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import Checkpoint, Session
-from harness_site.sessions.selectors import call_details, call_result_pairs, message_origins, message_windows
+from harness_site.sessions.selectors import call_details, call_result_pairs, message_first_versions, message_windows
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.call_result_pairs import Spot
-from harness_site.sessions.selectors.message_origins import Origin, RunFacts
+from harness_site.sessions.selectors.message_first_versions import Origin, RunFacts
 from harness_site.sessions.selectors.message_windows import WINDOW, StoredMessage
 
 #: Number of messages by which a window may grow to keep a call and its result together.
@@ -297,8 +297,8 @@ class _ConversationBuilder:
         self.session, self.messages, self.lead = session, messages, lead
         self.parts = [content_blocks.read_message_parts(message.body) for message in messages]
         self.newest_end = at.newest and ends
-        self.segments = message_origins.load_segments(messages)
-        self.origins = message_origins.load_message_origins(session.pk, [lead, *messages] if lead else messages)
+        self.segments = message_first_versions.load_segments(messages)
+        self.origins = message_first_versions.load_message_origins(session.pk, [lead, *messages] if lead else messages)
         self.log = self._load_logged_calls(at.version)
         self.replayed = self._load_replayed_calls()
         self.pairs = call_result_pairs.pair_calls_with_results(self.parts)
@@ -424,6 +424,6 @@ class _ConversationBuilder:
         numbers += [record.run_number for rows in self.log.values() for record in rows]
         if not numbers or (min(numbers) == max(numbers) and not self.newest_end):  # there is no handover
             return {}
-        return message_origins.load_runs_by_number(
+        return message_first_versions.load_runs_by_number(
             self.session.pk, min(numbers), None if self.newest_end else max(numbers)
         )

@@ -15,7 +15,7 @@ from harness_site.sessions.session_formatting import format_count, get_call_resu
 from harness_site.sessions.tool_views import message_tags, tool_view_table
 from harness_site.sessions.tool_views.base import ToolView
 from harness_site.sessions.tool_views.message_tags import TextPiece
-from harness_site.sessions.tree import session_tree
+from harness_site.sessions.tree import subagent_tree
 
 register = template.Library()
 
@@ -54,8 +54,8 @@ def split_tags(text: str) -> list[TextPiece]:
 def load_head_facts(session: Session) -> HeadFacts:
     """Load where and with what a session ran, and its place among subagents. Only imported sessions need queries."""
     facts = read_session_environment(session)
-    parent = session_tree.find_parent(session)
-    return HeadFacts(facts, parent, facts.is_imported and session_tree.has_subagents(session))
+    parent = subagent_tree.find_parent(session)
+    return HeadFacts(facts, parent, facts.is_imported and subagent_tree.has_subagents(session))
 
 
 @register.simple_tag(takes_context=True)

@@ -29,7 +29,7 @@ from harness_site.sessions.filter_parameters import KNOWN_MODELS
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.conversation import CallCard, Conversation, Handover
-from harness_site.sessions.selectors.message_origins import RunFacts
+from harness_site.sessions.selectors.message_first_versions import RunFacts
 from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
 from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_rows import SessionRow

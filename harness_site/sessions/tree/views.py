@@ -6,12 +6,12 @@ from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.session_lookup import get_session_head_or_404, serve_session_page
-from harness_site.sessions.tree import session_tree
+from harness_site.sessions.tree import subagent_tree
 
 
 @require_GET
 @serve_session_page
 def show_tree(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_or_404(request, pk)
-    tree = session_tree.load_session_tree(head.stored)
+    tree = subagent_tree.load_session_tree(head.stored)
     return render(request, "sessions/tree.html", {"head": head, "tab": "subagents", "tree": tree})

@@ -40,7 +40,7 @@ from harness_site.sessions.session_lookup import (
     serve_session_page,
 )
 from harness_site.sessions.timeline.selectors import run_events, run_lanes
-from harness_site.sessions.tree import session_tree
+from harness_site.sessions.tree import subagent_tree
 
 #: Number of new messages that an open page appends before it asks for a reload.
 _FOLLOWED = 500
@@ -116,7 +116,7 @@ def _build_environment_context(head: SessionHead, window: Conversation) -> dict[
     facts = read_session_environment(head.stored)
     modes = facts.permission_modes
     return {
-        "subagents": session_tree.map_subagent_calls(head.stored, (facts.subagents or {}).items()),
+        "subagents": subagent_tree.map_subagent_calls(head.stored, (facts.subagents or {}).items()),
         "is_imported": facts.is_imported,
         "permissions": modes[0] if len(modes) == 1 else "",
         "permissions_by_position": permission_modes.map_permission_modes(window) if len(modes) > 1 else {},

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 
 from benchmarks.load.generate_sessions_command import Command
-from benchmarks.load.load_plan import HUGE, Plan, Size
+from benchmarks.load.generated_session_sizes import HUGE, Plan, Size
 from benchmarks.load.session_rows import MESSAGE_FIELDS, SessionBuilder, get_session_duration
 from benchmarks.load.words import SentenceGenerator
 from checkpoints import SyncCheckpointer

@@ -7,7 +7,7 @@ import pytest
 
 from checkpoints.enums import DecisionKind, PeerCallStatus, RunStatus
 from harness_site.core.epoch_microseconds import convert_to_microseconds
-from harness_site.sessions.selectors.message_origins import RunFacts
+from harness_site.sessions.selectors.message_first_versions import RunFacts
 from harness_site.sessions.timeline import timeframe_layout
 from harness_site.sessions.timeline.bar_packing import LEVELS
 from harness_site.sessions.timeline.selectors.run_events import Takeover

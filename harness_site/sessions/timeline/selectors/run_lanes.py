@@ -29,7 +29,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Checkpoint, Decision, Run, ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_datetime, convert_to_microseconds
-from harness_site.sessions.selectors.message_origins import RunFacts, build_run_facts
+from harness_site.sessions.selectors.message_first_versions import RunFacts, build_run_facts
 from harness_site.sessions.timeline.selectors import run_events
 from harness_site.sessions.timeline.selectors.run_events import RunEvents, Takeover
 

@@ -9,7 +9,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost, SessionBusy, SessionExists
 from checkpoints.framework_states import remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import NewState, NewWrite
-from checkpoints.framework_states.transcript_versions import VersionContent
+from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.versions.blobs import EncodedValue, project_value

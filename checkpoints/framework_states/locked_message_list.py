@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from checkpoints.framework_states import state_store, transcript_versions
-from checkpoints.framework_states.transcript_versions import VersionContent
+from checkpoints.framework_states import state_store, write_transcript_version
+from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import Store
@@ -127,7 +127,7 @@ def change(
     with state_store.lock_session(store, session_id, description) as (row, owned_session):
         content = build(row)
         if content is not None:
-            with transcript_versions.restore_head_on_error(owned_session):
-                version = transcript_versions.write_version_if_changed(store, row, owned_session, content)
+            with write_transcript_version.restore_head_on_error(owned_session):
+                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
     if version is not None:
         store.notify_saved(session_id)
