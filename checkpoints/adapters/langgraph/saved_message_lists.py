@@ -61,26 +61,32 @@ class SavedList:
         )
 
     def extend(
-        self, kept: int, elements: Sequence[Any], stored: Sequence[Any], added: Sequence[str], root: str
+        self,
+        kept: int,
+        elements: Sequence[Any],
+        fields: Sequence[Any] | None,
+        stored: Sequence[Any],
+        added: Sequence[str],
+        root: str,
     ) -> SavedList | None:
         """Describe a list that begins with the first `kept` elements of this one.
 
         Args:
             kept: Number of elements.
             elements: The whole list.
-            stored: Its other elements as a load gives them.
+            fields: Fields of its other elements, copied before these were encoded.
+            stored: These elements as a load gives them.
             added: Digests of these.
             root: Digest of the list.
 
         Returns:
             The list; None if it has other elements than messages, whose changes could not be noticed.
         """
-        new = elements[kept:]
-        if not elements or not all(isinstance(each, BaseMessage) for each in (*new, *stored)):
+        if not elements or fields is None or not all(isinstance(each, BaseMessage) for each in stored):
             return None
         return SavedList(
             list(elements),
-            [*self.fields[:kept], *(_copy_fields(each) for each in new)],
+            [*self.fields[:kept], *fields],
             [*self.stored[:kept], *stored],
             [*self.digests[:kept], *added],
             root,
@@ -94,6 +100,20 @@ EMPTY_LIST = SavedList((), (), (), (), "")
 def copy_messages(messages: Sequence[Any]) -> Sequence[Any]:
     """Copy what a list has, so that the copies stay as they are if a program changes a message."""
     return [_copy_message(each) if isinstance(each, BaseMessage) else each for each in messages]
+
+
+def copy_fields(elements: Sequence[Any]) -> Sequence[Any] | None:
+    """Copy the fields of messages that are about to be encoded.
+
+    A thread of the program may change a message while it is encoded. The copy from before then differs from it, so the
+    next save encodes it again. None if there are other elements, or if a message changes during the copy.
+    """
+    if not all(isinstance(each, BaseMessage) for each in elements):
+        return None
+    try:
+        return [_copy_fields(each) for each in elements]
+    except RuntimeError:  # a dictionary has got another size
+        return None
 
 
 def _get_fields(message: BaseMessage) -> Any:

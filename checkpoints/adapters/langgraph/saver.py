@@ -170,7 +170,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         values = found.checkpoint["channel_values"]
         for name, value in loaded.values.items():
             if isinstance(value, list):
-                self._memory.set_list((thread_id, namespace, name), _describe_list(values[name], value))
+                elements = values[name]
+                fields, stored = saved_message_lists.copy_fields(elements), saved_message_lists.copy_messages(elements)
+                self._memory.set_list((thread_id, namespace, name), _describe_list(elements, fields, value, stored))
         for name, root in loaded.known.items():
             copied = known[root].load()
             values[name] = list(copied.elements)
@@ -292,15 +294,17 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Encode a value, of a list that begins as a saved one only what is new; and describe the new list."""
         if type(value) is not list:
             return self.serde.dumps_typed(value), None
+        elements = list(value)
         known = self._memory.find_list(place)
-        kept = 0 if known is None else known.count_unchanged(value)
-        added = [self.serde.dumps_typed(item) for item in value[kept:]]
+        kept = 0 if known is None else known.count_unchanged(elements)
+        fields = saved_message_lists.copy_fields(elements[kept:])
+        added = [self.serde.dumps_typed(item) for item in elements[kept:]]
+        stored = [self.serde.loads_typed(item) for item in added]
         if known is None or not kept:
-            return added, _describe_list(value, added, [self.serde.loads_typed(item) for item in added])
+            return added, _describe_list(elements, fields, added, stored)
         grown = GrownList(known.root, known.digests[:kept], added)
         added_digests = [digests.digest_blob(*item) for item in added]
-        stored = [self.serde.loads_typed(item) for item in added]
-        return grown, known.extend(kept, value, stored, added_digests, BlobWriter().add(grown))
+        return grown, known.extend(kept, elements, fields, stored, added_digests, BlobWriter().add(grown))
 
     def _count_saved(self, row: Session, said: SavedList | None) -> int:
         """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
@@ -569,13 +573,12 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
 
 def _describe_list(
-    elements: Sequence[Any], encoded: Sequence[Encoded], stored: Sequence[Any] | None = None
+    elements: Sequence[Any], fields: Sequence[Any] | None, encoded: Sequence[Encoded], stored: Sequence[Any]
 ) -> SavedList | None:
-    """Describe a list with its encoded elements; without `stored`, a load has just given the elements."""
+    """Describe a list with its encoded elements, and with what a load gives of them."""
     element_digests = [digests.digest_blob(*item) for item in encoded]
     root = BlobWriter().add(GrownList("", element_digests, []))
-    copies = saved_message_lists.copy_messages(elements) if stored is None else stored
-    return EMPTY_LIST.extend(0, elements, copies, element_digests, root)
+    return EMPTY_LIST.extend(0, elements, fields, stored, element_digests, root)
 
 
 def _get_place(config: RunnableConfig) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import tool
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from langgraph.types import Command, interrupt
@@ -331,6 +332,26 @@ def test_a_message_that_was_changed_in_place_is_saved_as_it_is_now(cp: SyncCheck
     assert stored[3].additional_kwargs == {"seen": ["once", "once"]}
     assert [message.content for message in stored] == [*map(str, range(40)), "looked", "more", "looked"]
     assert _roles(cp) == [*["user"] * 40, "assistant", "user", "assistant"]
+
+
+class SerializerBesideAnotherThread(JsonPlusSerializer):
+    """Serializer during whose work another thread of the program changes a message, twice."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        encoded = super().dumps_typed(obj)
+        if isinstance(obj, HumanMessage) and len(obj.additional_kwargs.get("seen", "..")) < 2:
+            obj.additional_kwargs["seen"].append("meanwhile")
+        return encoded
+
+
+def test_a_message_that_was_changed_while_it_was_saved_is_saved_again(cp: SyncCheckpointer) -> None:
+    saver = HarnessSaver(cp, serde=SerializerBesideAnotherThread())
+    graph = StateGraph(MessagesState).add_node("say", lambda state: {"messages": [AIMessage("yes")]})
+    agent = graph.add_edge(START, "say").compile(checkpointer=saver)
+    said = [HumanMessage("first", id="m1"), HumanMessage("second", id="m2", additional_kwargs={"seen": []})]
+    agent.invoke({"messages": said}, config(), durability="sync")
+    stored = agent.get_state(config()).values["messages"]
+    assert stored[1].additional_kwargs == {"seen": ["meanwhile", "meanwhile"]}
 
 
 def test_a_list_grows_from_a_state_that_another_process_removed(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
