@@ -86,14 +86,17 @@ class Heartbeats:
 
     async def _renew_waiting(self) -> None:
         """Renew the leases of those that wait, and of those that arrive in the meantime, until none waits."""
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            allowances = await asyncio.get_running_loop().run_in_executor(
-                self._executor, renew_leases, [heartbeat for heartbeat, _ in batch]
-            )
-            for (_, answer), allowance in zip(batch, allowances, strict=True):
-                answer.set_result(allowance)
-        self._renewal = None
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                allowances = await asyncio.get_running_loop().run_in_executor(
+                    self._executor, renew_leases, [heartbeat for heartbeat, _ in batch]
+                )
+                for (_, answer), allowance in zip(batch, allowances, strict=True):
+                    if not answer.done():  # the client has left, and its request was cancelled
+                        answer.set_result(allowance)
+        finally:
+            self._renewal = None
 
 
 def read_heartbeat(scope: Scope) -> Heartbeat | None:

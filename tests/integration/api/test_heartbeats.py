@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import threading
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +16,10 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints.db import clock
 from checkpoints.models import Run
 from harness_site.accounts.models import TokenRole
+from harness_site.api import heartbeats as heartbeat_module
 from harness_site.api import rate_limit
-from harness_site.api.heartbeats import Heartbeat, read_heartbeat, renew_leases
+from harness_site.api.heartbeats import Heartbeat, Heartbeats, read_heartbeat, renew_leases
+from harness_site.api.rate_limit import Allowance
 from harness_site.serving.request_bodies import BODY
 from tests.support.api_client import ApiClient, make_token
 
@@ -118,3 +123,34 @@ def test_any_other_request_is_answered_by_the_route(changes: dict[str, Any]) -> 
     scope = describe(**changes)
     assert read_heartbeat(scope) is None
     assert scope[BODY] is None or scope[BODY].tell() == 0
+
+
+def test_cancelled_heartbeat_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that leaves while its lease is renewed cancels its own request, and no other one."""
+    is_renewing, may_end = threading.Event(), threading.Event()
+
+    def renew(heartbeats: Sequence[Heartbeat]) -> list[Allowance | None]:
+        is_renewing.set()
+        assert may_end.wait(10)
+        return [Allowance(10, 60, 9, 6)] * len(heartbeats)
+
+    async def nothing(*_: Any) -> Any:
+        raise AssertionError("Only a heartbeat that renews nothing gets another answer.")
+
+    async def send_three() -> list[int]:
+        application, statuses = Heartbeats(nothing), list[int]()
+
+        async def send(message: Any) -> None:
+            statuses.extend([message["status"]] if "status" in message else [])
+
+        tasks = [asyncio.create_task(application(describe(), nothing, send)) for _ in range(2)]
+        await asyncio.to_thread(is_renewing.wait, 10)
+        tasks[0].cancel()
+        await asyncio.sleep(0)
+        may_end.set()
+        await asyncio.wait_for(tasks[1], 10)
+        await asyncio.wait_for(application(describe(), nothing, send), 10)
+        return statuses
+
+    monkeypatch.setattr(heartbeat_module, "renew_leases", renew)
+    assert asyncio.run(send_three()) == [200, 200]
