@@ -186,7 +186,7 @@ benchmarks: setup ## Measure against other stores, write docs/benchmarks.md and 
 	@$(MAKE) benchmarks-frameworks
 
 .PHONY: benchmarks-frameworks
-benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' stores, write docs/benchmarks-frameworks.md (about five minutes)
+benchmarks-frameworks: $(VENV_ADAPTERS)/.complete ## Measure the frameworks' stores, write docs/benchmarks-frameworks.md (about two minutes)
 	@.ci/system-parts python postgresql
 	$(RUN_ADAPTERS) -m benchmarks.frameworks
 
