@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
-from tests.support.browser import PageMonitor
+from tests.support.browser import LOST_REQUESTS, LOST_WEBSOCKET, PageMonitor
 from tests.support.site_process import Payer, Site
 
 VIEWPORT_SIZES = ((1366, 768), (1280, 720), (390, 844))
@@ -107,9 +107,7 @@ def test_offline_and_sign_out_are_reported_beside_the_button(
 ) -> None:
     start_agent(private_site, 17)
     page = open_page("alice", private_site)
-    page_monitors[0].ignore(
-        r"net::ERR_|status of 40[13]|Error Code 40[13]|WebSocket|htmx:sendError|htmx:afterRequest|\[object"
-    )
+    page_monitors[0].ignore(f"status of 40[13]|Error Code 40[13]|{LOST_REQUESTS}|{LOST_WEBSOCKET}")
     page_actions.open_refund_card(page, 17)
     page_actions.fill_in_decision(page, "It did not happen", "Seen in the ledger.")
     problem = page.locator(".send [data-connection]")

@@ -4,7 +4,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.e2e import page_actions
 from tests.e2e.conftest import OpenPage, StartAgent
-from tests.support.browser import PageMonitor, sign_in
+from tests.support.browser import LOST_REQUESTS, LOST_WEBSOCKET, PageMonitor, sign_in
 from tests.support.site_process import PASSWORD, Site
 
 PARTIAL_REASON = "Seen in the ledger of the sh"
@@ -81,7 +81,7 @@ def test_lost_connection_is_reported_and_keeps_the_reason(
 ) -> None:
     agent = start_agent(private_site, 17)
     page = open_page("alice", private_site)
-    page_monitors[0].ignore(r"net::ERR_|WebSocket connection|htmx:sendError|htmx:afterRequest|\[object Event\]")
+    page_monitors[0].ignore(f"{LOST_REQUESTS}|{LOST_WEBSOCKET}")
     page.add_init_script(RECORD_CONNECTION_MESSAGES)
     page_actions.open_refund_card(page, 17)
     type_partial_reason(page)
@@ -106,7 +106,7 @@ def test_decision_with_lost_response_is_shown_as_recorded(
 ) -> None:
     start_agent(site, order_number)
     page = open_page("alice")
-    page_monitors[0].ignore(r"net::ERR_|htmx:sendError|htmx:afterRequest|\[object Event\]")
+    page_monitors[0].ignore(LOST_REQUESTS)
     page_actions.open_refund_card(page, order_number)
     page_actions.fill_in_decision(page, "It did not happen", PARTIAL_REASON)
     page.route(page.url, drop_post_response)
@@ -122,7 +122,7 @@ def test_sign_out_in_another_tab_is_reported_and_keeps_the_reason(
 ) -> None:
     start_agent(private_site, 17)
     page = open_page("alice", private_site)
-    page_monitors[0].ignore("status of 40[13]|Error Code 40[13]|WebSocket connection")
+    page_monitors[0].ignore(f"status of 40[13]|Error Code 40[13]|{LOST_WEBSOCKET}")
     page_actions.open_refund_card(page, 17)
     type_partial_reason(page)
 
@@ -148,7 +148,7 @@ def test_page_polls_without_a_websocket(
     site: Site, start_agent: StartAgent, open_page: OpenPage, page_monitors: list[PageMonitor], order_number: int
 ) -> None:
     page = open_page("alice")
-    page_monitors[0].ignore(r"WebSocket|\[object Event\]")
+    page_monitors[0].ignore(LOST_WEBSOCKET)
     page.context.route_web_socket("**/ws/live/**", lambda socket: socket.close())
     page.goto(page_actions.REFUND_QUEUE_URL)
     expect(page.get_by_role("status").filter(has_text="Connection lost — showing")).to_be_visible()

@@ -12,6 +12,10 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, P
 ACTION_TIMEOUT_MS = 20_000
 #: The first is Chromium without windows, which takes a quarter less processor time.
 _EXECUTABLE_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+#: Problems that a page reports when its WebSocket is refused or lost: htmx logs the error event as an object.
+LOST_WEBSOCKET = r"WebSocket connection|\[object Event\]"
+#: Problems that a page reports when its requests reach no server.
+LOST_REQUESTS = r"net::ERR_|htmx:sendError|htmx:afterRequest|\[object Event\]"
 _CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
