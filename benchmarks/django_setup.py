@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 
-from checkpoints.conf import database_from_url
+from checkpoints.database_url import database_from_url
 
 #: Names of the databases that need a Django connection.
 NAMES = (

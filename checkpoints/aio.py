@@ -19,7 +19,7 @@ from uuid import UUID
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import conf, open_and_migrate, sansio
+from checkpoints import conf, database_url, open_and_migrate, sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.db.connection import find_connection
 from checkpoints.decisions import run_verify_hooks
@@ -76,7 +76,7 @@ class Checkpointer:
 
     def __new__(cls, url: str | Path | None = None, **options: Any) -> Self:
         """Create a client; for the address of a server, one over HTTP."""
-        if cls is Checkpointer and conf.is_server_address(url):
+        if cls is Checkpointer and database_url.is_server_address(url):
             return object.__new__(import_module("checkpoints.remote").RemoteCheckpointer)  # type: ignore[no-any-return]
         return super().__new__(cls)
 
@@ -110,7 +110,7 @@ class Checkpointer:
             DriverMissing: The database driver is not installed.
             DatabaseNotConfigured: The project has no connection `using`.
         """
-        conf.refuse_token(token)
+        database_url.refuse_token(token)
         if url is not None:
             with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
                 using = opener.submit(_open_database, url, migrate).result()

@@ -20,7 +20,7 @@ from checkpoints.seals.keys import get_seal_keys
 MIN_TIMEOUT_SECONDS = 10
 _INIT_COMMAND = f'"init_command": "{SQLITE_PRAGMAS}"'
 _PRAGMA_PATTERN = re.compile(r"pragma\s+(?:main\.)?(\w+)\s*[=(]\s*['\"]?(\w+)")
-_FROM_URL_HINT = "checkpoints.conf.database_from_url makes a whole entry of DATABASES."
+_FROM_URL_HINT = "checkpoints.database_url.database_from_url makes a whole entry of DATABASES."
 
 
 def check_databases(*, app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:

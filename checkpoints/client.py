@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
-from checkpoints import conf, open_and_migrate, sansio
+from checkpoints import conf, database_url, open_and_migrate, sansio
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.session_export import ExportedFile
 from checkpoints.archive.session_import import ImportedSession
-from checkpoints.calls import call_queries, intent_log, outcome_log
+from checkpoints.calls import call_queries, intent_log, outcome_log, pending_calls, pending_decisions
 from checkpoints.database_backend import DatabaseBackend
 from checkpoints.decision_methods import DecisionMethods
 from checkpoints.decisions.actors import Actor, to_actor
@@ -60,7 +60,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
 
     def __new__(cls, url: str | Path | None = None, **options: Any) -> Self:
         """Create a client; for the address of a server, one over HTTP."""
-        if cls is SyncCheckpointer and conf.is_server_address(url):
+        if cls is SyncCheckpointer and database_url.is_server_address(url):
             return object.__new__(import_module("checkpoints.remote").SyncRemoteCheckpointer)  # type: ignore[no-any-return]
         return super().__new__(cls)
 
@@ -94,7 +94,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             DriverMissing: The database driver is not installed.
             DatabaseNotConfigured: The project has no connection `using`.
         """
-        conf.refuse_token(token)
+        database_url.refuse_token(token)
         if url is not None:
             using = open_and_migrate.open_database(url, migrate=migrate)
         self.store = Store(using, workspace, lease_seconds, idle_release_seconds)
@@ -813,7 +813,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             was asked.
         """
         with quarantine.quarantine_if_altered(self.store, session_id):
-            return call_queries.list_pending_calls(self.store, session_id)
+            return pending_calls.list_pending_calls(self.store, session_id)
 
     def pending_decisions(
         self, *, agent: str | None = None, after: int | None = None, limit: int = 50
@@ -833,7 +833,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             InvalidInput: `after` or `limit` is not a fitting number.
         """
-        return session_listing.list_pending_decisions(self.store, agent=agent, after=after, limit=limit)
+        return pending_decisions.list_pending_decisions(self.store, agent=agent, after=after, limit=limit)
 
     # ---- resuming
 

@@ -962,8 +962,8 @@ class DatabaseNotConfigured(CheckpointsError):
 
     code = "database_not_configured"
     hint = (
-        "In a Django project add the alias to DATABASES (checkpoints.conf.database_from_url makes the entry); in a "
-        'plain script open the database by path or URL: Checkpointer("agent.db").'
+        "In a Django project add the alias to DATABASES (checkpoints.database_url.database_from_url makes the entry); "
+        'in a plain script open the database by path or URL: Checkpointer("agent.db").'
     )
 
     def __init__(self, using: str, why: str) -> None:

@@ -17,7 +17,7 @@ from django.db import connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.recorder import MigrationRecorder
 
-from checkpoints import conf, migrations
+from checkpoints import database_url, migrations
 from checkpoints.db.connection import ensure_server_reachable, find_connection
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import BlockingCallInAsyncCode, InvalidDatabaseUrl
@@ -41,7 +41,7 @@ def open_database(url: str | Path, *, migrate: bool | None = None) -> str:
     `InvalidDatabaseUrl`, `DriverMissing`, and subclasses of `StorageError`: `ConnectionFailed` at once if a PostgreSQL
     server refuses the connection.
     """
-    alias = conf.get_or_create_alias(str(url))
+    alias = database_url.get_or_create_alias(str(url))
     connection = find_connection(alias)
     if connection.vendor == "postgresql":
         _check_connection(connection)

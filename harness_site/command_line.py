@@ -93,7 +93,8 @@ def _configure_library(missing: list[str]) -> None:
     """Configure Django with the library alone, which needs an explicit database."""
     from django.conf import settings
 
-    from checkpoints.conf import build_library_settings, database_from_url
+    from checkpoints.conf import build_library_settings
+    from checkpoints.database_url import database_from_url
     from checkpoints.exceptions import InvalidDatabaseUrl
 
     url = os.environ.get("HARNESS_DATABASE_URL", "")

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints.conf import database_from_url
+from checkpoints.database_url import database_from_url
 from harness_site import env, mail_settings, security_headers, single_sign_on, site_address
 from harness_site.base_settings import *  # noqa: F403 - what is the same in every project
 from harness_site.base_settings import (

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from checkpoints.archive import row_serializers
 from checkpoints.archive.file_format import SessionFileReader
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries
+from checkpoints.calls import pending_calls, verify_call_record
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     FINISHED_SESSION_STATUSES,
@@ -106,7 +106,7 @@ class _SessionImport:
         for batch in _batch_rows_by_model(rows):
             self._insert_batch(session, batch)
         self._finish_session(session)
-        undecided = len(call_queries.list_undecided_calls(self.store, session))
+        undecided = len(pending_calls.list_undecided_calls(self.store, session))
         return ImportedSession(session.session_id, session.latest_version, undecided)
 
     def _deserialize_rows(self) -> Iterator[models.Model]:
@@ -165,7 +165,7 @@ class _SessionImport:
         if isinstance(row, Run) and row.status in OWNING_RUN_STATUSES:
             row.status, row.ended_at = RunStatus.LOST, row.heartbeat_at
         if isinstance(row, ToolCall):
-            call_queries.require_matching_digests(row)
+            verify_call_record.require_matching_digests(row)
             _mark_call_undecided(row)
 
     def _map_old_key_to_new(self, model: Any, old_key: Any) -> Any:
@@ -221,7 +221,7 @@ class _SessionImport:
         session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
         chain = self._find_hash_chain_at(self.head, session.message_count - 1)
         self._set_chain(session, "head_chain", chain, "its newest transcript is not the one that was saved")
-        if session.status not in FINISHED_SESSION_STATUSES and call_queries.list_undecided_calls(self.store, session):
+        if session.status not in FINISHED_SESSION_STATUSES and pending_calls.list_undecided_calls(self.store, session):
             session.status = SessionStatus.NEEDS_REVIEW
         session.updated_at = Now()
         session.save(using=self.store.using, update_fields=["head_segment", "head_chain", "status", "updated_at"])

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 
 from checkpoints import call_transitions
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries, intent_log
+from checkpoints.calls import intent_log, pending_calls, verify_call_record
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, SessionStatus
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
@@ -53,7 +53,7 @@ def list_requests(store: Store, row: Session, keys: Collection[str]) -> dict[str
     """Return the newest call of each key, with what people have decided about it. Raises `IntegrityError`."""
     calls = {call.idempotency_key: call for call in _select_requests(store, row).filter(idempotency_key__in=keys)}
     for call in calls.values():
-        call_queries.require_unaltered(call)
+        verify_call_record.require_unaltered(call)
     return calls
 
 
@@ -90,7 +90,7 @@ def withdraw_requests(
             call_id=call.call_id,
             tool=call.tool,
         )
-    if calls and row.status not in FINISHED_SESSION_STATUSES and not call_queries.list_undecided_calls(store, row):
+    if calls and row.status not in FINISHED_SESSION_STATUSES and not pending_calls.list_undecided_calls(store, row):
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.ACTIVE, revision=F("revision") + 1, updated_at=Now()
         )

@@ -13,7 +13,15 @@ from django.db.models.functions import Now
 
 from checkpoints import call_transitions
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries, call_seals, log_completeness, signed_decisions
+from checkpoints.calls import (
+    call_dicts,
+    call_queries,
+    call_seals,
+    log_completeness,
+    pending_calls,
+    signed_decisions,
+    verify_call_record,
+)
 from checkpoints.db import hot_statements
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import (
@@ -123,7 +131,7 @@ def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> Non
         if call.status == CallStatus.ISSUED:
             raise CallInProgress(call.session.session_id, call.call_id, call.tool)
         if call.status in UNDECIDED_CALL_STATUSES:
-            raise call_queries.build_review_required(store, session_id, [call])
+            raise call_dicts.build_review_required(store, session_id, [call])
         raise CallAlreadySettled(session_id, call.call_id, call.status)
 
 
@@ -223,9 +231,9 @@ def _require_session_open(
     """Require that a mutating call may run now, and that an approval that was found belongs to this session."""
     if call is not None and call.session_id != owned_session.pk:
         raise CallInProgress(call.session.session_id, call.call_id, call.tool)
-    unknown = call_queries.list_calls_with_status(store, session, {CallStatus.INTERRUPTED})
+    unknown = pending_calls.list_calls_with_status(store, session, {CallStatus.INTERRUPTED})
     if unknown and intent.mutates:
-        raise call_queries.build_review_required(store, owned_session.session_id, unknown)
+        raise call_dicts.build_review_required(store, owned_session.session_id, unknown)
 
 
 def _insert_attempt(
@@ -338,7 +346,7 @@ def _begin_approved_call(
     """Use up an approval: the call runs once, now, with the arguments that were approved."""
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
-    call_queries.require_unaltered(approved)
+    verify_call_record.require_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.BEGIN.before).update(
         status=call_transitions.BEGIN.after, run=owned_session.run_id, revision=F("revision") + 1, issued_at=Now()
@@ -368,7 +376,7 @@ def _consume_rerun_approval(
     """Use up the approval of a re-run: it allows one execution, of exactly what was approved. Returns that."""
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
-    call_queries.require_unaltered(approved)
+    verify_call_record.require_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.RERUN.before).update(
         status=call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()

@@ -19,6 +19,9 @@ from django.db.models.functions import Cast
 from django.db.models.lookups import GreaterThan, LessThan
 from django.db.models.sql.compiler import SQLCompiler
 
+from checkpoints.exceptions import InvalidInput
+from checkpoints.ids import validate_number
+
 #: Format of a time in either database, with a time zone that both accept.
 _TIME_TOKEN = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}(?:\.[0-9]{1,6})?(?:[+-](?:0[0-9]|1[0-4])(?::[0-5][0-9])?)?)~([0-9]{1,18})"
@@ -125,3 +128,13 @@ def filter_after_row(fields: Sequence[str], last: Sequence[int]) -> GreaterThan:
 
 def _build_row_value(cursor: Cursor) -> _RowValue:
     return _RowValue(_StoredTime(Value(cursor.time)), Value(cursor.pk))
+
+
+#: Largest number of entries of one page.
+MAX_LIMIT = 1000
+
+
+def validate_limit(limit: int) -> None:
+    """Validate the number of entries that a page may have. Raises `InvalidInput`."""
+    if validate_number("limit", limit, minimum=1) > MAX_LIMIT:
+        raise InvalidInput(f"limit is {limit}; {MAX_LIMIT} is the most.")

@@ -17,7 +17,7 @@ from django.db.models.functions import Now
 
 from checkpoints import tracing
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries, signed_decisions
+from checkpoints.calls import pending_calls, signed_decisions
 from checkpoints.calls.call_sentences import format_sentence
 from checkpoints.calls.decision_signatures import require_signing_key
 from checkpoints.calls.signed_decisions import DecisionTerms
@@ -418,7 +418,7 @@ def _record_audit_event(store: Store, session: Session, call: ToolCall, verdict:
 def _release_reviewed_session(store: Store, session: Session) -> None:
     """Set a session under review to ready after the last decision."""
     changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
-    if session.status not in FINISHED_SESSION_STATUSES and not call_queries.list_undecided_calls(store, session):
+    if session.status not in FINISHED_SESSION_STATUSES and not pending_calls.list_undecided_calls(store, session):
         changes["status"] = SessionStatus.READY
         append_events.record_event(store, AuditKind.SESSION_READY, session_pk=session.pk, actor="gate")
     Session.objects.using(store.using).filter(pk=session.pk).update(**changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 
-from checkpoints.calls import call_queries, framework_interrupts, signed_decisions
+from checkpoints.calls import framework_interrupts, pending_calls, signed_decisions
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import SessionNotFound
@@ -35,7 +35,7 @@ def withdraw_answered(store: Store, session_id: str, call_ids: Collection[str]) 
     with state_store.lock_session(store, session_id, None) as (row, _):
         if framework_interrupts.withdraw_requests(store, row, call_ids=call_ids):
             return True
-        undecided = call_queries.list_undecided_calls(store, row)
+        undecided = pending_calls.list_undecided_calls(store, row)
         return bool(call_ids) and not any(call.call_id in call_ids for call in undecided)
 
 
@@ -53,7 +53,7 @@ def find_decisions(
     """
     with database_operation(store.using, writes=False):
         row = row_lookups.get_session(store, session_id)
-        if call_queries.list_undecided_calls(store, row):
+        if pending_calls.list_undecided_calls(store, row):
             return None
         calls = framework_interrupts.list_requests(store, row, keys)
         kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)

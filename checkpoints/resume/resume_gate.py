@@ -19,7 +19,7 @@ from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries, outcome_log, signed_decisions
+from checkpoints.calls import call_dicts, outcome_log, pending_calls, signed_decisions
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import run_verify_hooks
@@ -366,7 +366,7 @@ def _wait_for_decisions_flow(
             unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
             kind = ReviewRequired if unknown else ApprovalRequired
             raise kind(
-                owned_session.session_id, (yield Transact(partial(call_queries.calls_to_dicts, store, undecided_calls)))
+                owned_session.session_id, (yield Transact(partial(call_dicts.calls_to_dicts, store, undecided_calls)))
             )
         yield Transact(lambda: _mark_run_waiting(store, owned_session))
         yield Sleep(POLL_SECONDS)
@@ -377,7 +377,7 @@ def _list_undecided_calls(store: Store, owned_session: OwnedSession) -> list[Too
         session = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if session is None:
             raise row_lookups.build_fence_lost_error(store, owned_session)
-        return call_queries.list_calls_at_gate(store, session)
+        return pending_calls.list_calls_at_gate(store, session)
 
 
 def _iterate_due_probes(
@@ -406,11 +406,11 @@ def _activate_session_after_decisions(store: Store, owned_session: OwnedSession)
         if owned_session.run.status != RunStatus.RUNNING or not nothing_to_use.exists():
             with transaction.atomic(using=store.using):
                 session = owned_row.select_for_update().first()
-                if session is not None and call_queries.list_calls_at_gate(store, session):
+                if session is not None and pending_calls.list_calls_at_gate(store, session):
                     return False
                 signed_decisions.verify_session(store.using, owned_session.pk)
                 ownership.mark_run_status(store, owned_session, RunStatus.RUNNING)
-                is_waiting = session is not None and call_queries.list_undecided_calls(store, session)
+                is_waiting = session is not None and pending_calls.list_undecided_calls(store, session)
                 status = SessionStatus.NEEDS_REVIEW if is_waiting else SessionStatus.ACTIVE
                 owned_row.update(status=status, gate_opened_at=Now())
     owned_session.run.status = RunStatus.RUNNING
@@ -508,14 +508,14 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
             messages = latest["transcript"] if latest else []
             first = latest["message_count"] - len(messages) if latest else 0
             plan = resume_plan.plan_resume(store, session, TranscriptTail(messages, position.pending, first))
-        unsettled = call_queries.list_calls_with_status(store, session, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})
+        unsettled = pending_calls.list_calls_with_status(store, session, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})
         undecided_calls = [call for call in unsettled if call.status != CallStatus.ISSUED and not is_finished]
         orphaned_calls = [call for call in unsettled if call.status == CallStatus.ISSUED and call.mutates]
         return {
             "version": latest["version"] if latest else None,
             "finished": is_finished,
             "pending_response": position.pending is not None,
-            "replay": [call_queries.call_to_dict(call) for call in plan.replay],
-            "run": [call_queries.call_to_dict(call) for call in plan.run],
-            "ask": call_queries.calls_to_dicts(store, [*undecided_calls, *orphaned_calls]),
+            "replay": [call_dicts.call_to_dict(call) for call in plan.replay],
+            "run": [call_dicts.call_to_dict(call) for call in plan.run],
+            "ask": call_dicts.calls_to_dicts(store, [*undecided_calls, *orphaned_calls]),
         }

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_queries, signed_decisions
+from checkpoints.calls import call_queries, signed_decisions, verify_call_record
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
@@ -186,7 +186,7 @@ def _was_marked_failed_by_person(store: Store, call: ToolCall) -> bool:
 
 def build_replayed_result(call: ToolCall) -> ToolResult:
     """Build the result of a settled call from its stored answer."""
-    call_queries.require_unaltered(call)
+    verify_call_record.require_unaltered(call)
     is_error = call.status != CallStatus.COMPLETED
     content = call.result_text
     if content is None:

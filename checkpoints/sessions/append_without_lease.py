@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.calls import call_queries, call_seals
+from checkpoints.calls import call_dicts, call_queries, call_seals, pending_calls
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import SaveBase
@@ -222,11 +222,11 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
         return VersionConflict(row.session_id, expected, row.latest_version)
     if paused_task_guards.get_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
-    undecided_calls = call_queries.list_undecided_calls(store, row)
+    undecided_calls = pending_calls.list_undecided_calls(store, row)
     if undecided_calls:
         unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
         kind = ReviewRequired if unknown else ApprovalRequired
-        return kind(row.session_id, call_queries.calls_to_dicts(store, undecided_calls))
+        return kind(row.session_id, call_dicts.calls_to_dicts(store, undecided_calls))
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries, outcome_log
+from checkpoints.calls import call_dicts, outcome_log, pending_calls
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit, refuse_inside_transaction
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, NotRepresentable, StorageUnavailable
@@ -126,12 +126,12 @@ def _settle_open_work(store: Store, owned_session: OwnedSession, row: Session, *
 
 def require_settled(store: Store, owned_session: OwnedSession, row: Session) -> None:
     """Raise `CallInProgress` while a mutating call runs, and `ReviewRequired` while one is undecided."""
-    for call in call_queries.list_calls_with_status(store, row, {CallStatus.ISSUED}):
+    for call in pending_calls.list_calls_with_status(store, row, {CallStatus.ISSUED}):
         if call.mutates:
             raise CallInProgress(owned_session.session_id, call.call_id, call.tool)
-    undecided_calls = call_queries.list_undecided_calls(store, row)
+    undecided_calls = pending_calls.list_undecided_calls(store, row)
     if undecided_calls:
-        raise call_queries.build_review_required(store, owned_session.session_id, undecided_calls)
+        raise call_dicts.build_review_required(store, owned_session.session_id, undecided_calls)
 
 
 def release_all_sessions(store: Store) -> None:

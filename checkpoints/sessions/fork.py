@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from checkpoints import process_identity
 from checkpoints.audit import append_events
-from checkpoints.calls import call_queries, signed_decisions
+from checkpoints.calls import pending_calls, signed_decisions
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, VersionNotFound
@@ -77,7 +77,7 @@ def fork_session(
             source.version,
         )
         fork_copy.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
-        has_undecided_calls = bool(call_queries.list_undecided_calls(store, fork))
+        has_undecided_calls = bool(pending_calls.list_undecided_calls(store, fork))
         fork.head_segment = segment
         fork.status = SessionStatus.NEEDS_REVIEW if has_undecided_calls else SessionStatus.ACTIVE
         fork.save(using=store.using, update_fields=["head_segment", "status"])

@@ -1,4 +1,4 @@
-"""Paginated lists of sessions, and of the calls that wait for a decision, as dictionaries.
+"""Paginated list of the sessions of a workspace, as dictionaries.
 
 Each entry has a `cursor`; the cursor of the last one, passed as `after`, returns the next page.
 """
@@ -9,27 +9,23 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet, Value
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet, Value
 from django.db.models.functions import StrIndex
 from django.db.models.lookups import GreaterThan
 
-from checkpoints.calls import call_queries
 from checkpoints.db import keyset_pagination
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.keyset_pagination import Cursor
-from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, SessionStatus
+from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
-from checkpoints.ids import validate_id, validate_number
-from checkpoints.models import Session, ToolCall
+from checkpoints.ids import validate_id
+from checkpoints.models import Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions.display_status import HAS_LIVE_OWNER, STANDING_CONDITIONS, Standing
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from checkpoints.sessions.list_filters import SessionFilter, split_into_indexed_querysets
 from checkpoints.store.store import Store
-
-#: Largest number of entries of one page.
-MAX_LIMIT = 1000
 
 
 def list_sessions(
@@ -43,7 +39,7 @@ def list_sessions(
     limit: int = 50,
 ) -> list[dict[str, Any]]:
     """List the sessions of the workspace, newest activity first. Raises `InvalidInput`."""
-    _validate_limit(limit)
+    keyset_pagination.validate_limit(limit)
     with database_operation(store.using, writes=False):
         session_filter = SessionFilter(
             agent=agent or "", among=tuple(_build_conditions(status, label, updated_before, after))
@@ -141,44 +137,3 @@ def _parse_metadata(text: str) -> Any:
         return parse_json(text)
     except ValueError:
         return text
-
-
-def list_pending_decisions(
-    store: Store, *, agent: str | None = None, after: int | None = None, limit: int = 50
-) -> list[dict[str, Any]]:
-    """List the calls of all sessions of the workspace that wait for a person, oldest first. Raises `InvalidInput`."""
-    _validate_limit(limit)
-    with database_operation(store.using, writes=False):
-        known_calls = ToolCall.objects.using(store.using).filter(
-            workspace_id=store.workspace_id, status__in=sorted(UNDECIDED_CALL_STATUSES)
-        )
-        calls: list[ToolCall] = []
-        for part in (known_calls, call_queries.abandoned(store)):
-            if agent is not None:
-                part = part.filter(session__agent=agent.replace("\0", ""))
-            if after is not None:
-                # A sum, for the reason given in `keyset_pagination.order_newest_first`.
-                part = part.alias(key=F("pk") + 0).filter(key__gt=validate_number("after", after))
-            calls += part.select_related("session", "run").order_by(keyset_pagination.order_oldest_first())[:limit]
-        page = sorted(calls, key=attrgetter("pk"))[:limit]
-        reasons = call_queries.load_verify_hook_reasons(store, page)
-        return [_undecided_call_to_dict(call, reasons.get(call.pk)) for call in page]
-
-
-def _undecided_call_to_dict(call: ToolCall, verify_reason: str | None) -> dict[str, Any]:
-    waits_since = call.interrupted_at if call.status == CallStatus.INTERRUPTED else call.issued_at
-    return {
-        **call_queries.call_to_dict(call, verify_reason=verify_reason),
-        "session_id": call.session.session_id,
-        "agent": call.session.agent,
-        "sentence": call.sentence,
-        "risk": call.risk,
-        "waits_since": None if waits_since is None else waits_since.isoformat(),
-        "deadline": None if call.deadline is None else call.deadline.isoformat(),
-        "cursor": call.pk,
-    }
-
-
-def _validate_limit(limit: int) -> None:
-    if validate_number("limit", limit, minimum=1) > MAX_LIMIT:
-        raise InvalidInput(f"limit is {limit}; {MAX_LIMIT} is the most.")

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from checkpoints import tracing
-from checkpoints.calls import call_queries, call_sentences, intent_log, outcome_log
+from checkpoints.calls import call_dicts, call_queries, call_sentences, intent_log, outcome_log, verify_call_record
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import MAX_VALUE_BYTES
 from checkpoints.db.database_operation import database_operation
@@ -348,7 +348,7 @@ def issue_call_flow(
         if isinstance(call, IssuedCall):
             return call
         if call.status in _ANSWER_STATUSES:
-            call_queries.require_matching_digests(call)
+            verify_call_record.require_matching_digests(call)
             if (yield Transact(partial(intent_log.increment_replay_count, store, owned_session, call))):
                 return call
             continue  # a person has just withdrawn the decision that made the result
@@ -417,11 +417,11 @@ def _wait_for_other_call_flow(
     session_id = other_call.session.session_id
     if other_call.status == CallStatus.AWAITING_APPROVAL:
         if not wait_options.for_approval:
-            raise ApprovalRequired(session_id, [call_queries.call_to_dict(other_call)])
+            raise ApprovalRequired(session_id, [call_dicts.call_to_dict(other_call)])
         yield Sleep(APPROVAL_POLL_SECONDS)
         return
     if other_call.status == CallStatus.INTERRUPTED:
-        raise (yield Transact(partial(call_queries.build_review_required, store, session_id, [other_call])))
+        raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [other_call])))
     alive: bool = yield Transact(partial(_is_executor_alive, store, owned_session, other_call))
     if not alive:
         try:
@@ -429,7 +429,7 @@ def _wait_for_other_call_flow(
         except SessionNotFound:
             return  # deleted with its session; the next check finds out if it was this one
         if call.status in {CallStatus.ISSUED, CallStatus.INTERRUPTED}:
-            raise (yield Transact(partial(call_queries.build_review_required, store, session_id, [call])))
+            raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [call])))
         return  # it ended between the two checks
     if not wait_options.for_others:
         raise CallInProgress(session_id, other_call.call_id, other_call.tool)
@@ -543,7 +543,7 @@ def _probe_interrupted_call_flow(
         yield from run_verify_hooks.run_probe_flow(store, probe)
         call = yield Transact(lambda: call_queries.get_call(store, session_id, issued_call.pk))
     if call.status in UNDECIDED_CALL_STATUSES:
-        raise (yield Transact(partial(call_queries.build_review_required, store, session_id, [call]))) from error
+        raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [call]))) from error
     return call
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Max
 
-from checkpoints.calls import call_queries
+from checkpoints.calls import verify_call_record
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
@@ -254,7 +254,7 @@ def load_step_value(store: Store, call: ToolCall) -> Any:
     An answer that a person or a hook gave as text is parsed if it is the JSON of an object or list. Raises
     `CheckpointCorrupted`.
     """
-    call_queries.require_unaltered(call)
+    verify_call_record.require_unaltered(call)
     if call.result is None or call.status != CallStatus.COMPLETED:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Temporary display of secrets: masked for everybody until a permitted user asks for them."""
+"""Temporary unmasking of secrets for one user, who has asked for it and is permitted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.http import HttpRequest
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
-from checkpoints.models import Workspace
-from harness_site.accounts.models import MaskingSettings, Membership
+from harness_site.accounts import masking_rules
+from harness_site.accounts.models import Membership
 from harness_site.core.masking import masker
 
 #: Duration for which secrets are displayed after a request.
@@ -28,24 +28,17 @@ class UnmaskingState:
     shown_until: datetime | None
 
 
-def load_masking_settings(workspace: Workspace) -> MaskingSettings:
-    """Return the masking settings of a workspace, or unsaved defaults."""
-    stored: MaskingSettings | None = getattr(workspace, "masking", None)
-    return stored or MaskingSettings(workspace=workspace)
-
-
-def load_workspace_masking_rules(workspace: Workspace) -> masker.MaskingRules:
-    masking = load_masking_settings(workspace)
-    return masker.build_masking_rules(_split_lines(masking.names), _split_lines(masking.words), usual=masking.usual)
-
-
 def get_rules_for_member(request: HttpRequest, member: Membership) -> masker.MaskingRules | None:
     """Return the masking rules for a member, or None while secrets are displayed to them."""
-    return None if get_unmasking_state(request, member).shown_until else load_workspace_masking_rules(member.workspace)
+    return (
+        None
+        if get_unmasking_state(request, member).shown_until
+        else masking_rules.load_workspace_masking_rules(member.workspace)
+    )
 
 
 def get_unmasking_state(request: HttpRequest, member: Membership) -> UnmaskingState:
-    is_permitted = member.has_role(Role(load_masking_settings(member.workspace).reveal_role))
+    is_permitted = member.has_role(Role(masking_rules.load_masking_settings(member.workspace).reveal_role))
     return UnmaskingState(is_permitted, _get_unmasking_end(request, member) if is_permitted else None)
 
 
@@ -64,7 +57,3 @@ def _get_unmasking_end(request: HttpRequest, member: Membership) -> datetime | N
         return None
     end = datetime.fromtimestamp(stored[1], UTC)
     return end if end > clock.now() else None
-
-
-def _split_lines(text: str) -> tuple[str, ...]:
-    return tuple(line.strip() for line in text.splitlines() if line.strip())

@@ -53,7 +53,7 @@ class _Api(NinjaAPI):
 
 
 def _create_api() -> NinjaAPI:
-    from harness_site.api import calls, decisions, events, exports, peers, sessions, versions, workflows
+    from harness_site.api import calls, decisions, events, exports, peers, search, sessions, versions, workflows
 
     created = _Api(
         title="Harness",
@@ -64,7 +64,7 @@ def _create_api() -> NinjaAPI:
         urls_namespace="harness_api",
         parser=_StrictParser(),
     )
-    for module in (sessions, versions, calls, decisions, peers, workflows, exports, events):
+    for module in (sessions, versions, calls, decisions, peers, workflows, exports, search, events):
         created.add_router("", module.router)
     created.exception_handler(Exception)(_answer_error)
     created.exception_handler(HttpError)(_answer_error)

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints import sansio
-from checkpoints.calls import call_queries, intent_log, outcome_log
+from checkpoints.calls import call_dicts, intent_log, outcome_log
 from checkpoints.calls.outcome_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.decisions.decide import DecisionTarget
@@ -28,7 +28,7 @@ from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOption
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
-from harness_site.api import read_audit, response_schemas, schemas
+from harness_site.api import read_audit, request_schemas, response_schemas
 from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.format_string_validation import validate_sentence_template
 from harness_site.api.idempotent_writes import build_issued_answer, claim_call, mark_as_storable
@@ -46,7 +46,9 @@ router = Router(tags=["calls"])
     response=response_schemas.ISSUED,
     summary="Log that a call is about to run, or get its answer",
 )
-def issue_call(request: HttpRequest, session_id: schemas.Identifier, body: schemas.IssueCall) -> HttpResponse:
+def issue_call(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.IssueCall
+) -> HttpResponse:
     """Answer 201: run it now. 200: its stored result. 202: it runs elsewhere. 409: a person has to decide."""
     checkpointer = get_client(request)
     store = checkpointer.store
@@ -81,7 +83,7 @@ def let_retry_run_issued_call(
             store.issued.discard(number)
 
 
-def _open_issue_flow(store: Store, session_id: str, body: schemas.IssueCall) -> Any:
+def _open_issue_flow(store: Store, session_id: str, body: request_schemas.IssueCall) -> Any:
     validate_id("call id", body.call_id)
     args = read_args(body)
     request = DispatchRequest(
@@ -90,13 +92,13 @@ def _open_issue_flow(store: Store, session_id: str, body: schemas.IssueCall) -> 
     return StoreCallLog(store, session_id).issue_flow(request, WaitOptions(for_others=False))
 
 
-def read_args(body: schemas.DescribedCall) -> dict[str, Any]:
+def read_args(body: request_schemas.DescribedCall) -> dict[str, Any]:
     """Return the arguments. Raises `InvalidArguments`, and `InvalidIdentifier` for the tool."""
     require_args_dict(validate_tool_name(body.tool), body.args)
     return dict(body.args)
 
 
-def read_policy(body: schemas.IssueCall | schemas.IssueStep) -> IdempotencyPolicy:
+def read_policy(body: request_schemas.IssueCall | request_schemas.IssueStep) -> IdempotencyPolicy:
     """Return the policy that the agent's tool has. Raises `InvalidInput`."""
     if body.idempotency != "function":
         return body.idempotency  # type: ignore[return-value]  # `key` does not come here
@@ -106,7 +108,7 @@ def read_policy(body: schemas.IssueCall | schemas.IssueStep) -> IdempotencyPolic
     return lambda args: key
 
 
-def build_tool(body: schemas.DescribedCall) -> Tool:
+def build_tool(body: request_schemas.DescribedCall) -> Tool:
     """Build the tool as the log describes it; it runs at the agent."""
     options: dict[str, Any] = {
         "name": body.tool,
@@ -159,7 +161,7 @@ def respond_with_issued_call(owned_session: OwnedSession, issued_call: IssuedCal
 
 
 def _issue_with_key(
-    store: Store, session_id: str, owned_session: OwnedSession, body: schemas.IssueCall
+    store: Store, session_id: str, owned_session: OwnedSession, body: request_schemas.IssueCall
 ) -> HttpResponse:
     """Issue a call whose key the agent made itself. Raises what `record_tool_call_issued` raises."""
     intent = call_records.build_intent(
@@ -177,9 +179,9 @@ def _issue_with_key(
 )
 def settle_call(
     request: HttpRequest,
-    session_id: schemas.Identifier,
-    call_id: schemas.Identifier,
-    body: schemas.CallOutcome,
+    session_id: request_schemas.Identifier,
+    call_id: request_schemas.Identifier,
+    body: request_schemas.CallOutcome,
 ) -> HttpResponse:
     store = get_client(request).store
     outcome = CallOutcome(
@@ -194,7 +196,7 @@ def settle_call(
 
 
 def _settle_remembered_call(
-    store: Store, session_id: str, call_id: str, body: schemas.CallOutcome, outcome: CallOutcome
+    store: Store, session_id: str, call_id: str, body: request_schemas.CallOutcome, outcome: CallOutcome
 ) -> bool:
     """Settle a call that this process has issued to the client. Returns False if it has to be read first."""
     owned_session = store.find_owned(session_id)
@@ -216,7 +218,7 @@ def _settle_stored_call(
     store: Store,
     session_id: str,
     call_id: str,
-    body: schemas.CallOutcome,
+    body: request_schemas.CallOutcome,
     outcome: CallOutcome,
 ) -> None:
     """Settle a call after reading it: it may be settled already, or belong to a run that has lost the session."""
@@ -256,9 +258,9 @@ def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: 
 )
 def record_probe(
     request: HttpRequest,
-    session_id: schemas.Identifier,
-    call_id: schemas.Identifier,
-    body: schemas.ProbeAnswer,
+    session_id: request_schemas.Identifier,
+    call_id: request_schemas.Identifier,
+    body: request_schemas.ProbeAnswer,
 ) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, body.fence)
@@ -282,7 +284,7 @@ def record_probe(
     response=response_schemas.CallList,
     summary="List the calls that have no outcome",
 )
-def list_pending_calls(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
+def list_pending_calls(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     return respond({"calls": mask_json_value(get_client(request).pending_tool_calls(session_id))})
 
 
@@ -294,8 +296,8 @@ def list_pending_calls(request: HttpRequest, session_id: schemas.Identifier) -> 
 )
 def read_call(
     request: HttpRequest,
-    session_id: schemas.Identifier,
-    call_id: schemas.Identifier,
+    session_id: request_schemas.Identifier,
+    call_id: request_schemas.Identifier,
     step: int | None = None,
     attempt: int | None = None,
     revision: int | None = None,
@@ -314,9 +316,9 @@ def read_call(
 
 def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
     """Encode the facts of a call's card, masked for the reader."""
-    reasons = call_queries.load_verify_hook_reasons(store, [call])
+    reasons = call_dicts.load_verify_hook_reasons(store, [call])
     return {
-        **call_queries.call_to_dict(call, verify_reason=reasons.get(call.pk)),
+        **call_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),
         "args_json": to_canonical_json(mask_json_value(parse_or_text(call.args))),
         "number": call.pk,
         "session_id": call.session.session_id,

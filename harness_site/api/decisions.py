@@ -18,7 +18,7 @@ from checkpoints.formats.canonical import parse_or_text
 from checkpoints.models import Decision, ToolCall
 from checkpoints.store import row_lookups
 from harness_site.accounts.api_tokens import build_token_actor
-from harness_site.api import read_audit, response_schemas, schemas
+from harness_site.api import read_audit, request_schemas, response_schemas
 from harness_site.api.calls import encode_call
 from harness_site.api.idempotent_writes import KEPT_FOR, mark_as_storable
 from harness_site.api.json_responses import respond
@@ -62,9 +62,9 @@ def list_pending(
 )
 def decide(
     request: HttpRequest,
-    session_id: schemas.Identifier,
-    call_id: schemas.Identifier,
-    body: schemas.Decide,
+    session_id: request_schemas.Identifier,
+    call_id: request_schemas.Identifier,
+    body: request_schemas.Decide,
 ) -> HttpResponse:
     checkpointer = get_client(request)
     actor = build_token_actor(request.token)  # type: ignore[attr-defined]
@@ -97,12 +97,12 @@ def decide(
     return respond(encode_call(checkpointer.store, decided_call), etag=decided_call.revision)
 
 
-def _find_call(checkpointer: SyncCheckpointer, session_id: str, call_id: str, body: schemas.Decide) -> ToolCall:
+def _find_call(checkpointer: SyncCheckpointer, session_id: str, call_id: str, body: request_schemas.Decide) -> ToolCall:
     session = row_lookups.get_session(checkpointer.store, session_id)
     return row_lookups.get_latest_attempt(checkpointer.store, session, call_id, step=body.step, attempt=body.attempt)
 
 
-def _choose_method(checkpointer: SyncCheckpointer, body: schemas.Decide, call: ToolCall) -> Callable[..., None]:
+def _choose_method(checkpointer: SyncCheckpointer, body: request_schemas.Decide, call: ToolCall) -> Callable[..., None]:
     match body.kind:
         case "confirm_landed":
             return partial(checkpointer.confirm_landed, result_text=body.result or "")
@@ -126,7 +126,7 @@ def _choose_method(checkpointer: SyncCheckpointer, body: schemas.Decide, call: T
     return methods[body.kind]  # type: ignore[no-any-return]
 
 
-def _has_decided(call: ToolCall, actor: Actor, body: schemas.Decide, revision: int) -> bool:
+def _has_decided(call: ToolCall, actor: Actor, body: request_schemas.Decide, revision: int) -> bool:
     """Return whether an unanswered attempt of this request made the decision."""
     decisions = Decision.objects.filter(
         tool_call=call,

@@ -12,7 +12,7 @@ from channels.db import database_sync_to_async
 from checkpoints.db import clock
 from checkpoints.exceptions import RateLimited, TokenInvalid
 from checkpoints.models import Session
-from harness_site.accounts import api_tokens, unmasking
+from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import rate_limit
 from harness_site.api.events import get_last_event, list_events
@@ -125,7 +125,7 @@ class _EventReader:
             self._first = self._after
         if self._changes is None:
             self._changes = _start_changes()
-        rules = unmasking.load_workspace_masking_rules(self._token.workspace)
+        rules = masking_rules.load_workspace_masking_rules(self._token.workspace)
         with masker.use_masking_rules(None if self._token.role == TokenRole.AGENT else rules):
             # An event becomes visible at its commit, perhaps after one with a larger number.
             recent = list_events(workspace, max(self._after - OVERLAP, self._first))

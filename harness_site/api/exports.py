@@ -1,4 +1,4 @@
-"""Routes of exports and of the search."""
+"""Route of the export of a session."""
 
 from __future__ import annotations
 
@@ -8,16 +8,9 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints.enums import AuditKind
-from checkpoints.exceptions import InvalidInput
-from checkpoints.ids import validate_number
-from checkpoints.models import Session
 from checkpoints.store import row_lookups
-from harness_site.api import read_audit, response_schemas, schemas
-from harness_site.api.json_responses import respond
+from harness_site.api import read_audit, request_schemas
 from harness_site.api.request_pipeline import READER, get_client
-from harness_site.core.masking.masker import mask_json_value
-from harness_site.search.query_terms import SearchQuery
-from harness_site.search.search_query import search_passages
 from harness_site.sessions.jsonl_export import generate_jsonl_lines
 
 router = Router(tags=["reading"])
@@ -29,29 +22,7 @@ router = Router(tags=["reading"])
     summary="Export a session as JSON Lines",
     openapi_extra={"responses": {HTTPStatus.OK: {"content": {"application/jsonl": {"schema": {"type": "string"}}}}}},
 )
-def export_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
+def export_session(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     session = row_lookups.get_session(get_client(request).store, session_id)
     read_audit.record_session_read(request, session, AuditKind.EXPORTED, what="session", form="jsonl")
     return HttpResponse(b"".join(generate_jsonl_lines(session.pk)), content_type="application/jsonl")
-
-
-@router.get("/search", auth=READER, response=response_schemas.PassagePage, summary="Search messages, calls and titles")
-def search(request: HttpRequest, q: str, before: int | None = None) -> HttpResponse:
-    query = SearchQuery.parse(q)
-    if not query:
-        raise InvalidInput("q has no word to search for.")
-    if before is not None:
-        validate_number("before", before)
-    store = get_client(request).store
-    page = search_passages(store.workspace_id, query, before=before)
-    sessions = Session.objects.in_bulk({passage.session_id for passage in page.passages})
-    found = []
-    for passage in page.passages:
-        session = sessions.get(passage.session_id)
-        if session is None:
-            continue
-        read_audit.record_session_read(request, session, AuditKind.EXCERPTED, page="search")
-        found.append({"session_id": session.session_id, "title": session.title, "text": passage.text[:1000]})
-    return respond(
-        {"passages": mask_json_value(found), "next": page.before, "partial": page.partly, "timed_out": page.slow}
-    )

@@ -23,7 +23,7 @@ from checkpoints.peers.peer_response import PeerResponse
 from checkpoints.peers.peer_types import Join, Paused, PeerCall
 from checkpoints.resume.resume_gate import ResumePoint
 from checkpoints.store import row_lookups
-from harness_site.api import read_audit, response_schemas, schemas
+from harness_site.api import read_audit, request_schemas, response_schemas
 from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -40,7 +40,9 @@ router = Router(tags=["peers"])
     response={HTTPStatus.CREATED: response_schemas.PausedState},
     summary="Wait for the answers of other agents",
 )
-def pause_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Pause) -> HttpResponse:
+def pause_session(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Pause
+) -> HttpResponse:
     checkpointer = get_client(request)
     if request.repeated:  # type: ignore[attr-defined]
         stored = pause_run.find_pause(checkpointer.store, session_id, body.fence)
@@ -70,7 +72,9 @@ def _respond_with_pause(paused: Paused) -> HttpResponse:
     response=response_schemas.TASK_OPENING,
     summary="Own a paused session whose join is complete, and get the answers",
 )
-def take_paused(request: HttpRequest, session_id: schemas.Identifier, body: schemas.TakePaused) -> HttpResponse:
+def take_paused(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.TakePaused
+) -> HttpResponse:
     store = prepare_opening(request, session_id, body)
     state = take_paused_task.load_pause_state(store, session_id)
     outcome = pass_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
@@ -93,7 +97,9 @@ def take_paused(request: HttpRequest, session_id: schemas.Identifier, body: sche
     response=response_schemas.Status,
     summary="End a session that waits for other agents",
 )
-def cancel_paused(request: HttpRequest, session_id: schemas.Identifier, body: schemas.CancelPaused) -> HttpResponse:
+def cancel_paused(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.CancelPaused
+) -> HttpResponse:
     try:
         cancel_paused_task.cancel_paused_task(get_client(request).store, session_id, body.reason)
     except SessionFinished as error:
@@ -108,7 +114,7 @@ def cancel_paused(request: HttpRequest, session_id: schemas.Identifier, body: sc
     response=response_schemas.ClaimedNotices,
     summary="Claim the notices to other agents that are due",
 )
-def claim_notices(request: HttpRequest, body: schemas.ClaimNotices) -> HttpResponse:
+def claim_notices(request: HttpRequest, body: request_schemas.ClaimNotices) -> HttpResponse:
     """Each is due again after 30 seconds, unless its delivery is reported before."""
     store = get_client(request).store
     session_pk = None if body.session_id is None else row_lookups.get_session(store, body.session_id).pk
@@ -122,7 +128,9 @@ def claim_notices(request: HttpRequest, body: schemas.ClaimNotices) -> HttpRespo
     response=response_schemas.Delivery,
     summary="Report whether a claimed notice was delivered",
 )
-def settle_notice(request: HttpRequest, peer_call_id: schemas.Identifier, body: schemas.SettleNotice) -> HttpResponse:
+def settle_notice(
+    request: HttpRequest, peer_call_id: request_schemas.Identifier, body: request_schemas.SettleNotice
+) -> HttpResponse:
     store = get_client(request).store
     if not models.PeerCall.objects.filter(workspace_id=store.workspace_id, call_id=peer_call_id).exists():
         raise PeerCallNotFound(peer_call_id)
@@ -136,7 +144,7 @@ def settle_notice(request: HttpRequest, peer_call_id: schemas.Identifier, body: 
     response=response_schemas.ExpiredCalls,
     summary="Give up calls to other agents whose deadline has passed",
 )
-def sweep_deadlines(request: HttpRequest, body: schemas.SweepDeadlines) -> HttpResponse:
+def sweep_deadlines(request: HttpRequest, body: request_schemas.SweepDeadlines) -> HttpResponse:
     return respond(dataclasses.asdict(get_client(request).sweep_deadlines(limit=body.limit)))
 
 
@@ -147,7 +155,7 @@ def sweep_deadlines(request: HttpRequest, body: schemas.SweepDeadlines) -> HttpR
     summary="Match the answer of another agent",
 )
 def accept_response(
-    request: HttpRequest, peer_call_id: schemas.Identifier, body: schemas.PeerResponseBody
+    request: HttpRequest, peer_call_id: request_schemas.Identifier, body: request_schemas.PeerResponseBody
 ) -> HttpResponse:
     receipt: str = request.write_name  # type: ignore[attr-defined]
     response = PeerResponse.from_arguments(peer_call_id, body.result, body.session_id, body.peer, body.token, receipt)
@@ -162,7 +170,7 @@ def accept_response(
     summary="Extend a deadline",
 )
 def extend_deadline(
-    request: HttpRequest, peer_call_id: schemas.Identifier, body: schemas.ExtendDeadline
+    request: HttpRequest, peer_call_id: request_schemas.Identifier, body: request_schemas.ExtendDeadline
 ) -> HttpResponse:
     return mark_as_storable(respond({"deadline": get_client(request).extend_deadline(peer_call_id, body.seconds)}))
 
@@ -184,7 +192,7 @@ def list_paused(
     response=response_schemas.PeerCallList,
     summary="List the calls to other agents",
 )
-def list_peer_calls(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
+def list_peer_calls(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client(request)
     calls = checkpointer.peer_calls(session_id)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))

@@ -17,7 +17,7 @@ from ninja.security import HttpBearer
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import InvalidFields, RoleInsufficient, RouteNotFound, TokenInvalid
-from harness_site.accounts import api_tokens, unmasking
+from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
 from harness_site.api import client_checkpointers, idempotent_writes, json_bodies, rate_limit
@@ -163,7 +163,7 @@ def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> No
 def _masked_for(token: ApiToken) -> Iterator[None]:
     """Mask secrets as on pages; an agent reads what it wrote itself."""
     is_agent = token.role == TokenRole.AGENT
-    with masker.use_masking_rules(None if is_agent else unmasking.load_workspace_masking_rules(token.workspace)):
+    with masker.use_masking_rules(None if is_agent else masking_rules.load_workspace_masking_rules(token.workspace)):
         yield
 
 

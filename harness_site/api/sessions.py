@@ -10,7 +10,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
-from checkpoints.calls import call_queries
+from checkpoints.calls import call_dicts
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import LEASE_SECONDS
 from checkpoints.enums import CallStatus, RunStatus
@@ -30,7 +30,7 @@ from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import OwnedSession, Store
-from harness_site.api import read_audit, response_schemas, schemas, session_serializer
+from harness_site.api import read_audit, request_schemas, response_schemas, session_serializer
 from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -63,7 +63,7 @@ def list_sessions(
 @router.post(
     "/sessions", auth=AGENT, response=response_schemas.OPENING, summary="Start or resume a session, and own it"
 )
-def open_session(request: HttpRequest, body: schemas.OpenSession) -> HttpResponse:
+def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> HttpResponse:
     store = prepare_opening(request, body.session_id, body)
     description = None
     if body.mode != "resume":
@@ -76,7 +76,7 @@ def open_session(request: HttpRequest, body: schemas.OpenSession) -> HttpRespons
     return respond_with_opening(store, body.session_id, outcome)
 
 
-def prepare_opening(request: HttpRequest, session_id: str, body: schemas.TakePaused) -> Store:
+def prepare_opening(request: HttpRequest, session_id: str, body: request_schemas.TakePaused) -> Store:
     """Bring the state of the client in line with what the client knows of the session. Returns it."""
     store = get_client(request).store
     _describe_process(request, store, body.process)
@@ -117,7 +117,7 @@ def _find_session_of_client(store: Store, session_id: str) -> Session | None:
     return sessions.filter(owner__owner_token=store.token).select_related("owner").first()
 
 
-def _describe_process(request: HttpRequest, store: Store, process: schemas.Process) -> None:
+def _describe_process(request: HttpRequest, store: Store, process: request_schemas.Process) -> None:
     token = request.token  # type: ignore[attr-defined]
     store.remote_process = ProcessIdentity(process.host or f"token {token.name}"[:255], "", process.pid, "")
 
@@ -211,9 +211,9 @@ def encode_point(point: ResumePoint) -> dict[str, Any]:
 
 def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
     """Encode a call that waits for a decision, with what a verify hook at the agent has to know."""
-    reasons = call_queries.load_verify_hook_reasons(store, [call])
+    reasons = call_dicts.load_verify_hook_reasons(store, [call])
     return {
-        **call_queries.call_to_dict(call, verify_reason=reasons.get(call.pk)),
+        **call_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),
         "number": call.pk,
         "args_digest": call.args_digest,
         "verifiable": call.verifiable,
@@ -227,7 +227,7 @@ def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
     response=response_schemas.SessionDetails,
     summary="Read what is known about a session",
 )
-def read_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
+def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
     read_audit.record_session_read(request, session)
@@ -240,7 +240,7 @@ def read_session(request: HttpRequest, session_id: schemas.Identifier) -> HttpRe
     response=response_schemas.Removal,
     summary="Delete a session and all its data",
 )
-def delete_session(request: HttpRequest, session_id: schemas.Identifier, dry_run: bool = False) -> HttpResponse:
+def delete_session(request: HttpRequest, session_id: request_schemas.Identifier, dry_run: bool = False) -> HttpResponse:
     counts = get_client(request).delete_session(session_id, dry_run=dry_run)
     return mark_as_storable(respond(dataclasses.asdict(counts)))
 
@@ -251,7 +251,9 @@ def delete_session(request: HttpRequest, session_id: schemas.Identifier, dry_run
     response=response_schemas.OPENING,
     summary="Wait at the gate until people have decided",
 )
-def wait_at_gate(request: HttpRequest, session_id: schemas.Identifier, fence: int, wait: int = 0) -> HttpResponse:
+def wait_at_gate(
+    request: HttpRequest, session_id: request_schemas.Identifier, fence: int, wait: int = 0
+) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, fence)
     return respond_with_opening(checkpointer.store, session_id, pass_gate(checkpointer.store, session_id, hold=True))
@@ -263,7 +265,9 @@ def wait_at_gate(request: HttpRequest, session_id: schemas.Identifier, fence: in
     response=response_schemas.Alive,
     summary="Renew the lease of a run",
 )
-def renew_lease(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Fenced) -> HttpResponse:
+def renew_lease(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Fenced
+) -> HttpResponse:
     checkpointer = get_client(request)
     heartbeat.renew_lease(checkpointer.store, hold_run(checkpointer, session_id, body.fence))
     return respond({"alive": True})
@@ -275,7 +279,9 @@ def renew_lease(request: HttpRequest, session_id: schemas.Identifier, body: sche
     response=response_schemas.Released,
     summary="Let another process continue at once",
 )
-def release_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Fenced) -> HttpResponse:
+def release_session(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Fenced
+) -> HttpResponse:
     checkpointer = get_client(request)
     try:
         hold_run(checkpointer, session_id, body.fence)
@@ -297,7 +303,9 @@ def _has_run_ended_as(store: Store, session_id: str, fence: int, status: RunStat
     response=response_schemas.Status,
     summary="End a session with a result",
 )
-def finish_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Finish) -> HttpResponse:
+def finish_session(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Finish
+) -> HttpResponse:
     checkpointer = get_client(request)
     try:
         hold_run(checkpointer, session_id, body.fence)
@@ -315,7 +323,9 @@ def finish_session(request: HttpRequest, session_id: schemas.Identifier, body: s
     response={HTTPStatus.CREATED: response_schemas.VersionNumber},
     summary="Continue from a version in a new session",
 )
-def fork_session(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Fork) -> HttpResponse:
+def fork_session(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Fork
+) -> HttpResponse:
     checkpointer = get_client(request)
     try:
         version = checkpointer.fork_session(session_id, body.new_session_id, version=body.version)
@@ -337,7 +347,7 @@ def fork_session(request: HttpRequest, session_id: schemas.Identifier, body: sch
     response=response_schemas.Preview,
     summary="Compute what a resume would do now",
 )
-def preview_resume(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
+def preview_resume(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client(request)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     return respond(mask_json_value(checkpointer.preview_resume(session_id)))
@@ -346,7 +356,9 @@ def preview_resume(request: HttpRequest, session_id: schemas.Identifier) -> Http
 @router.post(
     "/sessions/{escaped:session_id}/prune", auth=AGENT, response=response_schemas.Removal, summary="Delete old versions"
 )
-def prune_versions(request: HttpRequest, session_id: schemas.Identifier, body: schemas.Prune) -> HttpResponse:
+def prune_versions(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Prune
+) -> HttpResponse:
     older_than = None
     if body.older_than_seconds is not None:
         try:

@@ -19,7 +19,7 @@ from checkpoints.store.store import OwnedSession, Store
 from checkpoints.store.version_columns import UNCHANGED, VersionChange
 from checkpoints.versions import phase_versions
 from checkpoints.versions import save_version as saving
-from harness_site.api import read_audit, response_schemas, schemas
+from harness_site.api import read_audit, request_schemas, response_schemas
 from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.idempotent_writes import mark_as_storable
 from harness_site.api.json_responses import respond
@@ -37,7 +37,9 @@ router = Router(tags=["versions"])
     response={HTTPStatus.CREATED: response_schemas.VersionNumber},
     summary="Save the next version",
 )
-def save_version(request: HttpRequest, session_id: schemas.Identifier, body: schemas.SaveVersion) -> HttpResponse:
+def save_version(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.SaveVersion
+) -> HttpResponse:
     checkpointer = get_client(request)
     expected = read_if_match(request, body.expected_version, "expected_version")
     change = _read_change(body)
@@ -56,7 +58,9 @@ def save_version(request: HttpRequest, session_id: schemas.Identifier, body: sch
     response={HTTPStatus.CREATED: response_schemas.VersionNumber},
     summary="Save the next version at a phase of the loop",
 )
-def save_phase(request: HttpRequest, session_id: schemas.Identifier, body: schemas.SavePhase) -> HttpResponse:
+def save_phase(
+    request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.SavePhase
+) -> HttpResponse:
     checkpointer = get_client(request)
     store = checkpointer.store
     expected = read_if_match(request, body.expected_version, "expected_version")
@@ -79,7 +83,7 @@ def save_phase(request: HttpRequest, session_id: schemas.Identifier, body: schem
     return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED, etag=version))
 
 
-def _read_change(body: schemas.SaveVersion) -> VersionChange:
+def _read_change(body: request_schemas.SaveVersion) -> VersionChange:
     given = body.model_fields_set
     return VersionChange(
         body.plan if "plan" in given else UNCHANGED,
@@ -103,7 +107,7 @@ def _append_without_run(
     request: HttpRequest,
     store: Store,
     session_id: str,
-    body: schemas.SaveVersion,
+    body: request_schemas.SaveVersion,
     change: VersionChange,
     expected: int | None,
 ) -> int:
@@ -127,7 +131,7 @@ def _find_repeated(
     request: HttpRequest,
     store: Store,
     owned_session: OwnedSession,
-    body: schemas.SaveVersion,
+    body: request_schemas.SaveVersion,
     change: VersionChange,
     expected: int | None,
 ) -> int | None:
@@ -151,7 +155,7 @@ def _find_repeated(
 def _save(
     checkpointer: SyncCheckpointer,
     session_id: str,
-    body: schemas.SaveVersion,
+    body: request_schemas.SaveVersion,
     change: VersionChange,
     expected: int | None,
 ) -> int:
@@ -172,7 +176,7 @@ def _save(
     summary="List versions, newest first",
 )
 def list_versions(
-    request: HttpRequest, session_id: schemas.Identifier, before: int | None = None, limit: int = 50
+    request: HttpRequest, session_id: request_schemas.Identifier, before: int | None = None, limit: int = 50
 ) -> HttpResponse:
     checkpointer = get_client(request)
     versions = checkpointer.list_checkpoints(session_id, before=before, limit=limit)
@@ -187,7 +191,7 @@ def list_versions(
     response=response_schemas.LatestVersion,
     summary="Load the newest version",
 )
-def load_latest(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
+def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client(request)
     latest = checkpointer.load_latest(session_id)
     if latest is None:
@@ -202,7 +206,7 @@ def load_latest(request: HttpRequest, session_id: schemas.Identifier) -> HttpRes
     response=response_schemas.LoadedVersion,
     summary="Load one version",
 )
-def load_version(request: HttpRequest, session_id: schemas.Identifier, version: int) -> HttpResponse:
+def load_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
     checkpointer = get_client(request)
     loaded = checkpointer.load(session_id, version)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
@@ -219,7 +223,7 @@ def _respond_with_version(loaded: dict[str, Any]) -> HttpResponse:
     response=response_schemas.Removal,
     summary="Delete one version",
 )
-def delete_version(request: HttpRequest, session_id: schemas.Identifier, version: int) -> HttpResponse:
+def delete_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
     counts = get_client(request).delete_checkpoint(session_id, version)
     return mark_as_storable(respond(dataclasses.asdict(counts)))
 
@@ -232,7 +236,7 @@ def delete_version(request: HttpRequest, session_id: schemas.Identifier, version
 )
 def list_messages(
     request: HttpRequest,
-    session_id: schemas.Identifier,
+    session_id: request_schemas.Identifier,
     after: int = 0,
     limit: int = 100,
     version: int | None = None,

@@ -19,7 +19,7 @@ from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log import DatabaseStepLog, StepValue
 from checkpoints.workflows.step_rows import StepRequest
-from harness_site.api import calls, read_audit, response_schemas, schemas
+from harness_site.api import calls, read_audit, request_schemas, response_schemas
 from harness_site.api.client_checkpointers import hold_run
 from harness_site.api.json_responses import respond
 from harness_site.api.request_pipeline import AGENT, READER, get_client
@@ -34,7 +34,7 @@ router = Router(tags=["workflows"])
     response=response_schemas.WorkflowList,
     summary="List workflows with their steps",
 )
-def list_workflows(request: HttpRequest, session_id: schemas.Identifier) -> HttpResponse:
+def list_workflows(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
     read_audit.record_session_read(request, session)
@@ -50,7 +50,7 @@ def list_workflows(request: HttpRequest, session_id: schemas.Identifier) -> Http
     summary="Read a workflow with its steps",
 )
 def read_workflow(
-    request: HttpRequest, session_id: schemas.Identifier, workflow_id: schemas.Identifier
+    request: HttpRequest, session_id: request_schemas.Identifier, workflow_id: request_schemas.Identifier
 ) -> HttpResponse:
     store = get_client(request).store
     session = row_lookups.get_session(store, session_id)
@@ -67,9 +67,9 @@ def read_workflow(
 )
 def open_workflow(
     request: HttpRequest,
-    session_id: schemas.Identifier,
-    workflow_id: schemas.Identifier,
-    body: schemas.Fenced,
+    session_id: request_schemas.Identifier,
+    workflow_id: request_schemas.Identifier,
+    body: request_schemas.Fenced,
 ) -> HttpResponse:
     checkpointer = get_client(request)
     hold_run(checkpointer, session_id, body.fence)
@@ -85,9 +85,9 @@ def open_workflow(
 )
 def issue_step(
     request: HttpRequest,
-    session_id: schemas.Identifier,
-    workflow_id: schemas.Identifier,
-    body: schemas.IssueStep,
+    session_id: request_schemas.Identifier,
+    workflow_id: request_schemas.Identifier,
+    body: request_schemas.IssueStep,
 ) -> HttpResponse:
     """Answer 201: run it now. 200: its stored value. 202: it runs elsewhere. 409: a person has to decide."""
     checkpointer = get_client(request)
@@ -106,14 +106,14 @@ def issue_step(
     return calls.respond_with_issued_call(owned_session, issued.issued_call, body.tool)
 
 
-def _read_step_request(body: schemas.IssueStep) -> StepRequest:
+def _read_step_request(body: request_schemas.IssueStep) -> StepRequest:
     tool = replace(calls.build_tool(body), idempotency=calls.read_policy(body))
     args = to_canonical_json(calls.read_args(body), "args")
     return StepRequest(validate_id("step id", body.step_id), tool, args, validate_id("version", body.version))
 
 
 def _let_retry_run_issued_step(
-    request: HttpRequest, store: Store, owned_session: OwnedSession, workflow_id: str, body: schemas.IssueStep
+    request: HttpRequest, store: Store, owned_session: OwnedSession, workflow_id: str, body: request_schemas.IssueStep
 ) -> None:
     if not request.repeated:  # type: ignore[attr-defined]
         return

@@ -16,7 +16,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
-from harness_site.accounts import call_argument_secrets, unmasking
+from harness_site.accounts import call_argument_secrets, masking_rules
 from harness_site.core import formatting
 from harness_site.core.formatting import format_call_sentence
 from harness_site.core.masking import masker
@@ -98,7 +98,7 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
     `to_person` addresses a person and not a webhook.
     """
     event = Event(notice.event)
-    with masker.use_masking_rules(unmasking.load_workspace_masking_rules(notice.workspace)):
+    with masker.use_masking_rules(masking_rules.load_workspace_masking_rules(notice.workspace)):
         if event is Event.TEST:
             return _build_message(
                 notice,

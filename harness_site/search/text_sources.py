@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 from checkpoints.enums import ActorKind, CallStatus, InterruptReason
 from checkpoints.models import Workspace
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
-from harness_site.accounts import call_argument_secrets, unmasking
+from harness_site.accounts import call_argument_secrets, masking_rules
 from harness_site.accounts.call_argument_secrets import StoredSize
 from harness_site.core.masking import masker
 from harness_site.core.rendering.hidden_characters import replace_unencodable
@@ -104,7 +104,7 @@ def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
     workspaces = Workspace.objects.select_related("masking").in_bulk(by_workspace)
     texts: list[IndexedText] = []
     for pk, workspace_rows in by_workspace.items():
-        rules = unmasking.load_workspace_masking_rules(workspaces[pk])
+        rules = masking_rules.load_workspace_masking_rules(workspaces[pk])
         with masker.use_masking_rules(rules):
             secrets = call_argument_secrets.load_known_secrets_of_sessions(
                 {_get_session_pk(kind, row) for row in workspace_rows}

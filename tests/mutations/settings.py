@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from uuid import uuid4
 
-from checkpoints.conf import database_from_url
+from checkpoints.database_url import database_from_url
 
 DATABASES = {"default": database_from_url(os.environ["HARNESS_DATABASE_URL"])}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":

@@ -25,7 +25,7 @@ from checkpoints.adapters.openai_agents.agent_session import HarnessSession
 from checkpoints.adapters.openai_agents.durable_model import DurableModel
 from checkpoints.adapters.openai_agents.run_context import RunContext
 from checkpoints.adapters.session_claims import SessionClaims
-from checkpoints.calls import call_queries
+from checkpoints.calls import call_queries, pending_calls
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
 from checkpoints.formats import digests
@@ -279,7 +279,7 @@ class AgentGuard:
     def _is_decided(self, call_id: str) -> bool:
         store = self._client.store
         row = row_lookups.get_session(store, self._session.session_id)
-        if call_queries.list_undecided_calls(store, row):
+        if pending_calls.list_undecided_calls(store, row):
             return False
         return any(call.call_id == call_id for call in call_queries.list_unanswered_calls(store, row.pk))
 

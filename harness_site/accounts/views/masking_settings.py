@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.enums import AuditKind, Role
-from harness_site.accounts import audit_events, unmasking
+from harness_site.accounts import audit_events, masking_rules
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.models import MaskingSettings
 from harness_site.accounts.permissions import MemberRequest, require_member
@@ -76,7 +76,7 @@ def _split_unique_lines(text: str) -> list[str]:
 @require_recent_login
 def edit_masking_settings(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
-    masking = unmasking.load_masking_settings(workspace)
+    masking = masking_rules.load_masking_settings(workspace)
     form = MaskingForm(request.POST or None, initial=model_to_dict(masking, fields=list(MaskingForm.base_fields)))
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():

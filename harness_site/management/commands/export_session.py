@@ -12,7 +12,7 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.management.commands import export_session
 from checkpoints.models import Workspace
-from harness_site.accounts import call_argument_secrets, unmasking
+from harness_site.accounts import call_argument_secrets, masking_rules
 from harness_site.core.masking import masker
 from harness_site.core.rendering.display_text import format_byte_size
 from harness_site.sessions import html_export, jsonl_export
@@ -55,7 +55,7 @@ class Command(export_session.Command):
             raise CommandError(f"There is no workspace {options['workspace']!r}.")
         head = self._get_session_head(workspace, options["session_id"])
         with masker.use_masking_rules(
-            None if options["unmasked"] else unmasking.load_workspace_masking_rules(workspace)
+            None if options["unmasked"] else masking_rules.load_workspace_masking_rules(workspace)
         ):
             call_argument_secrets.mask_session_secrets(head.row.pk)
             size = self._write_pieces(Path(options["path"]).absolute(), _FORMS[options["format"]](head))

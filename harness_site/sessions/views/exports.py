@@ -18,7 +18,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.archive import session_export
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
-from harness_site.accounts import audit_events, unmasking
+from harness_site.accounts import audit_events, masking_rules, unmasking
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role
 from harness_site.core.downloads import CSV, HTML, JSONL, build_download_response
 from harness_site.core.masking import masker
@@ -96,7 +96,7 @@ def _build_html_response(request: MemberRequest, head: SessionHead) -> HttpRespo
 def _build_archive_response(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     """Send the stored data unmasked; only for members who may see secrets."""
     if masker.is_masking_active():
-        role = Role(unmasking.load_masking_settings(request.membership.workspace).reveal_role)
+        role = Role(masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
         may_unmask = unmasking.get_unmasking_state(request, request.membership).may_show
         context = {
             "head": head,

@@ -17,7 +17,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
-from harness_site.api import client_checkpointers, rate_limit, response_schemas, schemas
+from harness_site.api import client_checkpointers, rate_limit, request_schemas, response_schemas
 from harness_site.api.api import build_openapi_document
 from harness_site.api.models import ApiWrite
 from tests.support.api_client import API, BY, ApiClient, make_token
@@ -46,9 +46,11 @@ def test_request_and_response_schemas_have_distinct_names() -> None:
     """The document has one schema for each name."""
     bodies, known = (
         {name for name, kind in vars(module).items() if isinstance(kind, type)}
-        for module in (schemas, response_schemas)
+        for module in (request_schemas, response_schemas)
     )
-    assert {name for name in bodies & known if getattr(schemas, name) is not getattr(response_schemas, name)} == set()
+    assert {
+        name for name in bodies & known if getattr(request_schemas, name) is not getattr(response_schemas, name)
+    } == set()
 
 
 class Situation:

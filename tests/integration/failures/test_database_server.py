@@ -15,7 +15,7 @@ from django.db import connections
 from pytest_django.plugin import DjangoDbBlocker
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
-from checkpoints.conf import database_from_url
+from checkpoints.database_url import database_from_url
 from checkpoints.exceptions import ConnectionFailed, StorageBusy, StorageUnavailable
 from tests.integration.failures.conftest import OpenAt, close_all
 from tests.support.cluster import Cluster

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 
 from checkpoints.checks import check_databases
-from checkpoints.conf import database_from_url
+from checkpoints.database_url import database_from_url
 
 SQLITE = database_from_url("sqlite:///agent.db")
 POSTGRESQL = database_from_url("postgresql://app@127.0.0.1/app")
@@ -57,7 +57,7 @@ def test_unsafe_setting_is_reported_with_a_hint(
     hints = found(monkeypatch, default=database)
 
     assert list(hints) == numbers
-    assert all("checkpoints.conf.database_from_url" in hint for hint in hints.values())
+    assert all("checkpoints.database_url.database_from_url" in hint for hint in hints.values())
 
 
 def test_settings_in_the_sqlite_hints_pass_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:

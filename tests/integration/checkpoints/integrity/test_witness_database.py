@@ -13,7 +13,7 @@ from django.db import connections
 from pytest_django.plugin import DjangoDbBlocker
 
 from checkpoints import SyncCheckpointer
-from checkpoints.conf import get_or_create_alias
+from checkpoints.database_url import get_or_create_alias
 from checkpoints.exceptions import (
     SealKeyInvalid,
     VersionConflict,

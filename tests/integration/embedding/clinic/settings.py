@@ -5,7 +5,7 @@ import os
 import re
 from pathlib import Path
 
-from checkpoints.conf import database_from_url
+from checkpoints.database_url import database_from_url
 
 SECRET_KEY = "only for tests"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -2,7 +2,7 @@
 
 import os
 
-from checkpoints.conf import database_from_url
+from checkpoints.database_url import database_from_url
 
 SECRET_KEY = "only for tests"
 INSTALLED_APPS = ["checkpoints", "tests.integration.embedding.shop"]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from checkpoints.conf import database_from_url
+from checkpoints.database_url import database_from_url
 from checkpoints.exceptions import InvalidDatabaseUrl
 
 

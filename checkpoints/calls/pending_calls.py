@@ -1,0 +1,84 @@
+"""Queries for calls without an outcome: running, abandoned by a lost run, or waiting for a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from checkpoints.calls import call_dicts
+from checkpoints.db.clock import database_now
+from checkpoints.db.database_operation import database_operation
+from checkpoints.enums import (
+    LOGGED_EFFECTS,
+    UNDECIDED_CALL_STATUSES,
+    CallStatus,
+)
+from checkpoints.exceptions import SessionNotFound
+from checkpoints.models import Run, Session, ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from checkpoints.seals import row_seals
+from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.store import Store
+
+
+def list_pending_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
+    """List the calls that were issued and have no outcome: running, interrupted or awaiting approval; oldest first.
+
+    `alive` says whether the run that issued a call is alive. A session that does not exist yet has none.
+    """
+    with database_operation(store.using, writes=False):
+        try:
+            row = row_lookups.get_session(store, session_id)
+        except SessionNotFound:
+            return []
+        unsettled = list_calls_with_status(store, row, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})
+        calls = [call for call in unsettled if not call.is_imported]
+        alive = {run.pk: run_liveness.is_run_alive(run) for run in {call.run for call in calls}}
+        reasons = call_dicts.load_verify_hook_reasons(store, calls)
+        return [
+            call_dicts.call_to_dict(
+                call,
+                alive=call.status == CallStatus.ISSUED and alive[call.run_id],
+                verify_reason=reasons.get(call.pk),
+            )
+            for call in calls
+        ]
+
+
+def select_abandoned_calls(store: Store) -> QuerySet[ToolCall]:
+    """Select the calls with side effects that lost runs of the workspace have left without an outcome.
+
+    A person has to decide about them, although no process has declared the run lost yet.
+    """
+    issued_calls = ToolCall.objects.using(store.using).filter(workspace_id=store.workspace_id, status=CallStatus.ISSUED)
+    effects = (Q(side_effects__contains=effect) for effect in sorted(LOGGED_EFFECTS))
+    issued_calls = issued_calls.filter(reduce(or_, effects))
+    now = database_now(store.using)
+    runs = Run.objects.using(store.using).filter(pk__in=issued_calls.values("run"))
+    return issued_calls.filter(run__in=[run.pk for run in runs if not run_liveness.is_run_alive(run, now)])
+
+
+def list_undecided_calls(store: Store, row: Session) -> list[ToolCall]:
+    """List the calls of a session that wait for a decision, oldest first."""
+    return list_calls_with_status(store, row, UNDECIDED_CALL_STATUSES)
+
+
+def list_calls_at_gate(store: Store, row: Session) -> list[ToolCall]:
+    """List the undecided calls that hold a run at the gate: all but those that a framework's own interrupt holds."""
+    return [
+        call
+        for call in list_undecided_calls(store, row)
+        if call.status == CallStatus.INTERRUPTED or not call.idempotency_key.startswith(INTERRUPT_KEY_PREFIX)
+    ]
+
+
+def list_calls_with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> list[ToolCall]:
+    """List the calls of a session with one of `statuses`, oldest first. Raises `IntegrityError`."""
+    rows = ToolCall.objects.using(store.using).filter(session=row.pk, status__in=sorted(statuses))
+    calls = list(rows.select_related("run").order_by("pk"))
+    row_seals.verify_rows(calls)
+    return calls

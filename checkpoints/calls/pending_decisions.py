@@ -1,0 +1,55 @@
+"""Paginated list of the calls of a workspace that wait for a decision, as dictionaries.
+
+Each entry has a `cursor`; the cursor of the last one, passed as `after`, returns the next page.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+from django.db.models import F
+
+from checkpoints.calls import call_dicts, pending_calls
+from checkpoints.db import keyset_pagination
+from checkpoints.db.database_operation import database_operation
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus
+from checkpoints.ids import validate_number
+from checkpoints.models import ToolCall
+from checkpoints.store.store import Store
+
+
+def list_pending_decisions(
+    store: Store, *, agent: str | None = None, after: int | None = None, limit: int = 50
+) -> list[dict[str, Any]]:
+    """List the calls of all sessions of the workspace that wait for a person, oldest first. Raises `InvalidInput`."""
+    keyset_pagination.validate_limit(limit)
+    with database_operation(store.using, writes=False):
+        known_calls = ToolCall.objects.using(store.using).filter(
+            workspace_id=store.workspace_id, status__in=sorted(UNDECIDED_CALL_STATUSES)
+        )
+        calls: list[ToolCall] = []
+        for part in (known_calls, pending_calls.select_abandoned_calls(store)):
+            if agent is not None:
+                part = part.filter(session__agent=agent.replace("\0", ""))
+            if after is not None:
+                # A sum, for the reason given in `keyset_pagination.order_newest_first`.
+                part = part.alias(key=F("pk") + 0).filter(key__gt=validate_number("after", after))
+            calls += part.select_related("session", "run").order_by(keyset_pagination.order_oldest_first())[:limit]
+        page = sorted(calls, key=attrgetter("pk"))[:limit]
+        reasons = call_dicts.load_verify_hook_reasons(store, page)
+        return [_undecided_call_to_dict(call, reasons.get(call.pk)) for call in page]
+
+
+def _undecided_call_to_dict(call: ToolCall, verify_reason: str | None) -> dict[str, Any]:
+    waits_since = call.interrupted_at if call.status == CallStatus.INTERRUPTED else call.issued_at
+    return {
+        **call_dicts.call_to_dict(call, verify_reason=verify_reason),
+        "session_id": call.session.session_id,
+        "agent": call.session.agent,
+        "sentence": call.sentence,
+        "risk": call.risk,
+        "waits_since": None if waits_since is None else waits_since.isoformat(),
+        "deadline": None if call.deadline is None else call.deadline.isoformat(),
+        "cursor": call.pk,
+    }

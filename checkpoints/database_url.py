@@ -1,0 +1,134 @@
+"""Conversion of a database URL to the settings of a Django connection, and to a connection alias."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.db import connections
+
+from checkpoints import conf
+from checkpoints.conf import BUSY_TIMEOUT_SECONDS, POOL_SIZE, POOL_TIMEOUT_SECONDS, PREPARE_THRESHOLD, SQLITE_PRAGMAS
+from checkpoints.exceptions import InvalidDatabaseUrl, InvalidInput
+
+
+def is_server_address(url: object) -> bool:
+    """Return whether `url` is the address of a server instead of a database."""
+    return isinstance(url, str) and url.lower().startswith(("http://", "https://"))
+
+
+def refuse_token(token: str | None) -> None:
+    """Require that no token is given for a database. Raises `InvalidInput`."""
+    if token is not None:
+        raise InvalidInput('A token is for a server: Checkpointer("https://…", token=…). A database has none.')
+
+
+def database_from_url(url: str) -> dict[str, Any]:
+    """Build the entry of `settings.DATABASES` for `sqlite:///path`, a bare path, or `postgresql://…`.
+
+    Raises `InvalidDatabaseUrl`. Query parameters of a PostgreSQL URL become connection options
+    (`?sslmode=require`). Statements are prepared on the server; a connection pooler in transaction mode may not allow
+    that: `?prepare_threshold=none` turns it off.
+    """
+    if not url:
+        raise InvalidDatabaseUrl("no path or URL was given")
+    scheme = url.partition("://")[0] if "://" in url else "path"
+    if scheme == "path":
+        return _build_sqlite_settings(url)
+    if scheme == "sqlite":
+        return _build_sqlite_settings(_parse_sqlite_path(url))
+    if scheme in {"postgres", "postgresql"}:
+        return _build_postgresql_settings(url)
+    raise InvalidDatabaseUrl(f"{scheme}:// is not a scheme this library knows")
+
+
+def _parse_sqlite_path(url: str) -> str:
+    path = unquote(url.removeprefix("sqlite://"))
+    if not path.startswith("/") or path == "/":
+        raise InvalidDatabaseUrl("a SQLite URL is sqlite:///relative.db or sqlite:////absolute.db")
+    return path[1:]
+
+
+def _build_sqlite_settings(path: str) -> dict[str, Any]:
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": str(Path(path).absolute()),
+        "OPTIONS": {
+            "timeout": BUSY_TIMEOUT_SECONDS,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": SQLITE_PRAGMAS,
+        },
+    }
+
+
+def _build_postgresql_settings(url: str) -> dict[str, Any]:
+    try:
+        url_parts = urlsplit(url)
+        port = url_parts.port
+    except ValueError as error:
+        raise InvalidDatabaseUrl(f"the address is not understood ({error})") from error
+    if not url_parts.path.strip("/"):
+        raise InvalidDatabaseUrl("the PostgreSQL URL names no database")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(url_parts.path[1:]),
+        "USER": unquote(url_parts.username or ""),
+        "PASSWORD": unquote(url_parts.password or ""),
+        "HOST": unquote(url_parts.hostname or ""),
+        "PORT": str(port or ""),
+        "OPTIONS": {
+            "options": f"-c lock_timeout={BUSY_TIMEOUT_SECONDS}s",
+            "server_side_binding": True,
+            "prepare_threshold": PREPARE_THRESHOLD,
+            **_parse_postgresql_options(url_parts.query),
+            "pool": {
+                "min_size": 0,
+                "max_size": POOL_SIZE,
+                "timeout": POOL_TIMEOUT_SECONDS,
+                "reconnect_timeout": POOL_TIMEOUT_SECONDS,
+            },
+        },
+    }
+
+
+def _parse_postgresql_options(query: str) -> dict[str, Any]:
+    parameters: dict[str, Any] = dict(parse_qsl(query))
+    threshold = parameters.get("prepare_threshold")
+    if threshold is not None:
+        if threshold != "none" and not threshold.isdecimal():
+            raise InvalidDatabaseUrl(f"prepare_threshold is {threshold!r}; it is a number, or none")
+        parameters["prepare_threshold"] = None if threshold == "none" else int(threshold)
+    return parameters
+
+
+def get_or_create_alias(url: str) -> str:
+    """Return a connection alias for the database at `url`."""
+    database = database_from_url(url)
+    conf.ensure_configured()
+    return _find_or_create_alias(database)
+
+
+def _find_or_create_alias(database: dict[str, Any]) -> str:
+    identity = _identify_database(database)
+    for alias in connections:
+        database_settings = connections.databases[alias]
+        if _identify_database(database_settings) == identity and _get_password(database_settings) == _get_password(
+            database
+        ):
+            return alias
+    alias = "harness_" + hashlib.blake2b(repr(identity).encode(), digest_size=6).hexdigest()
+    while alias in connections.databases:  # the same database with another password
+        alias += "_"
+    defaults = connections.configure_settings({"default": {}, alias: database})
+    connections.databases[alias] = defaults[alias]
+    return alias
+
+
+def _identify_database(database: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(database.get(key) or "") for key in ("ENGINE", "NAME", "USER", "HOST", "PORT"))
+
+
+def _get_password(database: dict[str, Any]) -> str:
+    return str(database.get("PASSWORD") or "")
