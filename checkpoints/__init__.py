@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from checkpoints.client import SyncCheckpointer as SyncCheckpointer
     from checkpoints.decisions.actors import Actor as Actor
     from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot as RuntimeSnapshot
-    from checkpoints.resume.resume_gate import ResumePoint as ResumePoint
+    from checkpoints.resume.resume_point import ResumePoint as ResumePoint
     from checkpoints.session_handle import SessionHandle as SessionHandle
     from checkpoints.session_handle import SyncSessionHandle as SyncSessionHandle
     from checkpoints.store.version_columns import UNCHANGED as UNCHANGED
@@ -46,7 +46,7 @@ _HOME = {
     "Checkpointer": "checkpoints.aio",
     "Landed": "checkpoints.calls.outcome_types",
     "NotLanded": "checkpoints.calls.outcome_types",
-    "ResumePoint": "checkpoints.resume.resume_gate",
+    "ResumePoint": "checkpoints.resume.resume_point",
     "RuntimeSnapshot": "checkpoints.loop_state.runtime_snapshot",
     "SessionFiles": "checkpoints.archive.session_files",
     "SessionHandle": "checkpoints.session_handle",

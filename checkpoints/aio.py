@@ -30,7 +30,7 @@ from checkpoints.models import DEFAULT_WORKSPACE, Run
 from checkpoints.peers import notice_outbox
 from checkpoints.peers.notice_outbox import SendNotice
 from checkpoints.peers.peer_types import TakenTask, Told
-from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import documented_by
 from checkpoints.session_handle import OpenOptions, SessionHandle
 from checkpoints.sessions.create_finish_release import SessionDescription

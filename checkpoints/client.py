@@ -24,8 +24,8 @@ from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import DEFAULT_WORKSPACE, Run
 from checkpoints.peer_methods import PeerMethods
-from checkpoints.resume import resume_gate
-from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.resume import resume_preview
+from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle
 from checkpoints.sessions import append_without_lease, create_finish_release, fork, session_listing, sweep_lost_runs
 from checkpoints.sessions import retention as sessions_retention
@@ -924,7 +924,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The newest version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        return resume_gate.preview_resume(self.store, session_id)
+        return resume_preview.preview_resume(self.store, session_id)
 
     def sweep_lost_runs(self, *, limit: int = sweep_lost_runs.DEFAULT_LIMIT) -> list[str]:
         """End lost runs of the workspace and interrupt their calls, so that people can decide before anybody resumes.

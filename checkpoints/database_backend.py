@@ -13,8 +13,8 @@ from checkpoints.models import Run, Session
 from checkpoints.peers import cancel_paused_task, notice_outbox, take_paused_task
 from checkpoints.peers.notice_outbox import DatabaseOutbox, SendNotice
 from checkpoints.peers.peer_types import TakenTask, Told
-from checkpoints.resume import resume_gate
-from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.resume import start_or_resume
+from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow
 from checkpoints.sessions import create_finish_release
 from checkpoints.sessions.create_finish_release import SessionDescription
@@ -34,7 +34,7 @@ class DatabaseBackend:
     def start_session_flow(
         self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
     ) -> Flow[Run]:
-        return resume_gate.start_session_flow(self.store, session_id, description, takeover=takeover)
+        return start_or_resume.start_session_flow(self.store, session_id, description, takeover=takeover)
 
     def resume_flow(
         self,
@@ -47,8 +47,8 @@ class DatabaseBackend:
     ) -> Flow[ResumePoint]:
         """Resume the session. With a `description` one that does not exist is created."""
         if description is None:
-            return resume_gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return resume_gate.open_session_flow(
+            return start_or_resume.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+        return start_or_resume.open_session_flow(
             self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
         )
 
@@ -70,7 +70,7 @@ class DatabaseBackend:
         return DatabaseStepLog.open(self.store, session_id, workflow_id)
 
     def find_session_id_of_run(self, run_id: object) -> str:
-        return resume_gate.find_session_id_of_run(self.store, run_id)
+        return row_lookups.find_session_id_of_run(self.store, run_id)
 
     def require_owned(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session that may be written to."""

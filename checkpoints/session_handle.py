@@ -19,7 +19,7 @@ from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.database_backend import DatabaseBackend
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, OwnershipLost, SessionBusy
-from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, documented_by
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import OwnedSession, Store

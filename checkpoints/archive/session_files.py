@@ -17,8 +17,8 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
-from checkpoints.resume import resume_gate
-from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.resume import start_or_resume
+from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, documented_by
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
@@ -82,7 +82,9 @@ class SessionDirectory:
     ) -> Flow[ResumePoint]:
         yield Transact(partial(self._import_if_missing, session_id))
         return (
-            yield from resume_gate.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
+            yield from start_or_resume.resume_flow(
+                self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
+            )
         )
 
     def _import_if_missing(self, session_id: str) -> None:

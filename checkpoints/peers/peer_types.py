@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from checkpoints.resume.resume_gate import ResumePoint
+    from checkpoints.resume.resume_point import ResumePoint
 
 #: Default deadline: no call is without one.
 DEFAULT_DEADLINE = timedelta(minutes=10)

@@ -16,7 +16,8 @@ from checkpoints.formats.canonical import parse_json
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.peers import encrypted_fields
 from checkpoints.peers.peer_types import PeerResult, TakenJoin, TakenTask
-from checkpoints.resume.resume_gate import ResumePoint, resume_flow
+from checkpoints.resume.resume_point import ResumePoint
+from checkpoints.resume.start_or_resume import resume_flow
 from checkpoints.sansio import Flow, Transact
 from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership, paused_task_guards

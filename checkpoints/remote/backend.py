@@ -31,7 +31,7 @@ from checkpoints.remote import verify_probes
 from checkpoints.remote.store import RemoteStore, build_head
 from checkpoints.remote.transport import escape_id
 from checkpoints.remote.workflow_steps import RemoteStepLog
-from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.create_finish_release import SessionDescription

@@ -16,8 +16,13 @@ from django.db.models import QuerySet
 
 from checkpoints.calls import call_queries, signed_decisions, verify_call_record
 from checkpoints.calls.outcome_types import ToolResult
-from checkpoints.enums import CallStatus, DecisionKind
-from checkpoints.exceptions import InvalidInput
+from checkpoints.enums import (
+    CallStatus,
+    DecisionKind,
+)
+from checkpoints.exceptions import (
+    InvalidInput,
+)
 from checkpoints.formats import digests, message_calls
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.formats.message_calls import RequestedCall
@@ -192,3 +197,7 @@ def build_replayed_result(call: ToolCall) -> ToolResult:
     if content is None:
         content = f"{call.tool} did not happen." if is_error else ""
     return ToolResult(call.call_id, content, is_error=is_error, replayed=True, attempt=call.attempt)
+
+
+#: Number of messages at the end of the transcript in which a preview searches for unanswered calls.
+PREVIEW_MESSAGE_COUNT = 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from functools import cache
 
 from django.db import connections
@@ -15,12 +16,13 @@ from checkpoints.exceptions import (
     CallNotFound,
     OwnershipLost,
     ReleasedWhenIdle,
+    RunNotFound,
     SessionFinished,
     SessionNotFound,
     SessionQuarantined,
 )
 from checkpoints.ids import validate_id
-from checkpoints.models import Session, ToolCall
+from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.store.store import OwnedSession, Store
 
@@ -101,3 +103,17 @@ def get_latest_attempt(
 def bump_revision(store: Store, session_pk: int) -> None:
     """Increment the session's change number (`revision`), by which its pages notice a change."""
     hot_statements.mark_session_changed(connections[store.using], session_pk)
+
+
+def find_session_id_of_run(store: Store, run_id: object) -> str:
+    """Find the id of the session that a run drove. Raises `RunNotFound`."""
+    try:
+        run_uuid = uuid.UUID(str(run_id))
+    except ValueError:
+        raise RunNotFound(run_id) from None
+    with database_operation(store.using, writes=False):
+        runs = Run.objects.using(store.using).filter(pk=run_uuid, session__workspace_id=store.workspace_id)
+        session_id = runs.values_list("session__session_id", flat=True).first()
+    if session_id is None:
+        raise RunNotFound(run_id)
+    return session_id

@@ -16,7 +16,7 @@ from checkpoints.conf import LEASE_SECONDS
 from checkpoints.database_backend import DatabaseBackend
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.process_identity import ProcessIdentity
-from checkpoints.resume import resume_gate
+from checkpoints.resume import attach_run
 from checkpoints.store.store import OwnedSession, Store
 from harness_site.accounts.models import ApiToken
 
@@ -58,7 +58,7 @@ def hold_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> Own
     """
     owned_session = checkpointer.store.find_owned(session_id)
     if owned_session is None or owned_session.fence < fence:
-        return resume_gate.attach_run(checkpointer.store, session_id, fence)
+        return attach_run.attach_run(checkpointer.store, session_id, fence)
     if owned_session.fence != fence:
         raise OwnershipLost(session_id)
     return owned_session

@@ -21,7 +21,7 @@ from checkpoints.peers import (
 from checkpoints.peers.notice_outbox import DatabaseOutbox
 from checkpoints.peers.peer_response import PeerResponse
 from checkpoints.peers.peer_types import Join, Paused, PeerCall
-from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.store import row_lookups
 from harness_site.api import read_audit, request_schemas, response_schemas
 from harness_site.api.client_checkpointers import hold_run

@@ -24,8 +24,8 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.process_identity import ProcessIdentity
-from checkpoints.resume import resume_gate
-from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.resume import attach_run, start_or_resume
+from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
@@ -99,7 +99,7 @@ def _hold_run_of_first_attempt(store: Store, session_id: str, first_attempt: Api
     """Hold the run that the first attempt of a request started, so that the repetition starts no other one."""
     session = _find_session_of_client(store, session_id)
     if session is not None and session.owner is not None and session.owner.started_at >= first_attempt.created_at:
-        resume_gate.attach_run(store, session_id, session.fence)
+        attach_run.attach_run(store, session_id, session.fence)
 
 
 def _require_no_run_of_namesake(request: HttpRequest, store: Store, session_id: str) -> None:
@@ -138,10 +138,10 @@ def pass_gate(
 ) -> ResumePoint | list[ToolCall]:
     """Take the session and try the gate. Returns the point, or with `hold` the calls that hold the run there.
 
-    Raises what `resume_gate.try_gate` raises, and without `hold` `ReviewRequired`; then the session is released.
+    Raises what `start_or_resume.try_gate` raises, and without `hold` `ReviewRequired`; then the session is released.
     """
     with store.keep_session_from_idling(session_id):
-        outcome = resume_gate.try_gate(store, session_id, description=description, takeover=takeover, paused=paused)
+        outcome = start_or_resume.try_gate(store, session_id, description=description, takeover=takeover, paused=paused)
     if hold or isinstance(outcome, ResumePoint):
         return outcome
     calls = [encode_undecided_call(store, call) for call in outcome]
@@ -377,5 +377,5 @@ def prune_versions(
 
 @router.get("/runs/{run_id}", auth=READER, response=response_schemas.SessionOfRun, summary="Find the session of a run")
 def find_session_of_run(request: HttpRequest, run_id: str) -> HttpResponse:
-    session_id = resume_gate.find_session_id_of_run(get_client(request).store, run_id)
+    session_id = row_lookups.find_session_id_of_run(get_client(request).store, run_id)
     return respond({"session_id": session_id})

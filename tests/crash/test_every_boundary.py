@@ -19,7 +19,7 @@ WRITING = {
     "sessions.ownership._try_to_take_session",
     "sessions.ownership.renew_ownership",
     "sessions.ownership.release_ownership",
-    "resume.resume_gate._activate_session_after_decisions",
+    "resume.resume_gate.activate_session_after_decisions",
     "decisions.decide._record_decision_in_transaction",
     "sessions.create_finish_release.finish_session",
     "versions.save_version.write_versions",

@@ -113,7 +113,7 @@ MUTATIONS = [
         "an unknown outcome blocks the resume",
         "checkpoints/resume/resume_gate.py",
         "        if not undecided_calls:\n"
-        "            if (yield Transact(lambda: _activate_session_after_decisions(store, owned_session))):",
+        "            if (yield Transact(lambda: activate_session_after_decisions(store, owned_session))):",
         "        if True:\n            if True:",
         f"{TESTS}/resume/test_gate.py::test_undecided_call_refuses_the_run_and_releases_the_session",
     ),
@@ -232,7 +232,7 @@ MUTATIONS = [
     ),
     Mutation(
         "a finished session gives its result",
-        "checkpoints/resume/resume_gate.py",
+        "checkpoints/resume/resume_point.py",
         "        if not session.finished:\n            return None\n",
         "        if True:\n            return None\n",
         f"{TESTS}/sessions/test_finish_session.py::test_finished_session_returns_its_result",

@@ -12,8 +12,8 @@ from checkpoints import Checkpointer, Landed, SyncCheckpointer, ToolRegistry, sa
 from checkpoints.exceptions import ApprovalRequired, AtGate, InvalidIdentifier, NotOwner, ReviewRequired
 from checkpoints.loop_state.phase_details import StepStarted
 from checkpoints.models import Session
-from checkpoints.resume import resume_gate
-from checkpoints.resume.resume_gate import ResumePoint
+from checkpoints.resume import start_or_resume
+from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions.create_finish_release import SessionDescription
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import call_statuses, conversation, start_session
@@ -21,7 +21,9 @@ from tests.integration.checkpoints.session_setups import call_statuses, conversa
 
 def open_session(cp: SyncCheckpointer, session_id: str = "s", **options: Any) -> ResumePoint:
     return sansio.drive(
-        resume_gate.open_session_flow(cp.store, session_id, SessionDescription("Refund order 17", "desk"), **options)
+        start_or_resume.open_session_flow(
+            cp.store, session_id, SessionDescription("Refund order 17", "desk"), **options
+        )
     )
 
 
@@ -198,7 +200,7 @@ def test_run_saves_other_work_before_it_is_refused_at_the_gate(cp: SyncCheckpoin
 
 def test_run_at_the_gate_cannot_write(open_checkpointer: Open) -> None:
     cp = lose_call(open_checkpointer)
-    flow = resume_gate.resume_flow(cp.store, "s", wait=True)
+    flow = start_or_resume.resume_flow(cp.store, "s", wait=True)
     step = next(flow)
     while not isinstance(step, sansio.Sleep):
         assert isinstance(step, sansio.Transact)

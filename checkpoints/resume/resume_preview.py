@@ -1,0 +1,44 @@
+"""Preview of a resume, which changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints.calls import call_dicts, pending_calls
+from checkpoints.db.database_operation import database_operation
+from checkpoints.enums import (
+    UNDECIDED_CALL_STATUSES,
+    CallStatus,
+)
+from checkpoints.integrity import quarantine
+from checkpoints.resume import resume_plan
+from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
+from checkpoints.store import row_lookups
+from checkpoints.store.store import Store
+from checkpoints.versions import load_version, run_position
+from checkpoints.versions.run_position import RunPosition
+
+
+def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
+    """Preview a resume without doing it: calls to `replay`, to `run`, and to `ask` a person about."""
+    with quarantine.quarantine_if_altered(store, session_id), database_operation(store.using, writes=False):
+        session = row_lookups.get_session(store, session_id)
+        latest = load_version.load_latest_tail(store, session_id, PREVIEW_MESSAGE_COUNT)
+        position = run_position.load_run_position(store, session_id, session.pk, latest) if latest else RunPosition()
+        plan = resume_plan.EMPTY_PLAN
+        is_finished = session.finished or position.terminal_details is not None
+        if not is_finished:
+            messages = latest["transcript"] if latest else []
+            first = latest["message_count"] - len(messages) if latest else 0
+            plan = resume_plan.plan_resume(store, session, TranscriptTail(messages, position.pending, first))
+        unsettled = pending_calls.list_calls_with_status(store, session, {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES})
+        undecided_calls = [call for call in unsettled if call.status != CallStatus.ISSUED and not is_finished]
+        orphaned_calls = [call for call in unsettled if call.status == CallStatus.ISSUED and call.mutates]
+        return {
+            "version": latest["version"] if latest else None,
+            "finished": is_finished,
+            "pending_response": position.pending is not None,
+            "replay": [call_dicts.call_to_dict(call) for call in plan.replay],
+            "run": [call_dicts.call_to_dict(call) for call in plan.run],
+            "ask": call_dicts.calls_to_dicts(store, [*undecided_calls, *orphaned_calls]),
+        }

@@ -1,0 +1,198 @@
+"""Start or resume a session: own it, pass the gate, and return the point where the run continues."""
+
+from __future__ import annotations
+
+from checkpoints.calls import outcome_log
+from checkpoints.db.database_operation import database_operation
+from checkpoints.exceptions import (
+    AtGate,
+    OwnershipLost,
+)
+from checkpoints.ids import validate_id
+from checkpoints.models import Run, ToolCall
+from checkpoints.resume import resume_gate, resume_point
+from checkpoints.resume.resume_point import ResumePoint
+from checkpoints.sansio import Flow, Transact
+from checkpoints.sessions import create_finish_release, ownership
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.store import OwnedSession, Store
+from checkpoints.tracing import RESUME, trace_session_flow
+from checkpoints.versions import run_position, save_version
+
+
+@trace_session_flow(RESUME)
+def resume_flow(
+    store: Store,
+    session_id: str,
+    *,
+    wait: bool = False,
+    timeout: float | None = None,
+    takeover: bool | str = False,
+    paused: bool = False,
+) -> Flow[ResumePoint]:
+    """Take the session, pass the gate, and return the point where the run continues.
+
+    Raises `SessionNotFound`, `SessionBusy`, `CheckpointCorrupted`, `SchemaFromFuture`, `OwnershipLost` if another
+    run takes the session over meanwhile, and `ReviewRequired` if a person has to decide: at once, or with `wait`
+    after `timeout` seconds (None waits without limit). After `ReviewRequired` the session is released. `paused` is for
+    callers that take a session that waits for other agents.
+    """
+    with store.keep_session_from_idling(session_id):
+        return (
+            yield from _resume_without_idle_release_flow(
+                store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=paused
+            )
+        )
+
+
+def _resume_without_idle_release_flow(
+    store: Store, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str, paused: bool
+) -> Flow[ResumePoint]:
+    finished_point: ResumePoint | None = yield Transact(
+        lambda: resume_point.load_resume_point_of_finished(store, session_id)
+    )
+    if finished_point is not None:
+        return finished_point
+    owned_session: OwnedSession = yield Transact(
+        lambda: _take_or_renew_ownership(store, session_id, takeover=takeover, paused=paused)
+    )
+    try:
+        latest, position = yield Transact(lambda: resume_point.load_version_to_continue(store, owned_session))
+        yield from resume_gate.wait_for_decisions_flow(store, owned_session, wait=wait, timeout=timeout)
+        point: ResumePoint = yield Transact(
+            lambda: resume_point.build_resume_point(store, owned_session, latest, position)
+        )
+    except OwnershipLost:
+        raise
+    except BaseException:
+        yield Transact(lambda: ownership.release_ownership_quietly(store, owned_session))
+        raise
+    return point
+
+
+def open_session_flow(
+    store: Store,
+    session_id: str,
+    description: SessionDescription,
+    *,
+    wait: bool = False,
+    timeout: float | None = None,
+    takeover: bool | str = False,
+) -> Flow[ResumePoint]:
+    """Start or resume: create the session with `description` if it does not exist, then do what `resume_flow` does.
+
+    A finished session returns its result, as in `resume_flow`; an existing session keeps its description. Raises what
+    `resume_flow` raises, and `InvalidIdentifier` or `NotRepresentable` for an invalid description.
+    """
+    yield Transact(lambda: create_finish_release.create_session(store, session_id, description))
+    return (yield from resume_flow(store, session_id, wait=wait, timeout=timeout, takeover=takeover))
+
+
+def try_gate(
+    store: Store,
+    session_id: str,
+    *,
+    description: SessionDescription | None = None,
+    takeover: bool | str = False,
+    paused: bool = False,
+) -> ResumePoint | list[ToolCall]:
+    """Take the session if it is not owned, and pass the gate if nothing is undecided.
+
+    Returns the point where the run continues, or the undecided calls; then the run stays at the gate. With a
+    `description` a session that does not exist is created. Raises what `resume_flow` raises but `ReviewRequired`; after
+    an error the session is released.
+    """
+    if description is not None:
+        create_finish_release.create_session(store, session_id, description)
+    finished_point = resume_point.load_resume_point_of_finished(store, session_id)
+    if finished_point is not None:
+        return finished_point
+    owned_session = _take_or_renew_ownership(store, session_id, takeover=takeover, paused=paused)
+    try:
+        latest, position = resume_point.load_version_to_continue(store, owned_session)
+        while True:
+            undecided_calls = resume_gate.list_undecided_calls(store, owned_session)
+            if undecided_calls:
+                resume_gate.mark_run_waiting(store, owned_session)
+                return undecided_calls
+            if resume_gate.activate_session_after_decisions(store, owned_session):
+                return resume_point.build_resume_point(store, owned_session, latest, position)
+    except OwnershipLost:
+        raise
+    except BaseException:
+        ownership.release_ownership_quietly(store, owned_session)
+        raise
+
+
+@trace_session_flow(RESUME)
+def start_session_flow(
+    store: Store, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+) -> Flow[Run]:
+    """Create the session, or continue it through the gate, and own it. Returns the run that drives it.
+
+    On a session that this checkpointer owns and in which nothing is undecided it returns the existing run. Raises
+    `InvalidIdentifier`, `NotRepresentable`, `SessionBusy`, `SessionFinished`, `SchemaFromFuture`, `PausedForPeers`,
+    `CheckpointCorrupted` if the payload of the newest version is damaged, and `ReviewRequired` or `ApprovalRequired`
+    if a person has to decide: then the session is released.
+    """
+    with store.keep_session_from_idling(validate_id("session id", session_id)):
+        return (yield from _start_without_idle_release_flow(store, session_id, description, takeover=takeover))
+
+
+def _start_without_idle_release_flow(
+    store: Store, session_id: str, description: SessionDescription, *, takeover: bool | str
+) -> Flow[Run]:
+    run: Run | None = yield Transact(lambda: _find_continuable_run(store, session_id))
+    if run is not None:
+        return run
+    yield Transact(lambda: create_finish_release.create_session(store, session_id, description))
+    owned_session: OwnedSession = yield Transact(
+        lambda: _take_or_renew_ownership(store, session_id, takeover=takeover, paused=False)
+    )
+    try:
+        yield Transact(lambda: _require_readable_payload(store, owned_session))
+        yield from resume_gate.wait_for_decisions_flow(store, owned_session, wait=False, timeout=None)
+    except OwnershipLost:
+        raise
+    except BaseException:
+        yield Transact(lambda: ownership.release_ownership_quietly(store, owned_session))
+        raise
+    return owned_session.run
+
+
+def _find_continuable_run(store: Store, session_id: str) -> Run | None:
+    """Return the run with which this checkpointer drives the session; None if it has none or has to pass the gate."""
+    owned_session = store.find_owned(session_id)
+    if owned_session is None:
+        return None
+    if owned_session.at_gate:
+        raise AtGate(session_id)
+    if not ownership.renew_ownership(store, owned_session):
+        store.remove_owned(owned_session)
+        return None
+    if resume_gate.list_undecided_calls(store, owned_session):
+        return None
+    owned_session.operations.reset_pairings()
+    return owned_session.run
+
+
+def _take_or_renew_ownership(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
+    owned_session = store.find_owned(session_id)
+    if owned_session is not None and ownership.renew_ownership(store, owned_session):
+        outcome_log.interrupt_abandoned_calls(store, owned_session)
+        owned_session.operations.reset_pairings()
+        return owned_session
+    return ownership.take_session(store, session_id, takeover=takeover, paused=paused)
+
+
+def _require_readable_payload(store: Store, owned_session: OwnedSession) -> None:
+    """Refuse to continue if a journaled model answer may be in a damaged payload.
+
+    Raises `CheckpointCorrupted`, `SchemaFromFuture`.
+    """
+    if owned_session.head.version == 0:
+        return
+    with database_operation(store.using, writes=False):
+        newest = save_version.find_newest_version(store.using, owned_session.pk)
+        if newest is not None:
+            run_position.load_run_position_at_version(store, owned_session.session_id, newest)
