@@ -1,7 +1,7 @@
 """Heartbeats of agents: all that wait are answered together, and one statement renews their leases.
 
 A lease must not run out because its server has much to do, so a heartbeat takes neither a thread nor a statement of its
-own.
+own. A request that Django's middleware would refuse or redirect is left to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from datetime import timedelta
 from typing import IO, Final
 from uuid import UUID
 
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.core.handlers.asgi import ASGIRequest
 from django.db import close_old_connections
+from django.http import HttpRequest
 
 from checkpoints.conf import LEASE_SECONDS
 from checkpoints.exceptions import RateLimited
@@ -34,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 _PATH: Final = re.compile(r"/api/v1/sessions/([^/]+)/heartbeat")
 #: Headers with which a request is answered as any other.
-_OTHER_HEADERS: Final = frozenset({"idempotency-key", "content-encoding"})
+_OTHER_HEADERS: Final = ("Idempotency-Key", "Content-Encoding")
 _LEASE: Final = timedelta(seconds=LEASE_SECONDS)
 _ANSWER: Final = b'{"alive":true}'
 _HEADERS: Final = {
@@ -100,25 +104,34 @@ class Heartbeats:
 
 
 def read_heartbeat(scope: Scope) -> Heartbeat | None:
-    """Read a plain heartbeat; None for a request with anything else in it."""
+    """Read a plain heartbeat; None for a request with anything else in it, and one that the site does not accept."""
     path = _PATH.fullmatch(scope["path"].removeprefix(scope.get("root_path", "")))
-    if scope["method"] != "POST" or path is None or scope["query_string"]:
-        return None
-    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
     body: IO[bytes] | None = scope.get(BODY)
-    if body is None or not _OTHER_HEADERS.isdisjoint(headers):
+    if scope["method"] != "POST" or path is None or scope["query_string"] or body is None:
+        return None
+    request = ASGIRequest(scope, body)
+    if any(name in request.headers for name in _OTHER_HEADERS) or not _is_accepted(request):
         return None
     fence = _read_fence(body.read())
     body.seek(0)
     if fence is None:
         return None
     return Heartbeat(
-        headers.get("authorization", ""),
-        headers.get("harness-client", "")[:255],
-        (scope.get("client") or ("", 0))[0],
+        request.headers.get("Authorization", ""),
+        request.headers.get("Harness-Client", "")[:255],
+        request.META.get("REMOTE_ADDR", ""),
         EscapedConverter().to_python(path[1]),
         fence,
     )
+
+
+def _is_accepted(request: HttpRequest) -> bool:
+    """Return True if the request names a host of this site, and came over HTTPS where that is required."""
+    try:
+        request.get_host()
+    except DisallowedHost:
+        return False
+    return request.is_secure() or not settings.SECURE_SSL_REDIRECT
 
 
 def _read_fence(body: bytes) -> int | None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from django.db.models import Count, QuerySet
 
-from checkpoints.enums import Phase
+from checkpoints.enums import CostBasis, Phase
 from checkpoints.formats import money, parse_json
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.seals import row_seals
@@ -30,7 +30,7 @@ N = TypeVar("N", int, Decimal)
 class Version:
     """One checkpoint without its transcript.
 
-    `cost` (US dollars) and `tokens` are totals since the start of the session, None if absent or unreadable.
+    `cost` (US dollars) and `tokens` are totals since the start of the session, None if unknown or unreadable.
     `run_number` is None if the version was saved without a run.
     """
 
@@ -80,13 +80,10 @@ class VersionPage:
 
 
 def load_version_page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> VersionPage:
-    checkpoints = Checkpoint.objects.filter(session=session_pk)
+    checkpoints = _query_versions(session_pk)
     if before is not None:
         checkpoints = checkpoints.filter(version__lt=before)
-    versions = [
-        build_version(row)
-        for row in checkpoints.select_related("run").defer("payload").order_by("-version")[: size + 1]
-    ]
+    versions = [build_version(row) for row in checkpoints.order_by("-version")[: size + 1]]
     tree = _load_segment_tree(session_pk)
     pairs = list(zip(versions, [*versions[1:], None], strict=False))[:size]
     calls = _count_calls_by_version(session_pk, pairs)
@@ -106,8 +103,13 @@ def _build_verified_version(row: Checkpoint) -> Version:
     return build_version(row)
 
 
+def _query_versions(session: int) -> QuerySet[Checkpoint]:
+    checkpoints = Checkpoint.objects.filter(session=session).select_related("run", "session")
+    return checkpoints.defer("payload", "session__metadata", "session__result")
+
+
 def _query_version(session: int, version: int) -> QuerySet[Checkpoint]:
-    return Checkpoint.objects.filter(session=session, version=version).select_related("run").defer("payload")
+    return _query_versions(session).filter(version=version)
 
 
 def load_version_payload(session_pk: int, version: int) -> str | None:
@@ -125,8 +127,7 @@ def load_newest_version(session_pk: int) -> Version | None:
 
 
 def _query_newest_version(session: int) -> QuerySet[Checkpoint]:
-    checkpoints = Checkpoint.objects.filter(session=session).select_related("run").defer("payload")
-    return checkpoints.order_by("-version")[:1]
+    return _query_versions(session).order_by("-version")[:1]
 
 
 def find_last_common_version(session_pk: int, version: Version, shared: int) -> SavedVersion | None:
@@ -156,7 +157,7 @@ def build_version(row: Checkpoint) -> Version:
         segment_id=row.segment_id,
         length=row.length,
         plan=plan_steps.parse_plan(row.plan),
-        cost=parse_cost(row.budget_spent_usd),
+        cost=None if row.session.cost_basis == CostBasis.UNKNOWN else parse_cost(row.budget_spent_usd),
         tokens=parse_total_tokens(row.usage),
     )
 

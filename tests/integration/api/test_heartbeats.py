@@ -88,7 +88,7 @@ def describe(**changes: Any) -> dict[str, Any]:
         "method": "POST",
         "path": "/api/v1/sessions/a~1b/heartbeat",
         "query_string": b"",
-        "headers": [(b"authorization", b"Bearer x"), (b"harness-client", b"me")],
+        "headers": [(b"host", b"testserver"), (b"authorization", b"Bearer x"), (b"harness-client", b"me")],
         "client": ("10.0.0.1", 1),
         BODY: io.BytesIO(b'{"fence": 3}'),
         **changes,
@@ -110,19 +110,28 @@ UNUSUAL_BODIES = (b"", b"[]", b"{", b"\xff", b'{"fence": true}', b'{"fence": 3, 
         {"method": "GET"},
         {"query_string": b"x=1"},
         {"path": "/api/v1/sessions/a/b/heartbeat"},
-        {"headers": [(b"idempotency-key", b"k")]},
-        {"headers": [(b"content-encoding", b"gzip")]},
+        {"headers": [(b"host", b"testserver"), (b"idempotency-key", b"k")]},
+        {"headers": [(b"host", b"testserver"), (b"content-encoding", b"gzip")]},
+        {"headers": [(b"host", b"elsewhere.example"), (b"authorization", b"Bearer x")]},
         {BODY: None},
-        *(
-            {BODY: io.BytesIO(body)}
-            for body in (b"", b"[]", b"{", b'{"fence": true}', b'{"fence": 3, "x": 1}', b"\xff")
-        ),
+        *({BODY: io.BytesIO(body)} for body in UNUSUAL_BODIES),
     ],
 )
 def test_any_other_request_is_answered_by_the_route(changes: dict[str, Any]) -> None:
     scope = describe(**changes)
     assert read_heartbeat(scope) is None
     assert scope[BODY] is None or scope[BODY].tell() == 0
+
+
+def test_heartbeat_without_https_is_redirected_where_https_is_required(settings: Any) -> None:
+    settings.SECURE_SSL_REDIRECT = True
+    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    behind_proxy = describe()["headers"] + [(b"x-forwarded-proto", b"https")]
+    assert read_heartbeat(describe()) is None
+    assert read_heartbeat(describe(headers=behind_proxy)) is not None
+    settings.SECURE_PROXY_SSL_HEADER = None
+    assert read_heartbeat(describe(headers=behind_proxy)) is None
+    assert read_heartbeat(describe(scheme="https")) is not None
 
 
 def test_cancelled_heartbeat_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

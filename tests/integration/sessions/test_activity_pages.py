@@ -99,7 +99,8 @@ def test_costs_page_sums_by_turn_and_model_without_unknown_costs(reader: Client,
     text = show(reader, session, "costs/")[1]
     assert [word in text for word in ("large-1", "75 %", "$0.25", "84")] == [True] * 4
     Session.objects.update(cost_basis=CostBasis.UNKNOWN)
-    assert "$" not in show(reader, session, "costs/")[1]
+    for page in ("costs/", "versions/", "compare/?a=1&b=2"):
+        assert "$" not in show(reader, session, page)[1]
 
 
 def test_subagents_are_linked_both_ways_and_summed(reader: Client, session: Session) -> None:
