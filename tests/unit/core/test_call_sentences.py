@@ -1,11 +1,8 @@
 """Sentences about calls."""
 
-from datetime import UTC, datetime, timedelta, timezone
-
 import pytest
 
-from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, RunStatus, SessionStatus
-from harness_site.core import call_sentences, formatting, status_labels
+from harness_site.core import call_sentences
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, RunStatus, SessionStatus
-from harness_site.core import call_sentences, formatting, status_labels
+from harness_site.core import formatting
 
 NOW = datetime(2026, 11, 21, 10, 42, 7, tzinfo=UTC)
-KINDS = (SessionStatus, RunStatus, CallStatus, DecisionKind)
-SHAPES = {"ok", "bad", "wait", "run", "unknown", "off"}
 
 
 @pytest.mark.parametrize(

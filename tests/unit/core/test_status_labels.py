@@ -1,11 +1,12 @@
 """Labels of statuses, reasons and decisions."""
 
-from datetime import UTC, datetime, timedelta, timezone
-
 import pytest
 
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, RunStatus, SessionStatus
-from harness_site.core import call_sentences, formatting, status_labels
+from harness_site.core import status_labels
+
+KINDS = (SessionStatus, RunStatus, CallStatus, DecisionKind)
+SHAPES = {"ok", "bad", "wait", "run", "unknown", "off"}
 
 
 @pytest.mark.parametrize("value", sorted({str(value) for kind in KINDS for value in kind}))
