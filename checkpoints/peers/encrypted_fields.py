@@ -1,4 +1,4 @@
-"""Encryption of secrets inside stored values: each is encrypted in place, so that the database alone does not reveal it.
+"""Encryption of secrets inside stored values, so that the database alone does not reveal them.
 
 A text under a key that names a secret (`auth_token`, `password`, `authorization`, …) is replaced by
 `{"$encrypted": "…"}`, and restored when it is read. The key is Django's `SECRET_KEY`, or without a Django project
