@@ -7,7 +7,7 @@ from functools import cache
 
 from django.db import connections, models
 
-from checkpoints.db.model_rows import insert_rows, select_rows
+from checkpoints.db.cached_row_sql import insert_rows, select_rows
 from checkpoints.db.sql_quoting import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.seals.keys import get_seal_keys

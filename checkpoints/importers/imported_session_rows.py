@@ -10,8 +10,8 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
+from checkpoints.db.cached_row_sql import insert_row
 from checkpoints.db.clock import database_now
-from checkpoints.db.model_rows import insert_row
 from checkpoints.enums import ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical import parse_json, to_canonical_json

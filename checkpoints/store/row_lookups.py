@@ -8,8 +8,8 @@ from functools import cache
 from django.db import connections
 
 from checkpoints.db import hot_statements
+from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, refuse_inside_transaction
-from checkpoints.db.model_rows import select_rows
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.exceptions import (
     AtGate,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from checkpoints.db.model_rows import insert_rows
+from checkpoints.db.cached_row_sql import insert_rows
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_or_text

@@ -16,9 +16,9 @@ from checkpoints.calls import call_queries, call_seals
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import hot_statements
+from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import NewMessage, NewVersion, SaveBase
-from checkpoints.db.model_rows import select_rows
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict

@@ -8,7 +8,7 @@ class DisplayConfig(AppConfig):
     verbose_name = "Harness: display"
 
     def ready(self) -> None:
-        from harness_site.display.theme_and_time_zone import load_display_choice_into_session
+        from harness_site.display.display_preferences import load_display_choice_into_session
 
         user_logged_in.connect(
             load_display_choice_into_session, dispatch_uid="harness_display.load_display_choice_into_session"

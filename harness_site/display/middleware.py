@@ -4,7 +4,7 @@ from django.utils import timezone, translation
 from django.utils.deprecation import MiddlewareMixin
 
 from harness_site.accounts.redirects import is_path_of_site
-from harness_site.display.theme_and_time_zone import get_language
+from harness_site.display.display_preferences import get_language
 from harness_site.display.time_zones import get_time_zone
 
 

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
 from harness_site.accounts.forms import style_form_fields
-from harness_site.display import theme_and_time_zone, time_zones
+from harness_site.display import display_preferences, time_zones
 from harness_site.display.models import Theme
 
 
@@ -50,12 +50,12 @@ def edit_display(request: HttpRequest) -> HttpResponse:
     """Edit the choice of any signed-in user; it belongs to a user, not to a workspace."""
     initial = {
         "time_zone": request.session.get(time_zones.SESSION_KEY, ""),
-        "language": theme_and_time_zone.get_language(request),
-        "theme": theme_and_time_zone.get_theme(request),
+        "language": display_preferences.get_language(request),
+        "theme": display_preferences.get_theme(request),
     }
     form = DisplayForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST" and form.is_valid():
-        theme_and_time_zone.save_display_choice(request, cast(User, request.user), **form.cleaned_data)
+        display_preferences.save_display_choice(request, cast(User, request.user), **form.cleaned_data)
         return redirect(f"{request.path}?saved=1")
     context = {
         "form": form,

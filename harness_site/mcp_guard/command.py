@@ -132,7 +132,7 @@ async def _serve(options: GuardOptions) -> int:
     session = GuardedSession(checkpointer, options.session_id, options.agent, title, options.wait_seconds)
     try:
         async with stdio_client(parameters) as server:
-            return await _connect(session, options.policies, server)
+            return await _run_proxy(session, options.policies, server)
     except OSError as error:
         sys.stderr.write(f"harness mcp-guard: the server {options.command[0]!r} cannot be started: {error}\n")
         return 1
@@ -148,7 +148,7 @@ def _open_checkpointer(options: GuardOptions) -> Checkpointer:
     return Checkpointer(options.address, workspace=options.workspace)
 
 
-async def _connect(session: GuardedSession, policies: ToolPolicies, server: Any) -> int:
+async def _run_proxy(session: GuardedSession, policies: ToolPolicies, server: Any) -> int:
     has_server_ended = False
     has_ended = anyio.Event()
     lines = StandardInput()

@@ -26,7 +26,7 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from harness_site.accounts.models import Membership
 from harness_site.mail_transport import NoMailServer
-from harness_site.notifications import delivery_errors, emails, safe_http, webhook_services
+from harness_site.notifications import delivery_errors, emails, safe_http, webhook_requests, webhook_services
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
 from harness_site.notifications.notice_text import NoticeMessage, build_notice_message
 from harness_site.notifications.recipients import has_role_for_event
@@ -149,7 +149,7 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
         if delivery.webhook is None:
             emails.send_notification_email(delivery, message)
             return DeliveryOutcome()
-        status = webhook_services.send_to_webhook(delivery, message)
+        status = webhook_requests.send_to_webhook(delivery, message)
         return DeliveryOutcome(
             answer=status,
             problem=""

@@ -1,14 +1,12 @@
-"""Claims on calls: take, hand over, release and expire them; and comments.
+"""Claims on calls: take, hand over, release and expire them.
 
 A claim informs other reviewers; it blocks nobody.
 """
 
-from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Exists, OuterRef
 from django.http import HttpRequest
 
 from checkpoints.client import SyncCheckpointer
@@ -19,11 +17,9 @@ from checkpoints.store import row_lookups
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
 from harness_site.notifications import handover_notices
-from harness_site.review.models import Claim, Comment, Presence
-from harness_site.review.presence import CLAIMED_FOR, HANDED_FOR, build_live_claim_condition
-
-#: Retention of claims and presence rows; the audit trail records who has read a session.
-_RETENTION: Final = timedelta(days=1)
+from harness_site.review import presence
+from harness_site.review.models import Claim
+from harness_site.review.presence import CLAIMED_FOR, HANDED_FOR
 
 
 def claim_call(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
@@ -35,7 +31,7 @@ def claim_call(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
         now = clock.now()
         Claim.objects.filter(pk=row.pk).update(member=by, since=now, seen_at=now, handed_by="", note="")
         details = {"from_member": row.member.user.get_username()} if is_live else {}
-        _record_claim_event(AuditKind.CLAIMED, call, by, request, **details)
+        record_claim_event(AuditKind.CLAIMED, call, by, request, **details)
 
 
 def hand_over_call(call: ToolCall, *, by: Membership, to: Membership, note: str, request: HttpRequest) -> None:
@@ -46,15 +42,8 @@ def hand_over_call(call: ToolCall, *, by: Membership, to: Membership, note: str,
         Claim.objects.filter(pk=row.pk).update(
             member=to, since=now, seen_at=now, handed_by=by.user.get_username(), note=note
         )
-        _record_claim_event(AuditKind.HANDED_OVER, call, by, request, to_member=to.user.get_username())
+        record_claim_event(AuditKind.HANDED_OVER, call, by, request, to_member=to.user.get_username())
         handover_notices.create_handover_notice(call, by=by, to=to, note=note)
-
-
-def add_comment(call: ToolCall, text: str, *, by: Membership, request: HttpRequest) -> None:
-    """Add a comment about a call, decided or not."""
-    with transaction.atomic():
-        Comment.objects.create(call=call, author=by.user.get_username(), text=text)
-        _record_claim_event(AuditKind.COMMENTED, call, by, request)
 
 
 def _lock_claim(call: ToolCall, member: Membership) -> tuple[Claim, bool]:
@@ -70,7 +59,7 @@ def release_claim(call: ToolCall, *, by: Membership, request: HttpRequest) -> No
     """Release a member's claim on a call; do nothing if somebody else holds it."""
     with transaction.atomic():
         if Claim.objects.filter(call=call, member=by).delete()[0]:
-            _record_claim_event(AuditKind.RELEASED, call, by, request)
+            record_claim_event(AuditKind.RELEASED, call, by, request)
 
 
 def release_all_claims(user: User, *, request: HttpRequest) -> None:
@@ -87,28 +76,10 @@ def remove_claims_after_decision(call: ToolCall, *, by: Membership) -> None:
     claims = Claim.objects.filter(call=call)
     call.refresh_from_db(fields=["status"])
     (claims.filter(member=by) if call.undecided else claims).delete()
-    _delete_old_rows()
+    presence.delete_old_rows()
 
 
-def record_card_presence(call: ToolCall, *, by: Membership, mine: bool) -> None:
-    """Record that a member has the card of a call open; `mine` also extends their claim."""
-    now = clock.now()
-    presence = [Presence(call=call, member=by, seen_at=now)]
-    Presence.objects.bulk_create(
-        presence, update_conflicts=True, unique_fields=["call", "member"], update_fields=["seen_at"]
-    )
-    if mine:
-        Claim.objects.filter(build_live_claim_condition(now), call=call, member=by).update(seen_at=now)
-
-
-def _delete_old_rows() -> None:
-    """Delete claims and presence rows past their retention, and comments on calls that were deleted."""
-    for model in (Presence, Claim):
-        model.objects.filter(seen_at__lt=clock.now() - _RETENTION).delete()
-    Comment.objects.filter(~Exists(ToolCall.objects.filter(pk=OuterRef("call")))).delete()
-
-
-def _record_claim_event(kind: AuditKind, call: ToolCall, by: Membership, request: HttpRequest, **details: Any) -> None:
+def record_claim_event(kind: AuditKind, call: ToolCall, by: Membership, request: HttpRequest, **details: Any) -> None:
     """Record a claim event in the audit trail and notify open pages."""
     event_details = {"call_id": call.call_id, "step": call.step, **details}
     audit_events.record_member_event(by, kind, request=request, session_pk=call.session_id, **event_details)

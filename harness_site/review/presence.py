@@ -1,4 +1,4 @@
-"""Presence of other people at a call: claims and open cards."""
+"""Presence of people at a call: claims and open cards."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -9,8 +9,9 @@ from typing import Any, Final
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from checkpoints.db import clock
+from checkpoints.models import ToolCall
 from harness_site.accounts.models import Membership
-from harness_site.review.models import Claim, Presence
+from harness_site.review.models import Claim, Comment, Presence
 
 #: A claim expires this long after the last heartbeat of its card.
 CLAIMED_FOR: Final = timedelta(minutes=15)
@@ -97,3 +98,25 @@ def _build_call_presence(claim: list[Any] | None, names: tuple[str, ...], reader
         if member == reader.pk
         else CallPresence(theirs=claimed, looking=names)
     )
+
+
+#: Retention of claims and presence rows; the audit trail records who has read a session.
+_RETENTION: Final = timedelta(days=1)
+
+
+def record_card_presence(call: ToolCall, *, by: Membership, mine: bool) -> None:
+    """Record that a member has the card of a call open; `mine` also extends their claim."""
+    now = clock.now()
+    presence = [Presence(call=call, member=by, seen_at=now)]
+    Presence.objects.bulk_create(
+        presence, update_conflicts=True, unique_fields=["call", "member"], update_fields=["seen_at"]
+    )
+    if mine:
+        Claim.objects.filter(build_live_claim_condition(now), call=call, member=by).update(seen_at=now)
+
+
+def delete_old_rows() -> None:
+    """Delete claims and presence rows past their retention, and comments on calls that were deleted."""
+    for model in (Presence, Claim):
+        model.objects.filter(seen_at__lt=clock.now() - _RETENTION).delete()
+    Comment.objects.filter(~Exists(ToolCall.objects.filter(pk=OuterRef("call")))).delete()

@@ -36,7 +36,7 @@ from harness_site.core.rendering.hidden_characters import escape_hidden, replace
 from harness_site.core.rendering.html_building import build_html
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.core.unreadable_rows import UnreadableRecord
-from harness_site.display.theme_and_time_zone import get_theme
+from harness_site.display.display_preferences import get_theme
 
 logger = logging.getLogger(__name__)
 

@@ -157,8 +157,8 @@ class Migration(migrations.Migration):
                 ),
                 ("name", models.CharField(max_length=100)),
                 ("host", models.CharField(max_length=255)),
-                ("address_sealed", models.TextField()),
-                ("secret_sealed", models.TextField()),
+                ("encrypted_address", models.TextField()),
+                ("encrypted_secret", models.TextField()),
                 (
                     "format",
                     models.CharField(

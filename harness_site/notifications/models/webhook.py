@@ -22,8 +22,8 @@ class Webhook(models.Model):
     name = models.CharField(max_length=100)
     #: Part of the address that pages display.
     host = models.CharField(max_length=255)
-    address_sealed = models.TextField()
-    secret_sealed = models.TextField()
+    encrypted_address = models.TextField()
+    encrypted_secret = models.TextField()
     format = models.CharField(max_length=10, choices=WebhookFormat, default=WebhookFormat.JSON)
     #: Comma-separated, in the order of `Event`.
     events = models.CharField(max_length=200)

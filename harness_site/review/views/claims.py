@@ -11,7 +11,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.notifications.models import Event
 from harness_site.notifications.recipients import find_email_recipient
-from harness_site.review import claim_services, presence
+from harness_site.review import claim_services, comments, presence
 from harness_site.review.card_context import may_decide
 from harness_site.review.forms import CommentForm
 from harness_site.review.views.decision_card import get_call_or_404, list_colleagues, render_card
@@ -44,7 +44,7 @@ def comment_on_call(request: MemberRequest, pk: int) -> HttpResponse:
         return render_card(request, call, comment_form=form, status=422)
     text, receiver = form.cleaned_data["text"], colleagues.get(form.cleaned_data["to"])
     if text:
-        claim_services.add_comment(call, text, by=member, request=request)
+        comments.add_comment(call, text, by=member, request=request)
     if receiver is not None and call.undecided:
         claim_services.hand_over_call(call, by=member, to=receiver, note=text, request=request)
         _confirm_handover(request, receiver)
@@ -67,7 +67,7 @@ def report_presence(request: MemberRequest, pk: int) -> HttpResponse:
     """Record the heartbeat that an open card sends every ten seconds, and render the people at the call."""
     call, people = get_call_or_404(request, pk), presence.load_presence_of_call(pk, request.membership)
     if call.undecided:
-        claim_services.record_card_presence(call, by=request.membership, mine=people.mine is not None)
+        presence.record_card_presence(call, by=request.membership, mine=people.mine is not None)
     return render(
         request,
         "review/parts/people.html",

@@ -53,7 +53,7 @@ def show_decision_card(request: MemberRequest, pk: int) -> HttpResponse:
     if request.method == "GET":
         people = presence.load_presence_of_call(pk, request.membership)
         if call.undecided and not request.htmx:
-            claim_services.record_card_presence(call, by=request.membership, mine=people.mine is not None)
+            presence.record_card_presence(call, by=request.membership, mine=people.mine is not None)
         return render_card(request, call, people=people)
     form = bind_decision_form(request.POST, call, request.FILES)
     form.too_large = is_upload_too_large(request)

@@ -25,8 +25,8 @@ from harness_site.sessions.compare.message_alignment import (
 )
 from harness_site.sessions.compare.word_diff import DiffPiece
 from harness_site.sessions.plan_steps import StepChange, StepChangeKind
-from harness_site.sessions.selectors import calls_in_period, message_windows, version_list
-from harness_site.sessions.selectors.calls_in_period import CallsBetween
+from harness_site.sessions.selectors import calls_between_versions, message_windows, version_list
+from harness_site.sessions.selectors.calls_between_versions import CallsBetween
 from harness_site.sessions.selectors.message_windows import StoredMessage
 from harness_site.sessions.selectors.version_list import Version
 
@@ -166,12 +166,12 @@ def _load_calls_on_both_sides(
     (first_pk, old), (second_pk, new) = first_side, second_side
     if first_pk == second_pk:
         start, end = sorted((old.saved, new.saved))
-        return CallsBetween(), calls_in_period.load_calls_between(first_pk, start, end)
+        return CallsBetween(), calls_between_versions.load_calls_between(first_pk, start, end)
     first_since = version_list.find_last_common_version(first_pk, old, shared)
     second_since = version_list.find_last_common_version(second_pk, new, shared)
     return (
-        calls_in_period.load_calls_between(first_pk, first_since, old.saved),
-        calls_in_period.load_calls_between(second_pk, second_since, new.saved),
+        calls_between_versions.load_calls_between(first_pk, first_since, old.saved),
+        calls_between_versions.load_calls_between(second_pk, second_since, new.saved),
     )
 
 

@@ -17,7 +17,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.keys import get_seal_keys
 from harness_site.sessions import plan_steps
 from harness_site.sessions.plan_steps import Plan, StepChange, StepChangeKind
-from harness_site.sessions.selectors.calls_in_period import SavedVersion, build_calls_between_condition
+from harness_site.sessions.selectors.calls_between_versions import SavedVersion, build_calls_between_condition
 from harness_site.sessions.selectors.message_windows import Stretch, count_shared_messages
 
 PAGE = 30

@@ -16,7 +16,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.core.masking import masker
-from harness_site.notifications import emails, webhook_services
+from harness_site.notifications import emails, webhook_requests
 from harness_site.notifications.models import Delivery, Event, Notice
 from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.notifications.notice_text import build_notice_message
@@ -205,8 +205,8 @@ def test_messages_contain_no_secret(call: ToolCall) -> None:
     sent = [
         str(mail["Subject"]),
         *bodies,
-        json.dumps(webhook_services.build_json_payload("1", told)),
-        json.dumps(webhook_services.build_slack_payload(told)),
+        json.dumps(webhook_requests.build_json_payload("1", told)),
+        json.dumps(webhook_requests.build_slack_payload(told)),
     ]
     assert not leaks("\n".join(sent))
     assert "Log in with ‹masked›" in str(mail["Subject"])

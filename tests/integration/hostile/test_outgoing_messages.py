@@ -21,7 +21,7 @@ from harness_site import mail_transport
 from harness_site.core import csv_rows
 from harness_site.core.downloads import build_safe_file_name
 from harness_site.core.safe_log_formatter import OneEntryFormatter
-from harness_site.notifications import emails, webhook_services
+from harness_site.notifications import emails, webhook_requests
 from harness_site.notifications.delivery_queue import DeliveryRound
 from harness_site.notifications.models import Delivery, WebhookFormat
 from harness_site.notifications.notice_collector import create_due_notices
@@ -113,9 +113,9 @@ def test_webhook_contains_only_text(text: str, form: WebhookFormat) -> None:
     said = build_notice_message(Delivery.objects.filter(notice__noticed__tool_call=call).get().notice)
     assert said is not None
     content = (
-        webhook_services.build_slack_payload(said)
+        webhook_requests.build_slack_payload(said)
         if form == WebhookFormat.SLACK
-        else webhook_services.build_json_payload("1", said)
+        else webhook_requests.build_json_payload("1", said)
     )
     body = json.dumps(content, ensure_ascii=False)
     assert body.encode()
@@ -137,7 +137,7 @@ def test_slack_list_is_cut_between_lines() -> None:
         (build_notice_message(one.notice) for one in Delivery.objects.all()), key=lambda one: one.count if one else 0
     )
     assert said is not None
-    text = webhook_services.build_slack_payload(said)["blocks"][1]["text"]["text"]
+    text = webhook_requests.build_slack_payload(said)["blocks"][1]["text"]["text"]
     assert len(text) < 3000
     *lines, rest = text.splitlines()
     assert all(line.startswith("• <https://") and line.endswith(">") for line in lines)

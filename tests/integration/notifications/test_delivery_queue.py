@@ -19,7 +19,7 @@ from harness_site.notifications.delivery_queue import MOST_ATTEMPTS, DeliveryRou
 from harness_site.notifications.models import Delivery, Event, Preferences
 from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.notifications.notice_text import build_notice_message
-from harness_site.notifications.webhook_services import build_json_payload
+from harness_site.notifications.webhook_requests import build_json_payload
 from tests.integration.notifications.conftest import (
     Start,
     StartSite,

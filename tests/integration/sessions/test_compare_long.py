@@ -9,7 +9,7 @@ from django.test import Client
 from checkpoints.models import Checkpoint, Session
 from harness_site.sessions.compare import compare_versions
 from harness_site.sessions.compare.message_alignment import FurtherMessages
-from harness_site.sessions.selectors import calls_in_period, message_windows
+from harness_site.sessions.selectors import calls_between_versions, message_windows
 from harness_site.sessions.selectors.message_windows import StoredMessage
 from tests.integration.sessions.compare_helpers import compared, lines, rewrite, say
 from tests.support.factories import THEN, make_call, make_checkpoint
@@ -87,7 +87,7 @@ def test_only_displayed_messages_of_a_long_range_are_read(session: Session, monk
 def test_first_of_many_calls_are_shown_and_all_counted(
     session: Session, reader: Client, counted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls_in_period, "COUNTED", counted)
+    monkeypatch.setattr(calls_between_versions, "COUNTED", counted)
     make_checkpoint(session=session)
     for number in range(30):
         at = THEN + timedelta(seconds=number)

@@ -21,17 +21,17 @@ _LINKS_LINE: Final = re.compile(r"^Links: (\[\{.*\}\])$", re.MULTILINE)
 
 def view_search(use: ToolUse) -> ToolView | None:
     """Show what was searched for, and the lines that were found."""
-    asked = use.get_text(*_QUERIES)
+    query = use.get_text(*_QUERIES)
     result = use.result or ""
-    if not asked or use.is_error or parse_json_container(result) is not None:
+    if not query or use.is_error or parse_json_container(result) is not None:
         return None
-    filters = [use.show_line(use.get_text(name)) for name in _FILTERS if use.get_text(name) not in {"", asked}]
+    filters = [use.show_line(use.get_text(name)) for name in _FILTERS if use.get_text(name) not in {"", query}]
     shown = use.show(result)
     count = sum(1 for line in result.splitlines()[:10_000] if line.strip())
     return ToolView(
         "search",
         _("Search"),
-        use.show_line(asked),
+        use.show_line(query),
         note=" · ".join([*filters, ngettext("%(count)d line", "%(count)d lines", count) % {"count": count}]),
         content={"output": shown.text},
         is_complete=shown.whole,
@@ -48,20 +48,20 @@ def view_fetch(use: ToolUse) -> ToolView | None:
 
 
 def view_web_search(use: ToolUse) -> ToolView | None:
-    asked = use.get_text("query", "q", "search_term")
-    return _view_web(use, _("Web search"), asked, "") if asked else None
+    query = use.get_text("query", "q", "search_term")
+    return _view_web(use, _("Web search"), query, "") if query else None
 
 
-def _view_web(use: ToolUse, label: str, asked: str, prompt: str) -> ToolView:
+def _view_web(use: ToolUse, label: str, target: str, prompt: str) -> ToolView:
     result = (use.result or "").strip()
     links, remainder = _split_links(result)
     shown = use.show(remainder)
     return ToolView(
         "web",
         label,
-        use.show_line(asked),
+        use.show_line(target),
         content={
-            "link": mask_safe_link(asked),
+            "link": mask_safe_link(target),
             "prompt": use.show_line(prompt),
             "pages": [(use.show_line(link["title"]), mask_safe_link(link["url"])) for link in links],
             "returned": shown.text,
