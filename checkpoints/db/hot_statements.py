@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
 from checkpoints import call_transitions
 from checkpoints.db.sql_quoting import (
@@ -256,13 +257,13 @@ def _save_sql(head_move: _HeadMove, messages: int, checkpoint_fields: tuple[str,
     if messages:
         rows = ", ".join(["(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea, %s::bytea)"] * messages)
         insert_messages = (
-            f", said AS (INSERT INTO {quote_table(Message)} "
+            f", new_messages AS (INSERT INTO {quote_table(Message)} "
             f"({quote_columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
             f"SELECT head.session_pk, %s, new.* FROM head, (VALUES {rows}) AS new)"
         )
     if answers:
         insert_messages += (
-            ", answered AS ("
+            ", answered_calls AS ("
             + _mark_answered_sql(
                 "head.version", "known.seal", _ANSWERED_SOURCE, "known.pk", "known.revision", "head.session_pk"
             )
@@ -298,27 +299,54 @@ def insert_call(
     """
     allowed = _UNDER_REVIEW_STATUSES if under_review else _OPEN_STATUSES
     status = get_status_while_issuing(under_review=under_review)
+    if connection.vendor != "postgresql":
+        return _insert_call_in_steps(connection, session_pk, fence, step, values, allowed, status, head)
+    if head is not None:
+        return _insert_call_and_move_head(connection, session_pk, fence, step, values, allowed, status, head)
+    with connection.cursor() as cursor:
+        lock_sql = _lock_session_sql(connection.vendor, len(allowed))
+        keys = [status.value, session_pk, fence, *allowed, step]
+        cursor.execute(
+            _insert_call_sql(lock_sql, tuple(values)), [*keys, *convert_values(connection, ToolCall, values)]
+        )
+        return _fetch_call_place(cursor)
+
+
+def _insert_call_and_move_head(
+    connection: BaseDatabaseWrapper,
+    session_pk: int,
+    fence: int,
+    step: int | None,
+    values: Mapping[str, Any],
+    allowed: Sequence[str],
+    status: SessionStatus,
+    head: HeadWrite,
+) -> tuple[int, int] | None:
+    keys = [session_pk, fence, *allowed, head.before, step]
     column_values = convert_values(connection, ToolCall, values)
+    head_values = convert_values(connection, Session, head.columns)
+    with connection.cursor() as cursor:
+        sql = _insert_call_and_move_head_sql(tuple(values), len(allowed), tuple(head.columns))
+        cursor.execute(sql, [*keys, *column_values, status.value, *head_values])
+        return _fetch_call_place(cursor)
+
+
+def _insert_call_in_steps(
+    connection: BaseDatabaseWrapper,
+    session_pk: int,
+    fence: int,
+    step: int | None,
+    values: Mapping[str, Any],
+    allowed: Sequence[str],
+    status: SessionStatus,
+    head: HeadWrite | None,
+) -> tuple[int, int] | None:
     head_fields = () if head is None else tuple(head.columns)
-    head_values = [] if head is None else [*convert_values(connection, Session, head.columns)]
-    before = [] if head is None else [head.before]
-    row: tuple[int, int] | None
-    if connection.vendor == "postgresql" and head is not None:
-        sql = _insert_call_and_move_head_sql(tuple(values), len(allowed), head_fields)
-        keys = [session_pk, fence, *allowed, head.before, step]
-        with connection.cursor() as cursor:
-            cursor.execute(sql, [*keys, *column_values, status.value, *head_values])
-            row = cursor.fetchone()
-        return row
-    holding: list[Any] = [status.value, *head_values, session_pk, fence, *allowed, *before]
-    hold_sql = _lock_session_sql(connection.vendor, len(allowed), head_fields)
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute(_insert_call_sql(hold_sql, tuple(values)), [*holding, step, *column_values])
-            row = cursor.fetchone()
-        return row
+    params: list[Any] = [status.value, session_pk, fence, *allowed]
+    if head is not None:
+        params = [status.value, *convert_values(connection, Session, head.columns), *params[1:], head.before]
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(hold_sql, holding)
+        cursor.execute(_lock_session_sql(connection.vendor, len(allowed), head_fields), params)
         session_row = cursor.fetchone()
         if session_row is None:
             return None
@@ -326,12 +354,18 @@ def insert_call(
         keys = [pk, workspace_pk, version if step is None else step]
         cursor.execute(
             f"{build_insert(ToolCall, (*_PLACE_FIELDS, *values))} {_on_conflict_do_nothing_sql()}",
-            [*keys, *column_values],
+            [*keys, *convert_values(connection, ToolCall, values)],
         )
-        row = cursor.fetchone()
-        if row is None and head is not None:  # the head counts a call that was not inserted
+        place = _fetch_call_place(cursor)
+        if place is None and head is not None:  # the head counts a call that was not inserted
             transaction.set_rollback(True, using=connection.alias)
-        return row
+        return place
+
+
+def _fetch_call_place(cursor: CursorWrapper) -> tuple[int, int] | None:
+    """Fetch the id and the step of the call that a statement has inserted, if it has inserted one."""
+    place: tuple[int, int] | None = cursor.fetchone()
+    return place
 
 
 def get_status_while_issuing(*, under_review: bool) -> SessionStatus:
@@ -366,12 +400,12 @@ def _lock_session_sql(vendor: str, allowed: int, head_fields: tuple[str, ...] = 
 
 
 @cache
-def _insert_call_sql(hold_sql: str, fields: tuple[str, ...]) -> str:
+def _insert_call_sql(lock_sql: str, fields: tuple[str, ...]) -> str:
     return (
-        f"WITH held AS ({hold_sql}) "
+        f"WITH locked_session AS ({lock_sql}) "
         f"INSERT INTO {quote_table(ToolCall)} ({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
-        "SELECT held.session_pk, held.workspace_pk, COALESCE(%s, held.version), "
-        f"{make_placeholders(len(fields))} FROM held "
+        "SELECT locked_session.session_pk, locked_session.workspace_pk, COALESCE(%s, locked_session.version), "
+        f"{make_placeholders(len(fields))} FROM locked_session "
         f"{_on_conflict_do_nothing_sql()}"
     )
 
@@ -381,15 +415,15 @@ def _insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, head_f
     """SQL that inserts a call, and only with it moves the head of its session."""
     place = ", ".join(_session_column(name) for name in ("id", "workspace", "latest_version"))
     return (
-        f"WITH held AS (SELECT {place} FROM {quote_table(Session)} "
+        f"WITH locked_session AS (SELECT {place} FROM {quote_table(Session)} "
         f"WHERE {_session_column('id')} = %s "
         f"AND {_session_column('fence')} = %s AND {_session_column('status')} IN ({make_placeholders(allowed)}) "
         f"{_expect_head_sql(head_fields)}"
         f"FOR NO KEY UPDATE), inserted AS (INSERT INTO {quote_table(ToolCall)} "
         f"({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
-        f"SELECT held.{_session_column('id')}, held.{_session_column('workspace')}, "
-        f"COALESCE(%s, held.{_session_column('latest_version')}), "
-        f"{make_placeholders(len(fields))} FROM held "
+        f"SELECT locked_session.{_session_column('id')}, locked_session.{_session_column('workspace')}, "
+        f"COALESCE(%s, locked_session.{_session_column('latest_version')}), "
+        f"{make_placeholders(len(fields))} FROM locked_session "
         f"{_on_conflict_do_nothing_sql()}, {_call_column('session')} AS session_pk) "
         f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, "
         f"{_mark_session_changed_sql('postgresql', quote_table(Session))}{_set_head_sql(head_fields)} "
@@ -418,23 +452,23 @@ def settle_call(
     transaction. The time of the outcome is the database's, unless `values` has it.
     """
     is_interrupted = values["status"] == CallStatus.INTERRUPTED
-    holding: list[Any] = [SessionStatus.NEEDS_REVIEW.value] if is_interrupted else []
+    lock_params: list[Any] = [SessionStatus.NEEDS_REVIEW.value] if is_interrupted else []
     head_fields: tuple[str, ...] = ()
     if head is None:
-        holding += [session_pk, fence]
+        lock_params += [session_pk, fence]
     else:
         head_fields = tuple(head.columns)
-        holding += [*convert_values(connection, Session, head.columns), session_pk, fence, head.before]
+        lock_params += [*convert_values(connection, Session, head.columns), session_pk, fence, head.before]
     params = convert_values(connection, ToolCall, values)
     source_status = call_transitions.get_ending_transition(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
     vendor, fields = connection.vendor, tuple(values)
     if vendor == "postgresql" and not is_interrupted:
         with connection.cursor() as cursor:
-            cursor.execute(_settle_sql(fields, head_fields), [*holding, *params])
+            cursor.execute(_settle_sql(fields, head_fields), [*lock_params, *params])
             return cursor.fetchone() is not None
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(_lock_session_to_settle_sql(vendor, is_interrupted, head_fields), holding)
+        cursor.execute(_lock_session_to_settle_sql(vendor, is_interrupted, head_fields), lock_params)
         if cursor.fetchone() is None:
             return False
         cursor.execute(_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
@@ -471,6 +505,6 @@ def _update_outcome_sql(
 
 @cache
 def _settle_sql(fields: tuple[str, ...], head_fields: tuple[str, ...]) -> str:
-    hold_sql = _lock_session_to_settle_sql("postgresql", is_interrupted=False, head_fields=head_fields)
-    outcome = _update_outcome_sql("postgresql", fields, False, " FROM held", "held.session_pk")
-    return f"WITH held AS ({hold_sql}) {outcome} RETURNING {_call_column('id')}"
+    lock_sql = _lock_session_to_settle_sql("postgresql", is_interrupted=False, head_fields=head_fields)
+    outcome = _update_outcome_sql("postgresql", fields, False, " FROM locked_session", "locked_session.session_pk")
+    return f"WITH locked_session AS ({lock_sql}) {outcome} RETURNING {_call_column('id')}"

@@ -18,8 +18,8 @@ from django.db.models.functions import Now
 from checkpoints import tracing
 from checkpoints.audit import append_events
 from checkpoints.calls import pending_calls, signed_decisions
-from checkpoints.calls.call_sentences import format_sentence
 from checkpoints.calls.decision_signatures import require_signing_key
+from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.db.clock import database_now
 from checkpoints.db.database_operation import database_operation

@@ -3,6 +3,7 @@ collide."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from hashlib import blake2b
 
@@ -52,3 +53,8 @@ def digest_key_parts(*parts: object) -> str:
 def digest_blob(type_: str, content: bytes) -> str:
     """Return the digest of opaque bytes and the name of their format: 32 hexadecimal digits."""
     return blake2b(content, digest_size=BLOB_DIGEST_SIZE, key=type_.encode()[:64], person=b"blob").hexdigest()
+
+
+def digest_token(token: str | None) -> str:
+    """Return the stored form of a response's token: SHA-256 in hex; empty if there is none."""
+    return "" if token is None else hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -15,7 +15,7 @@ class PausedTask(SealedModel):
 
     A session pauses any number of times; the newest task is the one that counts. Taking it changes only its owner:
     until the session's version grows beyond `taken_version`, the task holds its session and can be taken again.
-    `state` is canonical JSON text in which secrets are sealed.
+    `state` is canonical JSON text in which secrets are encrypted.
     """
 
     counted_in_head = True

@@ -1,7 +1,7 @@
-"""Encryption of secrets inside stored values: each is sealed in place, so that the database alone does not reveal it.
+"""Encryption of secrets inside stored values, so that the database alone does not reveal them.
 
 A text under a key that names a secret (`auth_token`, `password`, `authorization`, …) is replaced by
-`{"$sealed": "…"}`, and restored when it is read. The key is Django's `SECRET_KEY`, or without a Django project
+`{"$encrypted": "…"}`, and restored when it is read. The key is Django's `SECRET_KEY`, or without a Django project
 `HARNESS_SECRET_KEY`, or the content of the file that `HARNESS_SECRET_KEY_FILE` names; former keys still decrypt.
 Without a key, or without the package `cryptography`, a value with a secret in it is refused.
 """
@@ -26,9 +26,9 @@ from checkpoints.formats.canonical import parse_json, to_canonical_json
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
-_SEALED_KEY = "$sealed"
-#: Text shown in place of a sealed secret.
-HIDDEN_TEXT = "‹sealed›"
+_ENCRYPTED_KEY = "$encrypted"
+#: Text shown in place of an encrypted secret.
+HIDDEN_TEXT = "‹encrypted›"
 #: Endings of keys that hold secrets, in any spelling: auth_token, X-Api-Key, clientSecret.
 _SECRET_NAME_PATTERN = re.compile(
     r"(tokens?|secrets?|password|passwd|passphrase|authorization|api[-_]?key|private[-_]?key|credentials?|cookies?|jwt)$",
@@ -36,45 +36,45 @@ _SECRET_NAME_PATTERN = re.compile(
 )
 
 
-def dump_with_sealed_secrets(value: Any, what: str) -> str:
-    """Encode `value` as canonical JSON text, its secrets sealed. Raises `SecretsLocked`, `NotRepresentable`,
+def dump_with_encrypted_secrets(value: Any, what: str) -> str:
+    """Encode `value` as canonical JSON text, its secrets encrypted. Raises `SecretsLocked`, `NotRepresentable`,
     `TooLarge`."""
     to_canonical_json(value, what)
-    return to_canonical_json(_seal_nested_secrets(value, what, _seal_secret), what)
+    return to_canonical_json(_encrypt_nested_secrets(value, what, _encrypt_secret), what)
 
 
-def load_with_opened_secrets(text: str, session_id: str, what: str) -> Any:
-    """Decode the output of `dump_with_sealed_secrets`. Raises `SecretsLocked`, `CheckpointCorrupted`."""
+def load_with_decrypted_secrets(text: str, session_id: str, what: str) -> Any:
+    """Decode the output of `dump_with_encrypted_secrets`. Raises `SecretsLocked`, `CheckpointCorrupted`."""
     try:
         value = parse_json(text)
     except ValueError as error:
         raise CheckpointCorrupted(session_id, what, str(error)) from error
-    return _open_nested_secrets(value, what)
+    return _decrypt_nested_secrets(value, what)
 
 
-def hide_sealed_secrets(value: Any) -> Any:
-    """Replace the sealed secrets of a stored JSON value by a placeholder, for display."""
+def hide_encrypted_secrets(value: Any) -> Any:
+    """Replace the encrypted secrets of a stored JSON value by a placeholder, for display."""
     if isinstance(value, dict):
         return (
             HIDDEN_TEXT
-            if value.keys() == {_SEALED_KEY}
-            else {key: hide_sealed_secrets(item) for key, item in value.items()}
+            if value.keys() == {_ENCRYPTED_KEY}
+            else {key: hide_encrypted_secrets(item) for key, item in value.items()}
         )
-    return [hide_sealed_secrets(item) for item in value] if isinstance(value, list) else value
+    return [hide_encrypted_secrets(item) for item in value] if isinstance(value, list) else value
 
 
-def _seal_nested_secrets(value: Any, path: str, seal: Callable[[str, str], Any]) -> Any:
+def _encrypt_nested_secrets(value: Any, path: str, encrypt: Callable[[str, str], Any]) -> Any:
     if isinstance(value, dict):
-        if _SEALED_KEY in value:
-            raise NotRepresentable(f"{path}.{_SEALED_KEY}", "this key marks what is sealed")
+        if _ENCRYPTED_KEY in value:
+            raise NotRepresentable(f"{path}.{_ENCRYPTED_KEY}", "this key marks what is encrypted")
         return {
-            key: seal(item, f"{path}.{key}")
+            key: encrypt(item, f"{path}.{key}")
             if _is_secret_field(key, item)
-            else _seal_nested_secrets(item, f"{path}.{key}", seal)
+            else _encrypt_nested_secrets(item, f"{path}.{key}", encrypt)
             for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_seal_nested_secrets(item, f"{path}[{index}]", seal) for index, item in enumerate(value)]
+        return [_encrypt_nested_secrets(item, f"{path}[{index}]", encrypt) for index, item in enumerate(value)]
     return value
 
 
@@ -82,38 +82,38 @@ def _is_secret_field(key: str, value: Any) -> bool:
     return isinstance(value, str) and bool(value) and _SECRET_NAME_PATTERN.search(key) is not None
 
 
-def _seal_secret(secret: str, path: str) -> dict[str, str]:
-    return {_SEALED_KEY: _derive_keys(path).encrypt(secret.encode("utf-8", "surrogatepass")).decode()}
+def _encrypt_secret(secret: str, path: str) -> dict[str, str]:
+    return {_ENCRYPTED_KEY: _derive_keys(path).encrypt(secret.encode("utf-8", "surrogatepass")).decode()}
 
 
-def _open_nested_secrets(value: Any, path: str) -> Any:
+def _decrypt_nested_secrets(value: Any, path: str) -> Any:
     if isinstance(value, dict):
-        if value.keys() == {_SEALED_KEY}:
-            return _open_secret(value[_SEALED_KEY], path)
-        return {key: _open_nested_secrets(item, f"{path}.{key}") for key, item in value.items()}
+        if value.keys() == {_ENCRYPTED_KEY}:
+            return _decrypt_secret(value[_ENCRYPTED_KEY], path)
+        return {key: _decrypt_nested_secrets(item, f"{path}.{key}") for key, item in value.items()}
     if isinstance(value, list):
-        return [_open_nested_secrets(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [_decrypt_nested_secrets(item, f"{path}[{index}]") for index, item in enumerate(value)]
     return value
 
 
-def _open_secret(ciphertext: str, path: str) -> str:
+def _decrypt_secret(ciphertext: str, path: str) -> str:
     keys = _derive_keys(path)
     from cryptography.fernet import InvalidToken
 
     try:
         return keys.decrypt(ciphertext.encode()).decode("utf-8", "surrogatepass")
     except InvalidToken:
-        raise SecretsLocked(path, "it was sealed with another key") from None
+        raise SecretsLocked(path, "it was encrypted with another key") from None
 
 
 def _derive_keys(path: str) -> MultiFernet:
     try:
         from cryptography.fernet import Fernet, MultiFernet
     except ImportError:
-        raise SecretsLocked(path, "the package cryptography, which seals it, is not installed") from None
+        raise SecretsLocked(path, "the package cryptography, which encrypts it, is not installed") from None
     secrets = [secret for secret in _list_secret_keys() if secret]
     if not secrets:
-        raise SecretsLocked(path, "there is no key to seal it with")
+        raise SecretsLocked(path, "there is no key to encrypt it with")
     keys = [hashlib.blake2b(secret.encode(), digest_size=32, person=b"harness peers").digest() for secret in secrets]
     return MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in keys])
 
@@ -128,8 +128,3 @@ def _list_secret_keys() -> list[str]:
         present_key,
         *(former_key.strip() for former_key in os.environ.get("HARNESS_OLD_SECRET_KEYS", "").split(",")),
     ]
-
-
-def digest_token(token: str | None) -> str:
-    """Return the stored form of a response's token: SHA-256 in hex; empty if there is none."""
-    return "" if token is None else hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -115,7 +115,7 @@ def _mark_claimed(store: Store, call: PeerCall) -> PeerCall:
 
 def _build_notice(call: PeerCall) -> Notice:
     session_id = call.session.session_id
-    request = encrypted_fields.load_with_opened_secrets(call.request, session_id, f"request of {call.call_id}")
+    request = encrypted_fields.load_with_decrypted_secrets(call.request, session_id, f"request of {call.call_id}")
     return Notice(call.notice, session_id, call.call_id, call.peer, request, call.deadline, call.tell_attempts)
 
 

@@ -19,6 +19,7 @@ from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidInput, NotRepresentable, PeerCallExists, StorageUnavailable
+from checkpoints.formats import digests
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Session
 from checkpoints.peers import encrypted_fields, join_counters, peer_types
@@ -69,9 +70,9 @@ def _validate_pause(state: object, joins: Iterable[peer_types.Join]) -> _PauseRe
         validate_id("peer", call.peer)
         parse_deadline(call.deadline)
     requests = {
-        call.id: encrypted_fields.dump_with_sealed_secrets(call.request, f"request of {call.id}") for call in calls
+        call.id: encrypted_fields.dump_with_encrypted_secrets(call.request, f"request of {call.id}") for call in calls
     }
-    return _PauseRequest(encrypted_fields.dump_with_sealed_secrets(state, "state"), valid_joins, requests)
+    return _PauseRequest(encrypted_fields.dump_with_encrypted_secrets(state, "state"), valid_joins, requests)
 
 
 def _require_distinct_ids(what: str, ids: list[str]) -> None:
@@ -176,7 +177,7 @@ def _create_peer_call(store: Store, join: Join, call: peer_types.PeerCall, reque
         call_id=call.id,
         peer=call.peer,
         request=request,
-        token_digest=encrypted_fields.digest_token(call.token),
+        token_digest=digests.digest_token(call.token),
         deadline=parse_deadline(call.deadline),
         notice="" if call.sent else NoticeKind.REQUEST,
         tell_after=None if call.sent else Now(),

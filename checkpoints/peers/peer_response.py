@@ -19,7 +19,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, PeerCall, Session
-from checkpoints.peers import encrypted_fields, join_counters, pause_run
+from checkpoints.peers import join_counters, pause_run
 from checkpoints.peers.response_outcomes import Accepted, Answer, Cancelled, Duplicate, Early, Foreign, Late, Unknown
 from checkpoints.seals import row_seals
 from checkpoints.sessions import paused_task_guards
@@ -59,9 +59,7 @@ class PeerResponse:
     def comes_from_wrong_sender(self, call: PeerCall) -> bool:
         if self.session_id not in (None, call.session.session_id) or self.peer not in (None, call.peer):
             return True
-        return call.token_digest != "" and not hmac.compare_digest(
-            call.token_digest, encrypted_fields.digest_token(self.token)
-        )
+        return call.token_digest != "" and not hmac.compare_digest(call.token_digest, digests.digest_token(self.token))
 
 
 def accept_response(store: Store, response: PeerResponse) -> Answer:
@@ -135,7 +133,7 @@ def _keep_early_response(store: Store, response: PeerResponse) -> Unknown:
     """Keep a response to a call that does not exist yet, unless no pause can create it any more."""
     if response.session_id is not None and not _can_session_pause(store, response.session_id):
         return Unknown(response.call_id)
-    peer, token = response.peer or "", encrypted_fields.digest_token(response.token)
+    peer, token = response.peer or "", digests.digest_token(response.token)
     EarlyResponse.objects.using(store.using).bulk_create(
         [
             EarlyResponse(

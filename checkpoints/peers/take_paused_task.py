@@ -84,7 +84,7 @@ def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
             raise SessionFinished(session_id, row.status)
         _require_join_complete(store, row)
         task = _get_newest_paused_task(store, row)
-    state = encrypted_fields.load_with_opened_secrets(task.state, session_id, "state")
+    state = encrypted_fields.load_with_decrypted_secrets(task.state, session_id, "state")
     if not isinstance(state, dict):
         raise CheckpointCorrupted(session_id, "state", "it is not an object")
     return state

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from checkpoints import tracing
-from checkpoints.calls import call_dicts, call_queries, call_sentences, intent_log, outcome_log, verify_call_record
+from checkpoints.calls import call_dicts, call_queries, intent_log, outcome_log, sentence_templates, verify_call_record
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import MAX_VALUE_BYTES
 from checkpoints.db.database_operation import database_operation
@@ -317,8 +317,8 @@ def build_tool_intent(
         policy=policy,
         side_effects=tool.side_effects,
         declared_risk=tool.risk,
-        sentence=call_sentences.clean_sentence(tool.describe(args)),
-        sentence_template=call_sentences.clean_sentence(tool.sentence),
+        sentence=sentence_templates.clean_sentence(tool.describe(args)),
+        sentence_template=sentence_templates.clean_sentence(tool.sentence),
         verifiable=tool.verify is not None,
         requires_approval=tool.requires_approval,
         approvals=tool.approvals,

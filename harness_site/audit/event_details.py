@@ -9,7 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import ActorKind, Role
-from harness_site.core import formatting
+from harness_site.core import formatting, status_labels
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.templatetags.harness_tags import at
@@ -161,7 +161,7 @@ def _find_label(value: str, key: str) -> str | Promise | None:
     if key == "page":
         return _PAGES.get(value)
     if key in _STATUS_DETAILS:
-        return formatting.format_status_chip(value)[1]
+        return status_labels.format_status_chip(value)[1]
     if key in _ROLE_DETAILS and value in Role.values:
         return Role(value).label
     if key in _METHOD_DETAILS and all(method in _METHODS for method in value.split(", ")):

@@ -18,7 +18,8 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
 from harness_site.audit.audit_entries import AuditEntry
 from harness_site.audit.event_details import format_actor, format_detail_value
-from harness_site.core.formatting import format_number, format_status_chip, shorten_to_one_line
+from harness_site.core.formatting import format_number, shorten_to_one_line
+from harness_site.core.status_labels import format_status_chip
 
 #: Kind → sentences. The first one of which all values are known is used.
 _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {

@@ -17,8 +17,8 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts import call_argument_secrets, masking_rules
-from harness_site.core import formatting
-from harness_site.core.formatting import format_call_sentence
+from harness_site.core import formatting, status_labels
+from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.masking import masker
 from harness_site.core.masking.masked_references import build_masked_reference
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -181,7 +181,7 @@ def _build_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
     interrupted = call.status == CallStatus.INTERRUPTED
     facts = [tool, agent, gettext("session %(id)s") % {"id": session_id}]
     if interrupted:
-        facts.append(formatting.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable))
+        facts.append(status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable))
     return NoticeItem(
         call=call.pk,
         call_id=_format_masked_line(call.call_id),

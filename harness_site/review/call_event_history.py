@@ -9,7 +9,7 @@ from checkpoints.db import clock
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import DECIDING_KINDS, NOT_RUN_CALL_STATUSES, DecisionKind, InterruptReason
 from checkpoints.models import ToolCall
-from harness_site.review.selectors.pending_calls import CallEvidence
+from harness_site.review.selectors.call_evidence import CallEvidence
 from harness_site.sessions.selectors.multi_person_approvals import number_decisions_of_same_kind
 from harness_site.sessions.timeline.selectors.run_events import RunEvents
 

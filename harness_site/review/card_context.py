@@ -29,7 +29,7 @@ from harness_site.review.call_event_history import TraceEvent, build_call_trace,
 from harness_site.review.decision_options import ANSWERS, AnswerOption
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
-from harness_site.review.selectors import pending_calls
+from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.sessions.selectors import conversation
 from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_call_agreements
 from harness_site.sessions.session_formatting import mask_safe_link
@@ -62,7 +62,7 @@ def may_decide(call: ToolCall, reader: Membership) -> bool:
 
 
 def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
-    evidence = pending_calls.load_call_evidence(call)
+    evidence = call_evidence.load_call_evidence(call)
     events_of_runs = run_events.load_run_events(call.session_id)
     undecided = call.status in UNDECIDED_CALL_STATUSES
     decision = None if undecided else evidence.deciding
@@ -148,7 +148,7 @@ def _build_withdrawal_context(call: ToolCall, decision: Decision | None) -> dict
     return {"used": used, "version": min(call.step, call.session.latest_version) if used else 0}
 
 
-def _find_withdrawal(evidence: pending_calls.CallEvidence) -> Decision | None:
+def _find_withdrawal(evidence: call_evidence.CallEvidence) -> Decision | None:
     """Return the withdrawal after which the call waits again, or None."""
     moving = [decision for decision in evidence.decisions if decision.kind in DECIDING_KINDS and decision.final]
     return moving[-1] if moving and moving[-1].kind == DecisionKind.WITHDRAW else None
@@ -171,7 +171,7 @@ def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
     return OutcomeForm(initial={"revision": call.revision, "result": mask_and_reveal_hidden(result)})
 
 
-def _list_earlier_equal_decisions(evidence: pending_calls.CallEvidence, decision: Decision | None) -> list[Decision]:
+def _list_earlier_equal_decisions(evidence: call_evidence.CallEvidence, decision: Decision | None) -> list[Decision]:
     """List the earlier decisions that agree with the one that counted."""
     if decision is None:
         return []
@@ -186,7 +186,7 @@ def _list_earlier_equal_decisions(evidence: pending_calls.CallEvidence, decision
     return agreeing_decisions
 
 
-def _build_edit_context(call: ToolCall, evidence: pending_calls.CallEvidence) -> dict[str, Any] | None:
+def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) -> dict[str, Any] | None:
     """Build the difference between the edited arguments and those of the model, or None without an edit."""
     edits = [candidate for candidate in evidence.decisions if candidate.kind == DecisionKind.EDIT]
     if not edits:

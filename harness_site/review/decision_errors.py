@@ -24,7 +24,7 @@ from checkpoints.exceptions import (
     StorageError,
 )
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
-from harness_site.core import formatting
+from harness_site.core import formatting, status_labels
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
 #: Sentence that says what was not done.
@@ -69,7 +69,7 @@ def describe_decision_error(
         return _build_conflict_problem(f"{_describe_changes_since(call, error.given)} {changed}", f"{nothing} {todo}")
     if isinstance(error, NotUndecided):
         what = _("This call does not need a decision: {status}.").format(
-            status=formatting.format_status_chip(error.status)[1].lower()
+            status=status_labels.format_status_chip(error.status)[1].lower()
         )
         return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", str(nothing))
     if isinstance(error, DecisionExpired):
@@ -148,7 +148,7 @@ def _describe_changes_since(call: ToolCall, since: int) -> str:
     )
     return text.format(
         name=mask_and_reveal_hidden(decision.actor),
-        decided=formatting.format_decision_verb(decision.kind),
+        decided=status_labels.format_decision_verb(decision.kind),
         time=formatting.format_exact_time(decision.created_at),
         needed=call.approvals,
     )

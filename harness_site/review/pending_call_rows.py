@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 
 from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
 from checkpoints.models import ToolCall
-from harness_site.core import formatting
+from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.masking.masker import mask_values_in_context, masking_secrets_of
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
@@ -150,7 +150,7 @@ class PendingRowBuilder:
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
         args = formatting.parse_json_or_text(call.args)
         with mask_values_in_context(self._secrets.get(call.session_id, ())), masking_secrets_of(args):
-            sentence = formatting.format_call_sentence(call)
+            sentence = call_sentences.format_call_sentence(call)
             session_id = mask_and_reveal_hidden(call.session.session_id)
         return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id)
 
@@ -163,12 +163,12 @@ class PendingRowBuilder:
         now: datetime,
     ) -> PendingCallRow:
         session, deadline = call.session, call.deadline
-        css_class, status = formatting.format_status_chip(call.status)
+        css_class, status = status_labels.format_status_chip(call.status)
         asking = call.status == CallStatus.AWAITING_APPROVAL
         return PendingCallRow(
             pk=call.pk,
             address=f"{self._cards}{call.pk}/",
-            sentence=formatting.format_call_sentence(call),
+            sentence=call_sentences.format_call_sentence(call),
             args=call.args,
             tool=self._build_filter_link("tool", call.tool, self._only_tool),
             agent=self._build_filter_link("agent", session.agent, self._only_agent) if session.agent else None,
@@ -179,7 +179,7 @@ class PendingRowBuilder:
             status=status,
             asking=asking,
             overdue=deadline is not None and deadline < now,
-            why="" if asking else formatting.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable),
+            why="" if asking else status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable),
             risk=call.risk,
             risk_link=self._build_risk_link(call),
             since=ago(call.interrupted_at or call.issued_at),

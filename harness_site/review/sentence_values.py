@@ -7,7 +7,7 @@ from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.models import ToolCall
-from harness_site.core.formatting import format_call_sentence
+from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
 

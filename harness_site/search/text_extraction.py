@@ -13,7 +13,7 @@ from typing import Any, Final
 from checkpoints.formats import content_blocks, parse_or_text
 from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ReasoningPart, ResultPart, TextPart
 from checkpoints.models import Decision, Session, ToolCall
-from harness_site.core.formatting import mask_call_sentence
+from harness_site.core.call_sentences import mask_call_sentence
 from harness_site.core.masking.masker import mask_json_value, mask_text, masking_secrets_of
 
 #: Length of the pieces of a long text, and their overlap, so that no term is split.

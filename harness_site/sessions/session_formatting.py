@@ -14,7 +14,7 @@ from checkpoints.formats import parse_json, parse_or_text
 from checkpoints.formats.content_blocks import AudioPart, ImagePart, Part, TextPart
 from checkpoints.models import ToolCall
 from checkpoints.sessions.display_status import Standing
-from harness_site.core import formatting
+from harness_site.core import formatting, status_labels
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text, mask_text_beginning
 from harness_site.core.rendering.display_text import fold_text, format_byte_size, get_byte_size, mask_and_reveal_hidden
 from harness_site.core.rendering.hidden_characters import has_hidden_characters
@@ -113,7 +113,7 @@ def format_call_status(record: CallRecord) -> tuple[str, str]:
         return "off", gettext("The file ends before a result")
     if record.is_orphaned:
         return "unknown", gettext("No sign of life")
-    return formatting.format_status_chip(record.status)
+    return status_labels.format_status_chip(record.status)
 
 
 def format_role_name(role: str) -> str:

@@ -26,7 +26,7 @@ from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
-from harness_site.core import formatting
+from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_path
 from harness_site.core.masking.masked_references import build_masked_reference, mask_digest, mask_query_string
 from harness_site.core.masking.masker import is_masking_active, mask_text, mask_values_in_context, masking_secrets_of
@@ -53,7 +53,7 @@ _RECORD_KINDS: Final = {
 #: Separators in names of tools; not those of an entity such as `&amp;`.
 _SEPARATORS: Final = re.compile(r"([_.:-]+)(?=\w)")
 register = template.Library()
-register.filter("call_sentence", formatting.format_call_sentence)
+register.filter("call_sentence", call_sentences.format_call_sentence)
 register.filter("visible", mask_and_reveal_hidden)
 register.filter("reference", build_masked_reference)
 register.filter("shown_query", mask_query_string)
@@ -77,7 +77,7 @@ def icon(name: str) -> SafeString:
 @register.simple_tag
 def chip(value: str, label: str = "") -> SafeString:
     """Render a status or decision with colour, shape and label; `label` replaces the default one."""
-    shape, word = formatting.format_status_chip(value)
+    shape, word = status_labels.format_status_chip(value)
     return build_html('<span class="chip {}">{}</span>', shape, label or word)
 
 
@@ -88,7 +88,7 @@ def render_decision_chip(kind: str, final: bool, needed: int) -> SafeString:
         return chip(kind)
     if kind == DecisionKind.WITHDRAW:
         return chip(kind, _("Own decision withdrawn"))
-    word = formatting.format_status_chip(kind)[1]
+    word = status_labels.format_status_chip(kind)[1]
     vote = _("%(decision)s · one of %(needed)s") % {"decision": word, "needed": needed}
     return build_html('<span class="chip wait">{}</span>', vote)
 
@@ -96,13 +96,13 @@ def render_decision_chip(kind: str, final: bool, needed: int) -> SafeString:
 @register.simple_tag
 def decision_verb(decision: str) -> str:
     """Return the verb of a decision, to follow the name of the person: `approved`."""
-    return formatting.format_decision_verb(decision)
+    return status_labels.format_decision_verb(decision)
 
 
 @register.simple_tag
 def decision_sentence(decision: Decision) -> SafeString:
     """Render who took a decision and when, as a sentence."""
-    sentence = conditional_escape(formatting.get_decision_sentence(decision.kind))
+    sentence = conditional_escape(status_labels.get_decision_sentence(decision.kind))
     parts = {"name": conditional_escape(mask_and_reveal_hidden(decision.actor)), "time": at(decision.created_at)}
     return mark_safe(sentence % parts)  # noqa: S308 - all parts are escaped
 
@@ -110,7 +110,7 @@ def decision_sentence(decision: Decision) -> SafeString:
 @register.simple_tag
 def status_css_class(value: str) -> str:
     """Return the style class of a status or decision."""
-    return formatting.format_status_chip(value)[0]
+    return status_labels.format_status_chip(value)[0]
 
 
 @register.simple_tag
@@ -234,14 +234,14 @@ def urlencode(text: str, safe: str = "/") -> str:
 
 
 @register.filter
-def same_operation(call: formatting.KeyedCall) -> str:
-    return formatting.describe_idempotency_rule(call.key_policy, call.key_scope)
+def same_operation(call: status_labels.KeyedCall) -> str:
+    return status_labels.describe_idempotency_rule(call.key_policy, call.key_scope)
 
 
 @register.filter
 def unknown_outcome_reason(call: ToolCall) -> str:
     """Explain why the outcome of a call is unknown, and whether a probe could find out."""
-    return formatting.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable)
+    return status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable)
 
 
 @register.simple_tag(takes_context=True)

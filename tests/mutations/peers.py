@@ -105,7 +105,7 @@ PEER_MUTATIONS = [
     Mutation(
         "tokens are not stored in clear",
         "checkpoints/peers/encrypted_fields.py",
-        "return to_canonical_json(_seal_nested_secrets(value, what, _seal_secret), what)",
+        "return to_canonical_json(_encrypt_nested_secrets(value, what, _encrypt_secret), what)",
         "return to_canonical_json(value, what)",
         "tests/integration/checkpoints/peers/test_secret_encryption.py::test_tokens_are_stored_encrypted_and_restored",
     ),

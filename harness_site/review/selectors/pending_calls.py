@@ -1,4 +1,4 @@
-"""Queries for pending calls and recorded decisions of the review pages."""
+"""Queries for the calls that wait for a decision, filtered, counted and in pages."""
 
 from __future__ import annotations
 
@@ -8,31 +8,15 @@ from datetime import datetime, timedelta
 from django.db.models import Q, QuerySet, TextChoices
 from django.utils.translation import gettext_lazy as _
 
-from checkpoints.calls import signed_decisions
 from checkpoints.db import clock
-from checkpoints.enums import (
-    DECIDING_KINDS,
-    LIVE_CALL_STATUSES,
-    UNDECIDED_CALL_STATUSES,
-    CallStatus,
-    DecisionKind,
-    KeyScope,
-    Risk,
-)
-from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
-from checkpoints.seals import row_seals
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, Risk
+from checkpoints.models import ToolCall, Workspace
 from harness_site.review.selectors import queue_order
 from harness_site.review.selectors.queue_order import QueueSort
 
 PAGE = 30
 #: Upper bound of counts, so that a page never scans a table to display a number.
 COUNT_LIMIT = 99
-EARLIER_LIMIT = 10
-#: Decisions to list: discards of read-only calls are automatic and left out.
-SHOWN_DECISIONS = sorted(DECIDING_KINDS - {DecisionKind.DISCARD})
-#: Decisions that end the wait; a call goes on waiting after an edit.
-_FINAL_KINDS = DECIDING_KINDS - {DecisionKind.EDIT, DecisionKind.WITHDRAW}
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,62 +118,6 @@ def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit:
     return list(_query_undecided_calls(workspace).filter(condition).order_by("pk")[:limit])
 
 
-def load_decided_page(
-    workspace: Workspace, filters: CallFilters = CallFilters(), *, before: int | None = None, limit: int = PAGE
-) -> tuple[list[Decision], int | None]:
-    """Load decisions of people and hooks, the latest first, and the key to continue before (None at the end)."""
-    decisions = Decision.objects.filter(session__workspace=workspace, kind__in=SHOWN_DECISIONS)
-    if filters.tool:
-        decisions = decisions.filter(tool_call__tool=filters.tool)
-    if filters.agent:
-        decisions = decisions.filter(session__agent=filters.agent)
-    if filters.risk is not None:
-        decisions = decisions.filter(tool_call__risk=filters.risk)
-    if before is not None:
-        decisions = decisions.filter(pk__lt=before)
-    decision_rows = list(decisions.select_related("tool_call", "session").order_by("-pk")[: limit + 1])
-    page_decisions = decision_rows[:limit]
-    return page_decisions, page_decisions[-1].pk if len(decision_rows) > limit else None
-
-
-@dataclass(frozen=True, slots=True)
-class CallEvidence:
-    """Known facts about one call beside its own row, each list in order of time."""
-
-    decisions: list[Decision]
-    late_results: list[LateResult]
-    #: Runs after the call's own: the first took over, the last one is the current owner.
-    successors: list[Run]
-    previous_attempt: ToolCall | None
-    next_attempt: ToolCall | None
-    #: Other calls with the same idempotency key, the latest first.
-    same_key: list[ToolCall]
-
-    @property
-    def deciding(self) -> Decision | None:
-        """The decision that ended the last wait for a person, not a single vote or an edit."""
-        return next(
-            (decision for decision in reversed(self.decisions) if decision.final and decision.kind in _FINAL_KINDS),
-            None,
-        )
-
-
-def find_call(workspace: Workspace, pk: int) -> ToolCall | None:
-    """Return a call of this workspace with its session and runs, or None. Raises `IntegrityError`."""
-    call = _query_call_with_session_and_run(workspace.pk, pk).first() if pk < 2**63 else None
-    if call is not None:
-        row_seals.verify_rows([call, call.session])
-        if get_seal_keys() is not None:
-            row_seals.verify_rows([*call.decisions.all(), *call.late_results.all()])
-        signed_decisions.verify_call(call)
-    return call
-
-
-def _query_call_with_session_and_run(workspace: int, pk: int) -> QuerySet[ToolCall]:
-    calls = ToolCall.objects.filter(workspace=workspace, pk=pk)
-    return calls.select_related("session__owner", "session__workspace", "run")
-
-
 def find_longest_waiting_call(workspace_id: int) -> ToolCall | None:
     """Return the call that has waited longest; calls with an unknown outcome come first."""
     return _query_longest_unknown_outcome(workspace_id).first() or _query_longest_unapproved(workspace_id).first()
@@ -202,61 +130,6 @@ def _query_longest_unknown_outcome(workspace: int) -> QuerySet[ToolCall]:
 
 def _query_longest_unapproved(workspace: int) -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(workspace=workspace, status=CallStatus.AWAITING_APPROVAL).order_by("pk")[:1]
-
-
-def load_call_evidence(call: ToolCall) -> CallEvidence:
-    """Load the known facts about a call; five queries."""
-    attempts = _query_attempts(call.session_id, call.step, call.call_id)
-    other_attempts = {other.attempt: other for other in attempts if other.pk != call.pk}
-    return CallEvidence(
-        decisions=list(_query_decisions_of_call(call.pk)),
-        late_results=list(_query_late_results_of_call(call.pk)),
-        successors=list(_query_successor_runs(call.session_id, call.run.number)),
-        previous_attempt=other_attempts.get(call.attempt - 1),
-        next_attempt=other_attempts.get(call.attempt + 1),
-        same_key=[
-            other
-            for other in _list_calls_with_same_key(call)
-            if other.pk not in {attempt.pk for attempt in other_attempts.values()}
-        ],
-    )
-
-
-def _query_attempts(session: int, step: int, call_id: str) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(session=session, step=step, call_id=call_id).select_related("run")
-
-
-def _query_decisions_of_call(call: int) -> QuerySet[Decision]:
-    return Decision.objects.filter(tool_call=call).order_by("pk")
-
-
-def _query_late_results_of_call(call: int) -> QuerySet[LateResult]:
-    return LateResult.objects.filter(tool_call=call).select_related("run").order_by("pk")
-
-
-def _query_successor_runs(session: int, number: int) -> QuerySet[Run]:
-    return Run.objects.filter(session=session, number__gt=number).order_by("number")[:EARLIER_LIMIT]
-
-
-def _list_calls_with_same_key(call: ToolCall) -> QuerySet[ToolCall]:
-    if call.key_scope == KeyScope.WORKSPACE:
-        return _query_same_key_in_workspace(call.workspace_id, call.idempotency_key, call.pk)
-    return _query_same_key_in_session(call.session_id, call.idempotency_key, call.pk)
-
-
-def _query_same_key_in_workspace(workspace: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:
-    live = {"key_scope": KeyScope.WORKSPACE, "status__in": sorted(LIVE_CALL_STATUSES)}
-    return _exclude_and_order_newest(
-        ToolCall.objects.filter(workspace=workspace, idempotency_key=key, **live), excluded_pk
-    )
-
-
-def _query_same_key_in_session(session: int, key: str, excluded_pk: int) -> QuerySet[ToolCall]:
-    return _exclude_and_order_newest(ToolCall.objects.filter(session=session, idempotency_key=key), excluded_pk)
-
-
-def _exclude_and_order_newest(calls: QuerySet[ToolCall], excluded_pk: int) -> QuerySet[ToolCall]:
-    return calls.exclude(pk=excluded_pk).select_related("run", "session").order_by("-pk")[:EARLIER_LIMIT]
 
 
 def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:

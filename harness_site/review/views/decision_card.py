@@ -42,7 +42,7 @@ from harness_site.review.forms import (
 from harness_site.review.interrupt_lost_calls import interrupt_if_lost
 from harness_site.review.presence import CallPresence
 from harness_site.review.record_decision import build_decision_target, submit_decision
-from harness_site.review.selectors import pending_calls
+from harness_site.review.selectors import call_evidence
 from harness_site.review.upload_limits import is_upload_too_large
 
 
@@ -145,11 +145,11 @@ def list_colleagues(member: Membership) -> dict[str, Membership]:
 
 def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
     """Return a call of the reader's workspace, else raise 404; mask the secret values of its session from now on."""
-    call = pending_calls.find_call(request.membership.workspace, pk)
+    call = call_evidence.find_call(request.membership.workspace, pk)
     if call is None:
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_if_lost(call):
-        call = pending_calls.find_call(request.membership.workspace, pk) or call
+        call = call_evidence.find_call(request.membership.workspace, pk) or call
     call_argument_secrets.mask_session_secrets(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))

@@ -23,13 +23,10 @@ from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mar
 from harness_site.review import presence
 from harness_site.review.decided_call_rows import build_decided_row
 from harness_site.review.interrupt_lost_calls import interrupt_lost_calls
-from harness_site.review.pending_call_rows import (
-    PendingCallRow,
-    PendingRowBuilder,
-)
+from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder
 from harness_site.review.presence import NOBODY
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
-from harness_site.review.selectors import outage_groups, pending_calls
+from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.sessions.selectors import multi_person_approvals
 
@@ -111,7 +108,7 @@ def _build_pending_context(
 
 
 def _build_decided_context(request: MemberRequest, filters: pending_calls.CallFilters) -> dict[str, Any]:
-    decisions, next_key = pending_calls.load_decided_page(
+    decisions, next_key = decided_calls.load_decided_page(
         request.membership.workspace, filters, before=_parse_number(request.GET)
     )
     return {

@@ -40,7 +40,7 @@ class PeerWaitSummary:
 
 @dataclass(frozen=True, slots=True)
 class PeerCallRow:
-    """One call to another agent. `request`, `result` and `late_result` are JSON values without sealed secrets.
+    """One call to another agent. `request`, `result` and `late_result` are JSON values without encrypted secrets.
 
     `to_tell` is the notice still to be delivered to the peer, after `tell_attempts` attempts.
     """
@@ -80,7 +80,7 @@ class JoinRow:
 
 @dataclass(frozen=True, slots=True)
 class PauseRow:
-    """One pause, which ended the run `run_number`. `state` is a JSON value without sealed secrets.
+    """One pause, which ended the run `run_number`. `state` is a JSON value without encrypted secrets.
 
     `unsaved` is True if a run took the task and has not saved since, so that another run can still take it.
     """
@@ -213,10 +213,10 @@ def _build_peer_call_row(call: PeerCall) -> PeerCallRow:
 
 
 def _parse_unsealed_value(stored: str | None) -> Any:
-    """Parse stored JSON with sealed secrets removed; damaged JSON is returned as text."""
+    """Parse stored JSON with encrypted secrets removed; damaged JSON is returned as text."""
     if stored is None:
         return None
     try:
-        return encrypted_fields.hide_sealed_secrets(parse_json(stored))
+        return encrypted_fields.hide_encrypted_secrets(parse_json(stored))
     except ValueError:
         return stored

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from checkpoints.enums import Phase
-from harness_site.core import formatting
+from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, Timeline
@@ -191,7 +191,7 @@ def _format_lane_title(lane: Lane) -> str:
     run, takeover = lane.run, lane.takeover
     values = {"number": run.number, "host": mask_and_reveal_hidden(run.host)}
     if takeover is None:
-        status = formatting.format_status_chip(run.status)[1]
+        status = status_labels.format_status_chip(run.status)[1]
         return _("Run %(number)s on %(host)s: %(status)s") % {**values, "status": status}
     values["time"] = formatting.format_exact_time(takeover.at)
     if takeover.seen_at is None:
@@ -210,7 +210,7 @@ def _describe_lane(lane: Lane) -> str:
     """Describe a lane for screen readers, in whole sentences."""
     lost, waits = (sum(stretch.kind == kind for stretch in lane.stretches) for kind in ("lost", "wait"))
     calls = sum(stretch.kind != "wait" for stretch in lane.stretches)
-    status = _("Taken over") if lane.takeover else formatting.format_status_chip(lane.run.status)[1]
+    status = _("Taken over") if lane.takeover else status_labels.format_status_chip(lane.run.status)[1]
     sentences = [
         ngettext(
             "Run %(number)s (%(status)s) made %(calls)s tool call.",

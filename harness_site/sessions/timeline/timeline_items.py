@@ -13,7 +13,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from harness_site.core import formatting
+from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.sessions.timeline.selectors.run_lanes import Stretch, VersionMark
@@ -176,7 +176,7 @@ def describe_item(entry: Occurrence, run: int) -> TimelineItem:
         case VersionMark():
             name = gettext("Version %(version)s") % {"version": entry.version}
             last = _get_last_message_position(entry.length)
-            phase = formatting.format_phase(entry.phase) if entry.by_run else gettext("appended without a run")
+            phase = status_labels.format_phase(entry.phase) if entry.by_run else gettext("appended without a run")
             by = run if entry.by_run else None
             return TimelineItem("version", start, end, by, name, phase, version=entry.version, position=last)
         case PeerWait():
@@ -193,7 +193,7 @@ def _describe_event(event: Event, at: datetime, run: int) -> TimelineItem:
             "person": mask_and_reveal_hidden(event.actor),
             "tool": mask_and_reveal_hidden(event.tool),
         }
-        shape, outcome = formatting.format_status_chip(event.decision)
+        shape, outcome = status_labels.format_status_chip(event.decision)
         return TimelineItem("decision", at, at, run, name, outcome, call_pk=event.call_pk, shape=shape)
     name, moment = gettext("Run %(number)s") % {"number": run}, str(_MOMENTS[event.kind])
     return TimelineItem(event.kind, at, at, run, name, moment, peers=event.kind in {"pause", "taken"})

@@ -101,8 +101,8 @@ def test_encrypted_values_are_not_shown(cp: SyncCheckpointer, reader: Client) ->
     assert "open sesame" not in html
     assert sealed not in html
     row = peer_waits.load_pause_page(Session.objects.get().pk).rows[0]
-    assert row.state == {"security_context": {"auth_token": "‹sealed›", "badge": "x"}, "step": 3}
-    assert row.joins[0].calls[0].request == {"password": "‹sealed›", "order": 17}
+    assert row.state == {"security_context": {"auth_token": "‹encrypted›", "badge": "x"}, "step": 3}
+    assert row.joins[0].calls[0].request == {"password": "‹encrypted›", "order": 17}
 
 
 def test_secrets_in_responses_are_masked(cp: SyncCheckpointer, reader: Client) -> None:

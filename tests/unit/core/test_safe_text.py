@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from harness_site.core import formatting
+from harness_site.core import call_sentences
 from harness_site.core.rendering import markdown
 from harness_site.core.rendering.hidden_characters import (
     escape_hidden,
@@ -62,7 +62,7 @@ def test_characters_invalid_in_urls_are_replaced() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_sentence_of_names_and_values_is_one_safe_line(text: str) -> None:
-    made = formatting.build_default_call_sentence(text, {text: text, "b": {text: [text]}})
+    made = call_sentences.build_default_call_sentence(text, {text: text, "b": {text: [text]}})
     assert hidden_in(made) == set()
     assert "\n" not in made
 

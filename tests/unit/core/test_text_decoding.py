@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness_site.core.formatting import mask_call_sentence
+from harness_site.core.call_sentences import mask_call_sentence
 from harness_site.core.masking import masker
 from harness_site.core.masking.escape_decoding import decode_escapes
 from harness_site.core.masking.masker import (

@@ -65,7 +65,7 @@ def test_values_that_are_not_secret_are_stored_unencrypted(cp: SyncCheckpointer)
     state = {"token_usage": {"total_tokens": 12}, "tokens": 12, "secret": None, "password": "", "broken": "token"}
     pause(cp, join("j", "c1"), state=state)
 
-    assert "$sealed" not in stored()
+    assert "$encrypted" not in stored()
     accepted(cp, "c1")
     assert cp.take_paused("s").state == state
 
@@ -121,5 +121,5 @@ def test_script_reads_its_key_from_the_environment(
 
 
 def test_marker_of_an_encrypted_value_cannot_be_forged(cp: SyncCheckpointer) -> None:
-    with pytest.raises(NotRepresentable, match="sealed"):
-        pause(cp, join("j", "c1"), state={"a": {"$sealed": "x"}})
+    with pytest.raises(NotRepresentable, match="encrypted"):
+        pause(cp, join("j", "c1"), state={"a": {"$encrypted": "x"}})

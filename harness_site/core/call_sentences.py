@@ -1,0 +1,62 @@
+"""Sentences that say what a call does, with its secrets masked."""
+
+import logging
+from itertools import islice
+from typing import Any
+
+from django.utils.translation import gettext
+
+from checkpoints.models import ToolCall
+from harness_site.core import formatting
+from harness_site.core.masking.known_values import has_short_value
+from harness_site.core.masking.masker import collect_secret_values, mask_secret_fields_only, masking_secrets_of
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+
+logger = logging.getLogger(__name__)
+
+
+def mask_call_sentence(tool: str, sentence: str, args: Any) -> str:
+    """Describe a call with secrets masked.
+
+    The sentence of the tool is used without the values of secret fields, else one built from tool name and arguments.
+    """
+    with masking_secrets_of(args):
+        if sentence and not has_short_value(sentence, collect_secret_values(args)):
+            return mask_and_reveal_hidden(sentence)
+        return build_default_call_sentence(tool, args)
+
+
+def format_call_sentence(call: ToolCall) -> str:
+    """Describe what a call was about to do: in the tool's words, else made from its name and arguments."""
+    try:
+        return mask_call_sentence(call.tool, call.sentence, formatting.parse_json_or_text(call.args_as_called))
+    except (ValueError, RecursionError):
+        logger.exception("The arguments of the call %s cannot be put in words.", getattr(call, "pk", ""))
+        return build_default_call_sentence(call.tool, gettext("its arguments cannot be shown"))
+
+
+def build_default_call_sentence(tool: str, args: Any) -> str:
+    """Describe a call of a tool without a sentence of its own: “Refund card: order 17, amount 40.00”."""
+    args = mask_secret_fields_only(args)
+    name = (
+        formatting.shorten_to_one_line(tool, 200)
+        .replace("_", " ")
+        .replace("-", " ")
+        .replace(".", " ")
+        .strip()
+        .capitalize()
+    )
+    name = name or gettext("Unnamed tool")
+    if not isinstance(args, dict):
+        return name if args in (None, "") else f"{name}: {formatting.shorten_to_one_line(args)}"
+    arguments = ", ".join(
+        f"{formatting.shorten_to_one_line(key)} {formatting.shorten_to_one_line(value)}"
+        for key, value in islice(args.items(), 6)
+    )
+    omitted = len(args) - 6
+    if not arguments:
+        return gettext("%(tool)s, without arguments") % {"tool": name}
+    if omitted > 0:
+        sentence = gettext("%(tool)s: %(arguments)s, and %(count)s more")
+        return sentence % {"tool": name, "arguments": arguments, "count": omitted}
+    return f"{name}: {arguments}"

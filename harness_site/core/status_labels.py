@@ -1,0 +1,176 @@
+"""Labels and sentences for statuses, decisions, phases, reasons and idempotency policies."""
+
+from typing import Any, Final, Protocol
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from checkpoints.enums import (
+    CallStatus,
+    DecisionKind,
+    InterruptReason,
+    JoinStatus,
+    KeyPolicy,
+    KeyScope,
+    PauseStatus,
+    PeerCallStatus,
+    Phase,
+    RunStatus,
+    SessionStatus,
+)
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+
+#: Definition of equal operations by the key policy of the tool: in a session, and in a workspace.
+SAME_OPERATION: Final[dict[str, tuple[str | Promise, str | Promise]]] = {
+    KeyPolicy.ONCE: (
+        _("The same tool with the same arguments runs once in this session. A second call gets this result."),
+        _("The same tool with the same arguments runs once in this workspace. A second call gets this result."),
+    ),
+    KeyPolicy.UNANSWERED: 2
+    * (
+        _(
+            "The same tool with the same arguments is this operation until a saved version has its result. "
+            "A call after that runs again."
+        ),
+    ),
+    KeyPolicy.CALL: 2
+    * (_("Each call is an operation of its own. Only the same call id in the same step gets this result."),),
+    KeyPolicy.FUNCTION: (
+        _("A function of the tool decides which calls in this session are the same and get this result."),
+        _("A function of the tool decides which calls in this workspace are the same and get this result."),
+    ),
+    KeyPolicy.STEP: 2 * (_("This is a step of a workflow. It runs once."),),
+    "": 2
+    * (
+        _(
+            "The agent’s program chose the idempotency key of this call. "
+            "Another call with the same key gets this result."
+        ),
+    ),
+}
+
+
+#: Status → (chip shape, label). Unknown outcomes always have the hatched shape.
+STATES: Final[dict[str, tuple[str, str | Promise]]] = {
+    SessionStatus.ACTIVE: ("run", _("Active")),
+    SessionStatus.NEEDS_REVIEW: ("unknown", _("Needs a decision")),
+    SessionStatus.READY: ("run", _("Ready to resume")),
+    SessionStatus.PAUSED: ("wait", _("Paused")),
+    SessionStatus.COMPLETED: ("ok", _("Completed")),
+    SessionStatus.FAILED: ("bad", _("Failed")),
+    SessionStatus.CANCELLED: ("off", _("Cancelled")),
+    RunStatus.RUNNING: ("run", _("Running")),
+    RunStatus.WAITING: ("wait", _("Waiting for a decision")),
+    RunStatus.RELEASED: ("off", _("Released")),
+    RunStatus.LOST: ("bad", _("Lost")),
+    CallStatus.AWAITING_APPROVAL: ("wait", _("Awaiting approval")),
+    CallStatus.APPROVED: ("wait", _("Approved, not yet run")),
+    CallStatus.ISSUED: ("run", _("Running")),
+    CallStatus.INTERRUPTED: ("unknown", _("Outcome unknown")),
+    CallStatus.RERUN_APPROVED: ("wait", _("Re-run approved")),
+    CallStatus.REJECTED: ("bad", _("Rejected")),
+    CallStatus.SUPERSEDED: ("off", _("Run again")),
+    CallStatus.DISCARDED: ("off", _("Discarded")),
+    PauseStatus.TAKEN: ("run", _("Taken by a run")),
+    PauseStatus.OVER: ("off", _("Resumed")),
+    JoinStatus.COMPLETE: ("ok", _("Complete")),
+    JoinStatus.USED: ("ok", _("Complete, used")),
+    PeerCallStatus.ANSWERED: ("ok", _("Answered")),
+    PeerCallStatus.EXPIRED: ("bad", _("No answer in time")),
+    DecisionKind.CONFIRM_LANDED: ("ok", _("It happened")),
+    DecisionKind.MARK_FAILED: ("bad", _("It did not happen")),
+    DecisionKind.APPROVE_RERUN: ("wait", _("Re-run approved")),
+    DecisionKind.APPROVE: ("ok", _("Approved")),
+    DecisionKind.EDIT: ("wait", _("Arguments changed")),
+    DecisionKind.REJECT: ("bad", _("Rejected")),
+    DecisionKind.RESPOND: ("wait", _("Answered instead")),
+    DecisionKind.PROBE_LANDED: ("ok", _("Verify hook: it happened")),
+    DecisionKind.PROBE_NOT_LANDED: ("bad", _("Verify hook: it did not happen")),
+    DecisionKind.PROBE_UNKNOWN: ("unknown", _("Verify hook: outcome still unknown")),
+    DecisionKind.DISCARD: ("off", _("Discarded")),
+    DecisionKind.WITHDRAW: ("wait", _("Decision withdrawn")),
+}
+
+
+#: Decision → verb after the name of the person.
+_DID: Final[dict[str, str | Promise]] = {
+    DecisionKind.CONFIRM_LANDED: _("confirmed that it happened"),
+    DecisionKind.MARK_FAILED: _("marked it failed"),
+    DecisionKind.APPROVE_RERUN: _("approved a re-run"),
+    DecisionKind.APPROVE: _("approved"),
+    DecisionKind.EDIT: _("changed the arguments"),
+    DecisionKind.REJECT: _("rejected it"),
+    DecisionKind.RESPOND: _("answered instead"),
+    DecisionKind.WITHDRAW: _("withdrew the decision"),
+}
+
+
+#: Decision → sentence about it. `%(name)s` is the person, `%(time)s` the time of day.
+_DECIDED_AT: Final[dict[str, str | Promise]] = {
+    DecisionKind.CONFIRM_LANDED: _("%(name)s confirmed at %(time)s that it happened"),
+    DecisionKind.MARK_FAILED: _("%(name)s marked it failed at %(time)s"),
+    DecisionKind.APPROVE_RERUN: _("%(name)s approved a re-run at %(time)s"),
+    DecisionKind.APPROVE: _("%(name)s approved at %(time)s"),
+    DecisionKind.RESPOND: _("%(name)s answered instead at %(time)s"),
+}
+
+
+_PHASES: Final[dict[str, Any]] = {phase.value: phase.label for phase in Phase}
+
+
+_WHY: Final[dict[str, str | Promise]] = {
+    InterruptReason.RUN_LOST: _("The run died during this call"),
+    InterruptReason.AMBIGUOUS_ERROR: _("The tool failed and may still have done it"),
+    InterruptReason.CANCELLED: _("The call was cancelled while it ran"),
+    InterruptReason.ABANDONED: _("The run went on without recording the outcome"),
+    InterruptReason.FORKED: _("The outcome was unknown when the session was forked"),
+    InterruptReason.UNREADABLE: _("The record of the call cannot be read"),
+    InterruptReason.NO_RESULT: _("The imported transcript has no result of the call"),
+}
+
+
+class KeyedCall(Protocol):
+    """A call with the policy and the scope of its idempotency key."""
+
+    @property
+    def key_policy(self) -> str: ...
+
+    @property
+    def key_scope(self) -> str: ...
+
+
+def format_status_chip(value: str) -> tuple[str, str]:
+    """Return the chip shape and label of a status or decision; unknown values of newer versions are returned as is."""
+    shape, label = STATES.get(value, ("off", value.replace("_", " ").capitalize()))
+    return shape, str(label)
+
+
+def format_phase(value: str) -> str:
+    """Return the label of the phase of a version; unknown values of newer versions are returned as is."""
+    return str(_PHASES.get(value, value))
+
+
+def format_decision_verb(decision: str) -> str:
+    """Return the verb of a decision, to follow the name of the person."""
+    verb = _DID.get(decision)
+    return str(verb) if verb else gettext("decided: %(decision)s") % {"decision": format_status_chip(decision)[1]}
+
+
+def get_decision_sentence(decision: str) -> str:
+    """Return the sentence about a decision, with the placeholders `%(name)s` and `%(time)s`."""
+    sentence = _DECIDED_AT.get(decision)
+    return str(sentence) if sentence else gettext("%(name)s decided at %(time)s")
+
+
+def format_unknown_outcome_reason(reason: str, *, verifiable: bool) -> str:
+    """Explain why the outcome of a call is unknown, and whether its tool can tell."""
+    why = str(_WHY.get(reason, gettext("The reason is unknown")))
+    how = gettext("can be verified") if verifiable else gettext("cannot be verified")
+    return f"{why} · {how}"
+
+
+def describe_idempotency_rule(policy: str, scope: str) -> str:
+    """Explain which calls are the same operation, by the key policy and its scope."""
+    sentences = SAME_OPERATION.get(policy)
+    return str(sentences[scope == KeyScope.WORKSPACE]) if sentences else mask_and_reveal_hidden(policy)

@@ -1,0 +1,36 @@
+"""Labels of statuses, reasons and decisions."""
+
+import pytest
+
+from checkpoints.enums import CallStatus, DecisionKind, InterruptReason, RunStatus, SessionStatus
+from harness_site.core import status_labels
+
+KINDS = (SessionStatus, RunStatus, CallStatus, DecisionKind)
+SHAPES = {"ok", "bad", "wait", "run", "unknown", "off"}
+
+
+@pytest.mark.parametrize("value", sorted({str(value) for kind in KINDS for value in kind}))
+def test_every_status_has_a_shape_and_a_label(value: str) -> None:
+    assert value in status_labels.STATES
+    shape, word = status_labels.format_status_chip(value)
+    assert shape in SHAPES
+    assert word
+
+
+def test_only_unknown_outcomes_are_hatched() -> None:
+    hatched = {value for value, (shape, _) in status_labels.STATES.items() if shape == "unknown"}
+    assert hatched == {SessionStatus.NEEDS_REVIEW, CallStatus.INTERRUPTED, DecisionKind.PROBE_UNKNOWN}
+
+
+def test_unknown_status_is_shown_as_stored() -> None:
+    assert status_labels.format_status_chip("half_done") == ("off", "Half done")
+
+
+@pytest.mark.parametrize("reason", InterruptReason)
+def test_every_interrupt_reason_has_a_label(reason: str) -> None:
+    assert not status_labels.format_unknown_outcome_reason(reason, verifiable=False).startswith("The reason is unknown")
+
+
+def test_every_decision_kind_has_a_verb() -> None:
+    assert status_labels.format_decision_verb(DecisionKind.APPROVE) == "approved"
+    assert status_labels.format_decision_verb(DecisionKind.PROBE_LANDED) == "decided: Verify hook: it happened"
