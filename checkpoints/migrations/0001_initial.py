@@ -540,7 +540,12 @@ class Migration(migrations.Migration):
                         condition=models.Q(("message_id", ""), _negated=True),
                         fields=["message_id"],
                         name="message_of_id",
-                    )
+                    ),
+                    models.Index(
+                        condition=models.Q(("role__in", ("Human", "User", "human", "user"))),
+                        fields=["segment", "position"],
+                        name="message_prompt",
+                    ),
                 ],
                 "constraints": [models.UniqueConstraint(fields=("segment", "position"), name="message_place")],
             },
@@ -980,7 +985,12 @@ class Migration(migrations.Migration):
                         name="call_lost",
                     ),
                     models.Index(
-                        condition=models.Q(("status__in", ["awaiting_approval", "interrupted", "issued"])),
+                        condition=models.Q(
+                            (
+                                "status__in",
+                                ["approved", "awaiting_approval", "interrupted", "issued", "rerun_approved"],
+                            )
+                        ),
                         fields=["session"],
                         name="call_open",
                     ),

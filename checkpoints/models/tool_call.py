@@ -10,6 +10,7 @@ from checkpoints.enums import (
     IMPORTED_MARK,
     LIVE_CALL_STATUSES,
     LOGGED_EFFECTS,
+    OPEN_CALL_STATUSES,
     UNDECIDED_CALL_STATUSES,
     CallStatus,
     InterruptReason,
@@ -28,6 +29,7 @@ from checkpoints.seals.sealed_model import SealedModel
 INTERRUPT_KEY_PREFIX = "framework-interrupt:"
 _LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)
 _UNDECIDED_STATUSES = sorted(UNDECIDED_CALL_STATUSES)
+_OPEN_STATUSES = sorted(OPEN_CALL_STATUSES)
 
 
 class ToolCall(SealedModel):
@@ -158,7 +160,7 @@ class ToolCall(SealedModel):
             ),
             models.Index(
                 fields=["session"],
-                condition=Q(status__in=sorted({*_UNDECIDED_STATUSES, CallStatus.ISSUED})),
+                condition=Q(status__in=_OPEN_STATUSES),
                 name="call_open",
             ),
             models.Index(

@@ -1,5 +1,7 @@
 """Tables of transcripts: segments and their messages."""
 
+from typing import Final
+
 from django.db import models
 from django.db.models.functions import Now
 
@@ -35,6 +37,10 @@ class Segment(SealedModel):
         return f"segment {self.pk} from {self.parent_length}"
 
 
+#: Roles of the messages that people write, by the names that agents and sources of transcripts use.
+PROMPT_ROLES: Final = ("Human", "User", "human", "user")
+
+
 class Message(SealedModel):
     """One message, stored once. `position` counts from the start of the transcript, not of the segment.
 
@@ -68,8 +74,14 @@ class Message(SealedModel):
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["segment", "position"], name="message_place"),)
-        # Entries of a conversation are found by their identifiers; most messages have none.
-        indexes = (models.Index(fields=["message_id"], condition=~models.Q(message_id=""), name="message_of_id"),)
+        indexes = (
+            # Entries of a conversation are found by their identifiers; most messages have none.
+            models.Index(fields=["message_id"], condition=~models.Q(message_id=""), name="message_of_id"),
+            # The prompts of a transcript of thousands of messages are found without reading the others.
+            models.Index(
+                fields=["segment", "position"], condition=models.Q(role__in=PROMPT_ROLES), name="message_prompt"
+            ),
+        )
 
     def __str__(self) -> str:
         return f"message {self.position}"

@@ -13,7 +13,14 @@ from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.db import keyset_pagination
-from checkpoints.enums import IMPORTED_MARK, NOT_RUN_CALL_STATUSES, UNDECIDED_CALL_STATUSES, CallStatus, DecisionKind
+from checkpoints.enums import (
+    IMPORTED_MARK,
+    NOT_RUN_CALL_STATUSES,
+    OPEN_CALL_STATUSES,
+    UNDECIDED_CALL_STATUSES,
+    CallStatus,
+    DecisionKind,
+)
 from checkpoints.formats.argument_order import sort_stored_arguments
 from checkpoints.ids import is_storable
 from checkpoints.models import Decision, LateResult, ToolCall
@@ -22,8 +29,6 @@ from checkpoints.seals import row_seals
 PAGE = 30
 #: Maximum number of open calls displayed after the end of a transcript.
 OPEN_LIMIT = 100
-#: Statuses of calls that are issued and not settled.
-OPEN_CALL = UNDECIDED_CALL_STATUSES | {CallStatus.APPROVED, CallStatus.ISSUED, CallStatus.RERUN_APPROVED}
 _ALIVE: Final = ExpressionWrapper(Q(run__lease_expires_at__gt=Now()), output_field=BooleanField())
 
 
@@ -129,7 +134,7 @@ class CallRecord:
 
     @property
     def open(self) -> bool:
-        return self.status in OPEN_CALL
+        return self.status in OPEN_CALL_STATUSES
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +204,17 @@ def _query_calls_by_call_id(session: int, call_ids: list[str]) -> QuerySet[ToolC
 
 
 def _query_calls_since_step(session: int, since_step: int) -> QuerySet[ToolCall]:
-    """Query the calls since a step, separately from those by id, as no index covers both.
+    """Query the open calls and those since a step, as a union, because no index covers both conditions.
 
     Imported calls are left out: they come from the transcript, so there is none that it does not contain yet.
     """
-    calls = ToolCall.objects.filter(Q(status__in=OPEN_CALL) | Q(step__gte=since_step), session=session)
-    calls = calls.exclude(side_effects=IMPORTED_MARK)
+    logged = ToolCall.objects.filter(session=session).exclude(side_effects=IMPORTED_MARK)
+    keys = (
+        logged.filter(status__in=OPEN_CALL_STATUSES)
+        .values("pk")
+        .union(logged.filter(step__gte=since_step).values("pk"))
+    )
+    calls = ToolCall.objects.filter(pk__in=keys)
     return select_record_columns(calls.order_by(keyset_pagination.order_newest_first())[:OPEN_LIMIT])
 
 

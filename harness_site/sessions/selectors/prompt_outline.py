@@ -10,12 +10,13 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from django.db.models import QuerySet
+from django.db.models import BooleanField, Func, QuerySet
 from django.db.models.functions import Length, Substr
 
 from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import TextPart
 from checkpoints.models import Message
+from checkpoints.models.transcript import PROMPT_ROLES
 from harness_site.sessions.selectors import transcript_matches
 from harness_site.sessions.selectors.conversation import Place
 from harness_site.sessions.tool_views import message_tags
@@ -29,7 +30,6 @@ _MAX_PROMPTS_READ: Final = 20
 _BEGINNING: Final = 1_000
 #: Characters of a prompt in the outline.
 _TITLE: Final = 120
-_ROLES: Final = ("user", "human", "User", "Human")
 #: Beginning of a longer message whose first block is a text, in canonical JSON.
 _FIRST_TEXT: Final = re.compile(
     r'\{"(?:blocks|content)":(?:\[\{(?:"cache_control":\{[^{}]*\},)?(?:"kind":"text",)?"text":)?"((?:[^"\\]|\\.)*)'
@@ -65,6 +65,13 @@ class PromptOutline:
     has_later: bool = False
 
 
+class _IsPromptRole(Func):
+    """Condition of the index of prompts, without parameters: SQLite does not use a partial index for those."""
+
+    template = f"(%(expressions)s IN {PROMPT_ROLES})"
+    output_field = BooleanField()
+
+
 def load_prompts(at: Place, *, around: int = 0) -> PromptOutline:
     """Load and verify the prompts of a version in order, those around a position if there are too many.
 
@@ -77,7 +84,7 @@ def load_prompts(at: Place, *, around: int = 0) -> PromptOutline:
     Raises:
         IntegrityError: A message was altered.
     """
-    messages = transcript_matches.query_version_messages(at).filter(role__in=_ROLES)
+    messages = transcript_matches.query_version_messages(at).filter(_IsPromptRole("role"))
     rows = list(_select_beginnings(messages)[: MAX_PROMPTS + 1])
     if len(rows) <= MAX_PROMPTS:
         prompts = _build_prompts(at, rows, at.length)
