@@ -35,6 +35,9 @@ from langgraph.graph import START, MessagesState, StateGraph
 from psycopg.rows import dict_row
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+from strands.types.content import Message
+from strands.types.session import Session as StrandsSession
+from strands.types.session import SessionAgent, SessionMessage, SessionType
 
 from benchmarks.databases import KINDS, TITLES, Database, Kind, create_temporary_databases
 from benchmarks.generated_conversation import build_conversation
@@ -44,6 +47,7 @@ from checkpoints.adapters.claude import HarnessSessionStore
 from checkpoints.adapters.langgraph import HarnessSaver
 from checkpoints.adapters.openai_agents import HarnessSession
 from checkpoints.adapters.pydantic_ai import HarnessConversationStore
+from checkpoints.adapters.strands import HarnessSessionRepository
 
 PAGE = ROOT / "docs" / "benchmarks-frameworks.md"
 #: Number of turns at the beginning and at the end whose medians are compared.
@@ -256,7 +260,36 @@ class Transcripts(Store):
         self.loop.close()
 
 
-STORES: Sequence[type[Store]] = (Saver, OwnSaver, Session, OwnSession, Conversations, Transcripts)
+class Repository(Store):
+    framework = "Strands Agents"
+    title = "**HarnessSessionRepository**"
+    writes = 2
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
+        self.client = SyncCheckpointer(_get_url(database), migrate=True)
+        self.repository = HarnessSessionRepository(self.client)
+        self.repository.create_session(StrandsSession("measured", SessionType.AGENT))
+        self.repository.create_agent("measured", SessionAgent("default", {}, {}))
+        self.count = 0
+
+    def save(self, turn: Turn) -> float:
+        said: list[Message] = [
+            {"role": "user", "content": [{"text": turn.question}]},
+            {"role": "assistant", "content": [{"text": turn.answer}]},
+        ]
+        records = [SessionMessage.from_message(each, number) for number, each in enumerate(said, self.count)]
+        self.count += len(said)
+        start = time.perf_counter()
+        for record in records:
+            self.repository.create_message("measured", "default", record)
+        return time.perf_counter() - start
+
+    def close(self) -> None:
+        self.client.close()
+
+
+STORES: Sequence[type[Store]] = (Saver, OwnSaver, Session, OwnSession, Conversations, Transcripts, Repository)
 
 
 async def _measure_await(work: Any) -> float:
@@ -347,8 +380,9 @@ _INTRODUCTION = """\
 
 A conversation of {turns} turns, with {size:.1f} KB of text in each, saved as an unchanged framework saves it. Times are
 those of one save by the store alone: medians of {window} turns, on {cores} cores, {day:%Y-%m-%d}. A turn of LangGraph
-has five saves, a turn of the others one. Contenders save in turn, each in a database of its own on the same server and
-disk: ratios say more than milliseconds. Pydantic AI and the Claude Agent SDK have no durable store of their own.
+has five saves, a turn of Strands Agents two, a turn of the others one. Contenders save in turn, each in a database of
+its own on the same server and disk: ratios say more than milliseconds. Pydantic AI and the Claude Agent SDK have no
+durable store of their own; that of Strands Agents writes a file for each message, and is not compared.
 `make benchmarks-frameworks` writes this page.
 """
 _TARGET_HEADING = "## Targets\n\n| what | on | measured | wanted |  |\n|---|---|---|---|---|"
@@ -373,6 +407,7 @@ PACKAGES = (
     "langgraph-checkpoint-sqlite",
     "openai-agents",
     "pydantic-ai-slim",
+    "strands-agents",
 )
 _MAX_SIZE, _MAX_MILLISECONDS, _MIN_RATE = 1.5, 2.0, 10.0
 

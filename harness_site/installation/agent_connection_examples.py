@@ -65,6 +65,10 @@ def build_pydantic_ai_blocks() -> list[Block]:
     return [_build_database_block("pydantic-ai"), _build_program_block(example_agent_sources.PYDANTIC_AI)]
 
 
+def build_strands_blocks() -> list[Block]:
+    return [_build_database_block("strands"), _build_program_block(example_agent_sources.STRANDS)]
+
+
 def build_django_blocks() -> list[Block]:
     """Build the blocks for a Django project that shares this database."""
     return [
@@ -101,6 +105,7 @@ CONNECTIONS: Final = (
     Connection("claude", "Claude Agent SDK", build_claude_blocks),
     Connection("openai-agents", "OpenAI Agents", build_openai_agents_blocks),
     Connection("pydantic-ai", "Pydantic AI", build_pydantic_ai_blocks),
+    Connection("strands", "Strands Agents", build_strands_blocks),
     Connection("http", gettext_lazy("Python over HTTP"), build_http_blocks),
     Connection("django", gettext_lazy("Django project"), build_django_blocks),
 )

@@ -126,6 +126,47 @@ async def main():
 
 asyncio.run(main())
 """
+STRANDS: Final = """import os
+
+from strands import Agent, tool
+from strands.models import Model
+from strands.session.repository_session_manager import RepositorySessionManager
+
+from checkpoints.adapters.strands import Harness, HarnessSessionRepository
+
+
+class ScriptedModel(Model):
+    def update_config(self, **config): ...
+
+    def get_config(self):
+        return {}
+
+    def structured_output(self, *args, **options):
+        raise NotImplementedError
+
+    async def stream(self, messages, *args, **options):
+        has_result = any("toolResult" in block for message in messages for block in message["content"])
+        call = {"name": "send_note", "toolUseId": "call_1"}
+        delta = {"text": "The note is sent."} if has_result else {"toolUse": {"input": '{"text": "hello"}'}}
+        yield {"messageStart": {"role": "assistant"}}
+        yield {"contentBlockStart": {"start": {} if has_result else {"toolUse": call}}}
+        yield {"contentBlockDelta": {"delta": delta}}
+        yield {"contentBlockStop": {}}
+        yield {"messageStop": {"stopReason": "end_turn" if has_result else "tool_use"}}
+
+
+@tool
+def send_note(text: str) -> str:
+    \"\"\"Send a note.\"\"\"
+    return f"sent: {text}"
+
+
+with HarnessSessionRepository.open(os.environ["HARNESS_DATABASE_URL"]) as repository:
+    manager = RepositorySessionManager("first-session", repository)
+    harness = Harness("first-session", repository)
+    agent = Agent(ScriptedModel(), tools=[send_note], session_manager=manager, plugins=[harness])
+    agent(harness.build_responses() or "Send a note")
+"""
 CLAUDE: Final = """import asyncio
 import os
 

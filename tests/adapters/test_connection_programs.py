@@ -12,7 +12,7 @@ import pytest
 from harness_site.installation import example_agent_sources
 
 
-@pytest.mark.parametrize("name", ["LANGGRAPH", "OPENAI_AGENTS", "PYDANTIC_AI"])
+@pytest.mark.parametrize("name", ["LANGGRAPH", "OPENAI_AGENTS", "PYDANTIC_AI", "STRANDS"])
 def test_the_program_saves_its_session(tmp_path: Path, name: str) -> None:
     (tmp_path / "first_agent.py").write_text(getattr(example_agent_sources, name))
     database = str(tmp_path / "agent.sqlite3")
