@@ -19,7 +19,10 @@ _FILLED = frozenset({"id", "row_seal", "created_at"})
 
 
 def create_rows(using: str, rows: Sequence[FrameworkState] | Sequence[FrameworkWrite]) -> None:
-    """Insert states or writes of a locked session, with their seals if there is a key."""
+    """Insert states or writes of a locked session, with their seals if there is a key.
+
+    Without a key, a write that is stored already stays as it is.
+    """
     if not rows:
         return
     model = type(rows[0])
@@ -27,7 +30,8 @@ def create_rows(using: str, rows: Sequence[FrameworkState] | Sequence[FrameworkW
         model._default_manager.using(using).bulk_create(rows, batch_size=200)  # type: ignore[arg-type]
         return
     fields = _get_given_fields(model)
-    insert_rows(using, model, tuple(fields), [[getattr(row, name) for name in fields.values()] for row in rows])
+    values = [[getattr(row, name) for name in fields.values()] for row in rows]
+    insert_rows(using, model, tuple(fields), values, ignore_conflicts=model is FrameworkWrite)
 
 
 @cache
@@ -35,17 +39,30 @@ def _get_given_fields(model: type[models.Model]) -> dict[str, str]:
     return {field.name: field.attname for field in model._meta.concrete_fields if field.name not in _FILLED}
 
 
-def read_states(using: str, session: tuple[int, str], namespace: str, state_id: str) -> list[FrameworkState]:
-    """Read the state of an identifier if it exists. `session` is the workspace and the identifier of its session."""
-    return select_rows(using, FrameworkState, _build_state_conditions(), [namespace, state_id, *session])
+def read_states(using: str, session: tuple[int, str], namespace: str, state_id: str | None) -> list[FrameworkState]:
+    """Read the state of an identifier, or the newest one, if it exists, with the columns of its session that name it.
+
+    Args:
+        using: Connection alias.
+        session: Workspace and identifier of the session.
+        namespace: Part of the session.
+        state_id: Identifier of the state. None: the newest one.
+    """
+    place = [namespace] if state_id is None else [namespace, state_id]
+    found = select_rows(using, FrameworkState, _build_state_conditions(state_id is None), [*place, *session])
+    for row in found:
+        row.session = Session.from_db(using, ["id", "workspace_id", "session_id"], [row.session_id, *session])
+    return found
 
 
 @cache
-def _build_state_conditions() -> str:
-    place = " AND ".join(f"{quote_column(FrameworkState, name)} = %s" for name in ("namespace", "state_id"))
+def _build_state_conditions(is_newest: bool) -> str:
+    given = ["namespace"] if is_newest else ["namespace", "state_id"]
+    place = " AND ".join(f"{quote_column(FrameworkState, name)} = %s" for name in given)
     named = " AND ".join(f"{quote_column(Session, name)} = %s" for name in ("workspace", "session_id"))
     session = f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} WHERE {named}"
-    return f"WHERE {place} AND {quote_column(FrameworkState, 'session')} = ({session})"
+    order = f" ORDER BY {quote_column(FrameworkState, 'state_id')} DESC LIMIT 1" if is_newest else ""
+    return f"WHERE {place} AND {quote_column(FrameworkState, 'session')} = ({session}){order}"
 
 
 def read_channels(using: str, session: Session, namespace: str, state_ids: Sequence[str]) -> dict[str, Channels]:
@@ -66,10 +83,15 @@ def _build_channels_query(count: int) -> str:
     )
 
 
-def read_writes(
+def read_writes_to_compare(
     using: str, session: Session, namespace: str, state_id: str, task_id: str, positions: Collection[int]
 ) -> dict[int, FrameworkWrite]:
-    """Read what a task has written at these positions after a state."""
+    """Read what a task has written at these positions after a state, where `create_rows` does not leave it as it is.
+
+    A write at a negative position is replaced; sealed rows are inserted only where there is none.
+    """
+    if get_seal_keys() is None:
+        positions = [position for position in positions if position < 0]
     if not positions:
         return {}
     params = [session.pk, namespace, state_id, task_id, *positions]
@@ -83,3 +105,21 @@ def _build_write_conditions(count: int) -> str:
         f"{quote_column(FrameworkWrite, name)} = %s" for name in ("session", "namespace", "state_id", "task_id")
     )
     return f"WHERE {place} AND {quote_column(FrameworkWrite, 'position')} IN ({make_placeholders(count)})"
+
+
+def read_writes_of_states(using: str, states: Sequence[FrameworkState]) -> list[FrameworkWrite]:
+    """Read all writes after states, and those of states with the same identifiers in other namespaces."""
+    sessions, names = sorted({row.session_id for row in states}), sorted({row.state_id for row in states})
+    if not states:
+        return []
+    return select_rows(
+        using, FrameworkWrite, _build_conditions_of_states(len(sessions), len(names)), [*sessions, *names]
+    )
+
+
+@cache
+def _build_conditions_of_states(sessions: int, states: int) -> str:
+    return (
+        f"WHERE {quote_column(FrameworkWrite, 'session')} IN ({make_placeholders(sessions)}) "
+        f"AND {quote_column(FrameworkWrite, 'state_id')} IN ({make_placeholders(states)})"
+    )

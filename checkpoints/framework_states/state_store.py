@@ -307,7 +307,7 @@ def save_writes(
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
         writer.insert(store.using, row)
-        stored = state_rows.read_writes(store.using, row, **place, positions=by_position)
+        stored = state_rows.read_writes_to_compare(store.using, row, **place, positions=by_position)
         for position, write in stored.items():
             channel, digest = by_position[position]
             if position < 0 and (write.channel, write.digest) != (channel, digest):
@@ -377,13 +377,12 @@ def load_state(
         CheckpointCorrupted: A value is missing or altered.
     """
     with database_operation(store.using, writes=False):
-        states = select_states(store, session_id, namespace)
-        states = states.order_by("-state_id") if state_id is None else states.filter(state_id=state_id)
-        while (row := states.first()) is not None:
+        place = (store.workspace_id, session_id)
+        while found := state_rows.read_states(store.using, place, namespace, state_id):
             try:
-                return _load_states(store, [row], frozenset(known))[0]
+                return _load_states(store, found, frozenset(known))[0]
             except CheckpointCorrupted:
-                if states.filter(pk=row.pk).exists():
+                if FrameworkState.objects.using(store.using).filter(pk=found[0].pk).exists():
                     raise
     return None
 
@@ -463,10 +462,7 @@ def _load_states(
 
 def _load_writes(store: Store, rows: Sequence[FrameworkState]) -> dict[int, list[FrameworkWrite]]:
     by_place: defaultdict[tuple[int, str, str], list[FrameworkWrite]] = defaultdict(list)
-    stored = FrameworkWrite.objects.using(store.using).filter(
-        session__in={row.session_id for row in rows}, state_id__in={row.state_id for row in rows}
-    )
-    for write in stored:
+    for write in state_rows.read_writes_of_states(store.using, rows):
         row_seals.verify_row(write)
         by_place[write.session_id, write.namespace, write.state_id].append(write)
     for of_place in by_place.values():
