@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from checkpoints import __version__
 from harness_site.core.rendering.hidden_characters import name_hidden_characters
 from harness_site.mcp_server.api_requests import ApiProblem, ApiRequests
+from harness_site.mcp_server.reason_elicitation import REASON, can_elicit, elicit_reason
 from harness_site.mcp_server.tools import TOOLS, ToolDefinition
 
 INSTRUCTIONS: Final = (
@@ -30,14 +31,25 @@ def build_server(open_api: OpenApi) -> Server[Any]:
     """Build the server. `open_api` opens the client with which one call of a tool makes its requests."""
 
     async def list_tools(context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_describe_tool(tool) for tool in TOOLS])
+        elicits = can_elicit(context.session)
+        return types.ListToolsResult(tools=[_describe_tool(tool, elicits and tool.elicits_reason) for tool in TOOLS])
 
-    async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        context: Any, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         tool = _TOOLS.get(params.name)
         if tool is None:
             return _build_error(f"InvalidInput: There is no tool {params.name!r}.")
+        given = params.arguments or {}
         try:
-            arguments = tool.arguments.model_validate(params.arguments or {})
+            if tool.elicits_reason and _lacks_only_reason(tool, given) and can_elicit(context.session):
+                reason = await elicit_reason(context.session, params, context.request_id)
+                if isinstance(reason, types.InputRequiredResult):
+                    return reason
+                if reason is None:
+                    return _build_error("ReasonRequired: The person gave no reason. Nothing was recorded.")
+                given = {**given, REASON: reason}
+            arguments = tool.arguments.model_validate(given)
         except ValidationError as error:
             return _build_error(f"InvalidFields: {_describe_fields(error)}")
         try:
@@ -57,9 +69,20 @@ def build_server(open_api: OpenApi) -> Server[Any]:
     )
 
 
-def _describe_tool(tool: ToolDefinition) -> types.Tool:
+def _lacks_only_reason(tool: ToolDefinition, given: dict[str, Any]) -> bool:
+    try:
+        tool.arguments.model_validate(given)
+    except ValidationError as error:
+        return not given.get(REASON) and all(problem["loc"] == (REASON,) for problem in error.errors())
+    return False
+
+
+def _describe_tool(tool: ToolDefinition, elicits_reason: bool) -> types.Tool:
     schema = tool.arguments.model_json_schema()
     schema.pop("description", None)
+    if elicits_reason:
+        schema["required"].remove(REASON)
+        schema["properties"][REASON]["description"] += " Left out: this client asks the person for it."
     return types.Tool(
         name=tool.name,
         title=tool.title,

@@ -44,7 +44,7 @@ def run_stdio_server(arguments: list[str]) -> None:
             "harness mcp: set HARNESS_TOKEN, or HARNESS_TOKEN_FILE. `harness create_token assistant auditor` makes a "
             "token that reads; the role approver may also decide."
         )
-    anyio.run(_serve, _build(url, token))
+    anyio.run(_serve, build_api_server(url, token))
 
 
 def read_token() -> str:
@@ -54,7 +54,9 @@ def read_token() -> str:
     return token.strip()
 
 
-def _build(url: str, token: str) -> Server[Any]:
+def build_api_server(url: str, token: str) -> Server[Any]:
+    """Build the MCP server whose tools send their requests to the site at `url`."""
+
     @asynccontextmanager
     async def open_api() -> AsyncIterator[ApiRequests]:
         api = ApiRequests(url, {"Authorization": f"Bearer {token}"})

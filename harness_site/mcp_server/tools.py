@@ -108,6 +108,8 @@ class ToolDefinition:
     arguments: type[Arguments]
     run: Callable[[ApiRequests, Any], Awaitable[dict[str, Any]]]
     reads_only: bool = True
+    #: True if the person is asked for a reason that is left out, where the client can ask.
+    elicits_reason: bool = False
 
 
 async def _list_sessions(api: ApiRequests, given: ListSessions) -> dict[str, Any]:
@@ -204,5 +206,6 @@ TOOLS: Final = (
         Decide,
         _decide,
         reads_only=False,
+        elicits_reason=True,
     ),
 )

@@ -8,9 +8,10 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 import httpx2
+import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
@@ -19,6 +20,7 @@ from checkpoints import SyncCheckpointer, ToolRegistry, exceptions
 from checkpoints.enums import AuditKind
 from checkpoints.models import AuditEvent, ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
+from harness_site.mcp_server import stdio
 from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 from tests.support.http_server import HttpServer
@@ -58,10 +60,22 @@ def _pay(order: int, key: str) -> str:
 
 
 @asynccontextmanager
-async def connect(server: HttpServer, token: str, mode: str = "auto") -> AsyncIterator[Client]:
+async def connect(
+    server: HttpServer, token: str, mode: str = "auto", transport: str = "http", ask_person: Any = None
+) -> AsyncIterator[Client]:
+    if transport == "memory":
+        async with Client(
+            stdio.build_api_server(server.address, token), mode=mode, elicitation_callback=ask_person
+        ) as client:
+            yield client
+        return
     async with (
         httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http,
-        Client(streamable_http_client(f"{server.address}/mcp", http_client=http), mode=mode) as client,
+        Client(
+            streamable_http_client(f"{server.address}/mcp", http_client=http),
+            mode=mode,
+            elicitation_callback=ask_person,
+        ) as client,
     ):
         yield client
 
@@ -149,6 +163,61 @@ def test_assistant_reads_and_decides_over_http(server: HttpServer, tokens: dict[
     }
     viewed = AuditEvent.objects.filter(kind=AuditKind.VIEWED).values_list("actor", flat=True)
     assert set(viewed) == {"token assistant", "token reader"}
+
+
+def pending_decision(facts: dict[str, Any]) -> dict[str, Any]:
+    bound = {name: facts[name] for name in ("call_id", "revision", "args_digest")}
+    return {"session_id": "order/17", "kind": "approve", **bound}
+
+
+@pytest.mark.parametrize("answer", ["accept", "decline"])
+@pytest.mark.parametrize(("transport", "mode"), [("http", "auto"), ("memory", "auto"), ("memory", "legacy")])
+def test_person_is_asked_for_a_reason_that_is_left_out(
+    server: HttpServer, tokens: dict[str, str], transport: str, mode: str, answer: Literal["accept", "decline"]
+) -> None:
+    questions: list[str] = []
+
+    async def ask_person(context: Any, params: Any) -> types.ElicitResult:
+        questions.append(params.message)
+        return types.ElicitResult(action=answer, content={"reason": "The bank agrees."} if answer == "accept" else None)
+
+    async def talk() -> None:
+        async with connect(server, tokens["approver"], mode, transport, ask_person) as client:
+            (decide,) = [tool for tool in (await client.list_tools()).tools if tool.name == "decide"]
+            assert "reason" not in decide.input_schema["required"]
+            facts = await call(client, "read_call", session_id="order/17", call_id="call_17")
+            unknown = await call(client, "decide", **pending_decision(facts), colour="red")
+            assert unknown["error"].startswith("InvalidFields:")
+            assert questions == []
+            decided = await call(client, "decide", **pending_decision(facts))
+            assert decided.get("error", "").partition(":")[0] == ("ReasonRequired" if answer == "decline" else "")
+
+    asyncio.run(talk())
+    assert questions == ["Reason for the decision approve about the call call_17 of the session order/17"]
+    stored = ToolCall.objects.get(call_id="call_17")
+    expected = ("approved", ["The bank agrees."]) if answer == "accept" else ("awaiting_approval", [])
+    assert (stored.status, list(stored.decisions.values_list("reason", flat=True))) == expected
+
+
+@pytest.mark.parametrize(("mode", "can_ask"), [("auto", False), ("legacy", True)])
+def test_reason_is_required_where_the_person_cannot_be_asked(
+    server: HttpServer, tokens: dict[str, str], mode: str, can_ask: bool
+) -> None:
+    """The endpoint cannot send requests to clients of the older protocol."""
+
+    async def ask_person(context: Any, params: Any) -> types.ElicitResult:
+        raise AssertionError("There is no way to ask.")
+
+    async def talk() -> None:
+        async with connect(server, tokens["approver"], mode, ask_person=ask_person if can_ask else None) as client:
+            (decide,) = [tool for tool in (await client.list_tools()).tools if tool.name == "decide"]
+            assert "reason" in decide.input_schema["required"]
+            facts = await call(client, "read_call", session_id="order/17", call_id="call_17")
+            refused = await call(client, "decide", **pending_decision(facts))
+            assert refused["error"].startswith("InvalidFields: reason:")
+
+    asyncio.run(talk())
+    assert ToolCall.objects.get(call_id="call_17").status == "awaiting_approval"
 
 
 def test_endpoint_refuses_what_is_no_request_of_a_client(
