@@ -47,7 +47,8 @@ def require_no_lost_call(using: str, owned_session: OwnedSession, session: Sessi
     """Verify all calls of a session if its log has no live call with a key that this run remembers.
 
     A key that holds in the whole workspace may have belonged to a call of another session; then those of that session
-    are verified too, unless the whole session was deleted. A person may have decided that the call failed; then all rows match, and the key is forgotten.
+    are verified too, unless the whole session was deleted. A person may have decided that the call failed; then all
+    rows match, and the key is forgotten.
 
     Args:
         using: Connection alias.
