@@ -36,6 +36,8 @@ from checkpoints.formats.canonical import parse_json
 
 #: Pauses in seconds before a request is repeated, once for each.
 PAUSES: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
+#: Longest wait in seconds that a server can ask for with `Retry-After`.
+_MAX_RETRY_AFTER: Final = 5.0
 #: Seconds for a connection, and for the answer of a request that does not wait.
 CONNECT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 60.0
@@ -172,7 +174,7 @@ class Transport:
                     if isinstance(error, StorageError):
                         raise type(error)(error.what, may_have_happened=may_have_happened) from error
                     raise
-                pause = max(pause, min(getattr(error, "retry_after", 0.0), 5.0))
+                pause = max(pause, min(getattr(error, "retry_after", 0.0), _MAX_RETRY_AFTER))
             time.sleep(pause)
         raise AssertionError  # the loop ends by an answer or an error
 
@@ -241,6 +243,9 @@ def _build_error(response: Any) -> CheckpointsError:
     vars(error).update(facts)
     if hasattr(error, "may_have_happened") or issubclass(kind, exceptions.StorageError):
         vars(error)["may_have_happened"] = bool(problem.get("may_have_happened"))
+    seconds = response.headers.get("Retry-After", "")
+    if seconds.isdecimal():  # a proxy can send a date instead
+        vars(error).setdefault("retry_after", float(seconds))
     return error
 
 

@@ -17,6 +17,8 @@ from harness_site.api.json_responses import respond
 logger = logging.getLogger(__name__)
 
 PROBLEM: Final = "application/problem+json"
+#: Seconds after which a client may ask again when the database could not be reached or was busy.
+_UNAVAILABLE_SECONDS: Final = 1
 #: Status of each error; a class has the status of its nearest base in this table.
 STATUSES: Final[dict[type[CheckpointsError], HTTPStatus]] = {
     CheckpointsError: HTTPStatus.CONFLICT,
@@ -75,6 +77,8 @@ def respond_with_problem(error: CheckpointsError, status: int | None = None) -> 
         response["WWW-Authenticate"] = 'Bearer error="insufficient_scope"'
     elif isinstance(error, exceptions.RateLimited):
         response["Retry-After"] = str(max(1, round(error.retry_after)))
+    elif status == HTTPStatus.SERVICE_UNAVAILABLE:
+        response["Retry-After"] = str(_UNAVAILABLE_SECONDS)
     response["Cache-Control"] = "no-store"
     return response
 

@@ -74,9 +74,10 @@ const CLASSES: Record<string, ErrorClass> = {
   SessionBusy,
 };
 
-/** Build the error that a problem document names. */
-export function buildError(problem: components["schemas"]["Problem"]): HarnessError {
-  const { type, detail, status, hint, may_have_happened: mayHaveHappened, facts } = problem;
+/** Build the error that a problem document names; its facts include the seconds of the header `Retry-After`. */
+export function buildError(problem: components["schemas"]["Problem"], retryAfter: string | null): HarnessError {
+  const { type, detail, status, hint, may_have_happened: mayHaveHappened } = problem;
+  const facts = retryAfter === null ? problem.facts : { retry_after: retryAfter, ...problem.facts };
   const Class = CLASSES[type] ?? HarnessError;
   return new Class(type, detail, { status, hint, mayHaveHappened, facts });
 }

@@ -351,7 +351,7 @@ export class Session {
 
   private startHeartbeat(leaseSeconds: number): void {
     this.heartbeat = setInterval(() => {
-      const beat = this.transport.write("POST", `${this.path}/heartbeat`, { fence: this.fence });
+      const beat = this.transport.renewLease(`${this.path}/heartbeat`, this.fence);
       this.guard(beat).catch(() => undefined); // the next one, or the next write, says it again
     }, (leaseSeconds * 1_000) / 3);
     this.heartbeat.unref();

@@ -7,6 +7,13 @@ import { buildError, HarnessError, ServerUnavailable } from "./errors.js";
 /** Pauses in milliseconds before a request is repeated whose answer was lost. */
 const PAUSES = [100, 500, 2_000];
 const ANSWER_MILLISECONDS = 60_000;
+/** A heartbeat without an answer is given up before the lease ends, and the next one is sent. */
+const HEARTBEAT_MILLISECONDS = 10_000;
+/** Longest wait that a server can ask for with `Retry-After`. */
+const MAX_RETRY_AFTER_MILLISECONDS = 5_000;
+/** Errors after which the same request is sent again. */
+const TRANSIENT = new Set(["RequestInProgress", "RateLimited"]);
+const SERVICE_UNAVAILABLE = 503;
 /** Errors of a connection that was never made: nothing was sent. */
 const NOT_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"]);
 
@@ -47,21 +54,27 @@ export class Transport {
     return this.send<T>(method, path, JSON.stringify(fields), { "Idempotency-Key": key }, 0);
   }
 
+  /** Send a heartbeat once. It has no key, as it may arrive twice. */
+  async renewLease(path: string, fence: number): Promise<void> {
+    await this.sendOnce("POST", path, JSON.stringify({ fence }), {}, HEARTBEAT_MILLISECONDS);
+  }
+
   private async send<T>(method: string, path: string, body: string | undefined, headers: Record<string, string>, wait: number): Promise<Answer<T>> {
     let mayHaveHappened = false;
     for (const pause of [...this.pauses, undefined]) {
       let retryAfter = 0;
       try {
-        return await this.sendOnce<T>(method, path, body, headers, wait);
+        return await this.sendOnce<T>(method, path, body, headers, ANSWER_MILLISECONDS + wait);
       } catch (error) {
         if (error instanceof ConnectionLost) {
           mayHaveHappened ||= method !== "GET" && error.wasSent;
           if (pause === undefined) {
             throw new ServerUnavailable("ServerUnavailable", `${this.url} did not answer.`, { mayHaveHappened }, { cause: error.cause });
           }
-        } else if (error instanceof HarnessError && (error.type === "RequestInProgress" || error.type === "RateLimited")) {
-          if (pause === undefined) throw error;
-          retryAfter = Math.min(Number(error.facts.retry_after ?? 0) * 1_000, 5_000);
+        } else if (error instanceof HarnessError && (TRANSIENT.has(error.type) || error.status === SERVICE_UNAVAILABLE)) {
+          mayHaveHappened ||= method !== "GET" && error.mayHaveHappened;
+          if (pause === undefined) throw withMayHaveHappened(error, mayHaveHappened);
+          retryAfter = Math.min((Number(error.facts.retry_after) || 0) * 1_000, MAX_RETRY_AFTER_MILLISECONDS);
         } else {
           throw error;
         }
@@ -71,7 +84,7 @@ export class Transport {
     throw new Error("unreachable");
   }
 
-  private async sendOnce<T>(method: string, path: string, body: string | undefined, headers: Record<string, string>, wait: number): Promise<Answer<T>> {
+  private async sendOnce<T>(method: string, path: string, body: string | undefined, headers: Record<string, string>, timeout: number): Promise<Answer<T>> {
     let response: Response;
     let text: string;
     try {
@@ -84,7 +97,7 @@ export class Transport {
           ...headers,
         },
         body: body ?? null,
-        signal: AbortSignal.timeout(ANSWER_MILLISECONDS + wait),
+        signal: AbortSignal.timeout(timeout),
       });
       text = await response.text();
     } catch (error) {
@@ -93,7 +106,7 @@ export class Transport {
     if (response.status === 502 || response.status === 504) throw new ConnectionLost(new Error(`a proxy answered ${response.status}`));
     const value = parse(text);
     if (response.ok) return { status: response.status, value: value as T };
-    if (isProblem(value)) throw buildError(value);
+    if (isProblem(value)) throw buildError(value, response.headers.get("Retry-After"));
     throw new HarnessError("ServerFailed", `The server answered ${response.status}.`, { status: response.status, mayHaveHappened: true });
   }
 }
@@ -107,6 +120,12 @@ class ConnectionLost extends Error {
     const inner = cause instanceof Error ? (cause.cause ?? cause) : cause;
     this.wasSent = !NOT_SENT.has(String((inner as { code?: unknown } | undefined)?.code));
   }
+}
+
+/** Return the error of the last attempt, which says whether any attempt may have written. */
+function withMayHaveHappened(error: HarnessError, mayHaveHappened: boolean): HarnessError {
+  if (mayHaveHappened === error.mayHaveHappened) return error;
+  return new HarnessError(error.type, error.message, { status: error.status, mayHaveHappened, facts: error.facts }, { cause: error });
 }
 
 function parse(text: string): unknown {

@@ -130,6 +130,51 @@ test("a write whose answer is lost is done once", async () => {
   assert.equal((await session.dispatch("act", { n: 2 }, "c2")).replayed, true); // the outcome had come there
 });
 
+test("a request waits as long as a server with a busy database asks for, and says whether it may have happened", async () => {
+  const keys = [];
+  const problem = { type: "StorageBusy", title: "", status: 503, detail: "Busy.", hint: "", facts: {} };
+  let busy = 1;
+  const client = new Harness(url, process.env.AGENT, {
+    pauses: [1],
+    async fetch(address, request) {
+      if (request.method === "GET") return fetch(address, request);
+      keys.push(request.headers["Idempotency-Key"]);
+      if (busy-- <= 0) return fetch(address, request);
+      const headers = { "Content-Type": "application/problem+json", "Retry-After": "1" };
+      return new Response(JSON.stringify({ ...problem, may_have_happened: busy > 0 }), { status: 503, headers });
+    },
+  });
+  const started = performance.now();
+  const session = await client.open("busy");
+  assert.ok(performance.now() - started >= 990);
+  assert.equal(new Set(keys).size, 1);
+  assert.equal(keys.length, 2);
+  busy = 2;
+  await assert.rejects(session.append([{ role: "user" }]), { name: "StorageBusy", status: 503, mayHaveHappened: true });
+  await session.release();
+});
+
+test("a heartbeat has no key", async () => {
+  const headers = [];
+  const client = new Harness(url, process.env.AGENT, {
+    fetch: async (address, request) => {
+      const response = await fetch(address, request);
+      if (String(address).endsWith("/heartbeat")) headers.push([response.status, request.body, Object.keys(request.headers)]);
+      if (!String(address).endsWith("/sessions")) return response;
+      const opening = await response.json();
+      opening.run.lease_seconds = 0.3; // so that heartbeats follow each other quickly
+      return new Response(JSON.stringify(opening), { status: response.status, headers: { "Content-Type": "application/json" } });
+    },
+  });
+  const session = await client.open("heartbeats");
+  while (headers.length < 2) await new Promise((resolve) => setTimeout(resolve, 20));
+  await session.release();
+  for (const [status, body, names] of headers) {
+    assert.deepEqual([status, JSON.parse(body)], [200, { fence: 1 }]);
+    assert.ok(!names.includes("Idempotency-Key"));
+  }
+});
+
 test("a run that was taken over stops", async () => {
   const { session, runs } = await openWith("taken over", { run: () => "done" });
   const other = await new Harness(url, process.env.AGENT).open("taken over", { takeover: true });

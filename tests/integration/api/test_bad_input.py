@@ -8,12 +8,13 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 import zstandard
 from django.test import Client
 
-from checkpoints import SyncCheckpointer
+from checkpoints import SyncCheckpointer, exceptions
 from checkpoints.models import Run, Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
@@ -334,6 +335,20 @@ def test_compressed_bodies_are_read_within_the_limit(compress: Callable[[bytes],
     assert [answer.json()["type"] for answer in (damaged, cut)] == ["MalformedRequest", "MalformedRequest"]
     settings.SERVER_LIMITS = dataclasses.replace(settings.SERVER_LIMITS, body_bytes=100)
     assert (send(compress(body)).status_code, len(compress(body)) < 100) == (413, True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        exceptions.StorageBusy("A lock.", may_have_happened=False),
+        exceptions.ConnectionFailed("No server.", may_have_happened=False),
+    ],
+)
+def test_answer_says_when_to_ask_again_while_the_database_gives_no_answer(error: exceptions.StorageError) -> None:
+    with mock.patch.object(SyncCheckpointer, "list_sessions", side_effect=error):
+        response = ApiClient(make_token(TokenRole.AGENT)).get("/sessions")
+    assert (response.status_code, response["Retry-After"]) == (503, "1")
+    assert response.json()["type"] == type(error).__name__
 
 
 def test_requests_of_a_token_are_limited(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:

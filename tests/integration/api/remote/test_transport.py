@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
@@ -82,8 +83,13 @@ def issue(cp: SyncCheckpointer) -> str:
     return "c1"
 
 
-def test_client_waits_for_a_restarting_database(cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch) -> None:
-    failures = [exceptions.StorageUnavailable("It restarts.", may_have_happened=False) for _ in range(2)]
+@pytest.mark.parametrize("kind", [exceptions.StorageUnavailable, exceptions.StorageBusy])
+def test_client_waits_as_the_server_asks_while_the_database_gives_no_answer(
+    cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch, kind: type[exceptions.StorageError]
+) -> None:
+    failures = [kind("It restarts.", may_have_happened=False) for _ in range(2)]
+    pauses: list[float] = []
+    monkeypatch.setattr("checkpoints.remote.transport.time", SimpleNamespace(sleep=pauses.append))
 
     def list_sessions(*_: Any, **__: Any) -> list[Any]:
         if failures:
@@ -93,6 +99,7 @@ def test_client_waits_for_a_restarting_database(cp: SyncCheckpointer, monkeypatc
     monkeypatch.setattr(SyncCheckpointer, "list_sessions", list_sessions)
     assert cast(SyncRemoteCheckpointer, cp)._read("/sessions")["sessions"] == []
     assert failures == []
+    assert pauses == [1.0, 1.0]
 
 
 def test_unreachable_server_is_reported_after_a_few_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
