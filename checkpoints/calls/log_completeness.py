@@ -62,12 +62,12 @@ def require_no_lost_call(using: str, owned_session: OwnedSession, session: Sessi
     if not is_key_remembered(owned_session, key):
         return
     require_complete_log(using, session)
-    other_pk = owned_session.other_sessions.get(hash(key))
-    other = Session.objects.using(using).select_for_update().filter(pk=other_pk).first()
-    if other is not None:
-        require_complete_log(using, other)
+    if hash(key) in owned_session.other_sessions:
+        others = Session.objects.using(using).select_for_update()
+        for other in others.filter(pk=owned_session.other_sessions[hash(key)]):
+            require_complete_log(using, other)
+        del owned_session.other_sessions[hash(key)]
     owned_session.live_keys.discard(hash(key))
-    owned_session.other_sessions.pop(hash(key), None)
 
 
 def require_complete_log(using: str, session: Session) -> None:
