@@ -86,6 +86,8 @@ def issue_call(
             store.issued.add(call.pk)
             if executing:
                 store.executing.add(call.pk)
+        else:
+            log_completeness.remember_other_session(owned_session, call)
         return call
 
 

@@ -27,6 +27,12 @@ def remember_key(owned_session: OwnedSession, key: str, status: str) -> None:
         owned_session.live_keys.discard(hash(key))
 
 
+def remember_other_session(owned_session: OwnedSession, call: ToolCall) -> None:
+    """Remember the session of a call that was answered from the log, if it is another one than that of this run."""
+    if call.session_id != owned_session.pk and get_seal_keys() is not None:
+        owned_session.other_sessions[hash(call.idempotency_key)] = call.session_id
+
+
 def is_key_remembered(owned_session: OwnedSession, key: str) -> bool:
     """Return whether this run knows of a live call with this key. Two keys may have one hash, which costs only time."""
     return hash(key) in owned_session.live_keys
@@ -40,7 +46,9 @@ def hash_live_keys(calls: Iterable[ToolCall]) -> set[int]:
 def require_no_lost_call(using: str, owned_session: OwnedSession, session: Session, key: str) -> None:
     """Verify all calls of a session if its log has no live call with a key that this run remembers.
 
-    A person may have decided that the call failed; then all rows match, and the key is forgotten.
+    A key that holds in the whole workspace may have belonged to a call of another session; then those of that session
+    are verified too, unless the whole session was deleted. A person may have decided that the call failed; then all
+    rows match, and the key is forgotten.
 
     Args:
         using: Connection alias.
@@ -51,9 +59,15 @@ def require_no_lost_call(using: str, owned_session: OwnedSession, session: Sessi
     Raises:
         IntegrityError: A row of the session is missing, was added, or was altered.
     """
-    if is_key_remembered(owned_session, key):
-        require_complete_log(using, session)
-        owned_session.live_keys.discard(hash(key))
+    if not is_key_remembered(owned_session, key):
+        return
+    require_complete_log(using, session)
+    if hash(key) in owned_session.other_sessions:
+        others = Session.objects.using(using).select_for_update()
+        for other in others.filter(pk=owned_session.other_sessions[hash(key)]):
+            require_complete_log(using, other)
+        del owned_session.other_sessions[hash(key)]
+    owned_session.live_keys.discard(hash(key))
 
 
 def require_complete_log(using: str, session: Session) -> None:

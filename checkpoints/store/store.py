@@ -112,6 +112,8 @@ class OwnedSession:
     sealed_head: SessionHead | None = None
     #: Hashes of the keys of the live calls that this run knows to be in the log, if sealing is on.
     live_keys: set[int] = field(default_factory=set)
+    #: Sessions whose calls this run has answered from the log, by the hash of the call's key, if sealing is on.
+    other_sessions: dict[int, int] = field(default_factory=dict)
     #: Rows of calls that this run answered from the log instead of running them, and their number in earlier runs.
     replayed: set[int] = field(default_factory=set)
     replayed_before: int | None = None

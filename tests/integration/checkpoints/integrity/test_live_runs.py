@@ -22,8 +22,8 @@ def paid() -> list[int]:
     return []
 
 
-def make_registry(cp: SyncCheckpointer, paid: list[int], **options: Any) -> ToolRegistry:
-    registry = ToolRegistry(checkpointer=cp, session_id="s")
+def make_registry(cp: SyncCheckpointer, paid: list[int], session_id: str = "s", **options: Any) -> ToolRegistry:
+    registry = ToolRegistry(checkpointer=cp, session_id=session_id)
 
     def pay(order: int) -> str:
         paid.append(order)
@@ -68,6 +68,34 @@ def test_call_that_was_removed_or_altered_does_not_run_again(
     assert paid == [17]
     with pytest.raises((IntegrityError, SessionQuarantined)):
         open_checkpointer().resume("s")
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_call_of_another_session_that_was_replayed_and_then_removed_does_not_run_again(
+    open_checkpointer: Open, paid: list[int], attack: str
+) -> None:
+    first, second = start_session(open_checkpointer()), start_session(open_checkpointer(), "other")
+    options: dict[str, Any] = {"scope": "workspace"}
+    make_registry(first, paid, **options).dispatch("pay", {"order": 17}, "call_1")
+    registry = make_registry(second, paid, "other", **options)
+    assert registry.dispatch("pay", {"order": 17}, "call_1").content == "paid 17"
+    ATTACKS[attack]()
+
+    with pytest.raises(IntegrityError):
+        registry.dispatch("pay", {"order": 17}, "call_2")
+    assert paid == [17]
+
+
+def test_key_is_free_again_when_the_other_session_has_been_deleted(open_checkpointer: Open, paid: list[int]) -> None:
+    first, second = start_session(open_checkpointer()), start_session(open_checkpointer(), "other")
+    options: dict[str, Any] = {"scope": "workspace"}
+    make_registry(first, paid, **options).dispatch("pay", {"order": 17}, "call_1")
+    registry = make_registry(second, paid, "other", **options)
+    registry.dispatch("pay", {"order": 17}, "call_1")
+    first.close()
+    first.delete_session("s")
+    assert registry.dispatch("pay", {"order": 17}, "call_2").content == "paid 17"
+    assert paid == [17, 17]
 
 
 def test_failed_call_runs_again(open_checkpointer: Open, paid: list[int]) -> None:

@@ -1,0 +1,94 @@
+"""Attacks on what has no seal of its own: contents of frameworks, the mark of a quarantine, the audit trail."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from checkpoints import audit
+from checkpoints.exceptions import CheckpointsError, IntegrityError, SessionQuarantined
+from checkpoints.framework_states import state_store
+from checkpoints.integrity.verification import VerificationCounts, find_session_problems
+from checkpoints.models import AuditChain, AuditEvent, Blob, Session, ToolCall, Workspace
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session, plain
+from tests.integration.checkpoints.session_setups import conversation, start_session
+
+
+def find_tables_with_problems(session_id: str) -> set[str]:
+    session = Session.objects.get(session_id=session_id)
+    return {problem.table for problem in find_session_problems("default", session, VerificationCounts())}
+
+
+def test_altered_content_of_a_framework_is_not_served(open_checkpointer: Open) -> None:
+    create_sealed_session(open_checkpointer, "s")
+    store = open_checkpointer().store
+    assert state_store.load_state(store, "s", "ns", "2")
+    for blob in plain(Blob).filter(session__session_id="s"):
+        plain(Blob).filter(pk=blob.pk).update(content=b"forged", compressed=False)
+
+    with pytest.raises(CheckpointsError):
+        state_store.load_state(store, "s", "ns", "2")
+    assert find_tables_with_problems("s") == {Blob._meta.db_table}
+
+
+def test_content_of_a_framework_under_its_own_digest_does_not_take_the_place_of_another(
+    open_checkpointer: Open,
+) -> None:
+    create_sealed_session(open_checkpointer, "s")
+    store = open_checkpointer().store
+    first, second = plain(Blob).filter(session__session_id="s").order_by("pk")[:2]
+    content = {"type": second.type, "content": second.content, "compressed": second.compressed}
+    plain(Blob).filter(pk=first.pk).update(**content)
+
+    with pytest.raises(CheckpointsError):
+        state_store.load_state(store, "s", "ns", "2")
+    assert Blob._meta.db_table in find_tables_with_problems("s")
+
+
+def test_quarantine_whose_mark_was_removed_is_set_again_by_the_next_resume(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.record_tool_call_issued("s", "call_1", "pay", {"order": 17}, "key")
+    cp.record_tool_call_result("s", "call_1", "paid", True)
+    cp.close()
+    plain(ToolCall).update(result='"refunded"')
+    for _ in range(2):
+        with pytest.raises(IntegrityError):
+            open_checkpointer().resume("s")
+        with pytest.raises(SessionQuarantined):
+            open_checkpointer().resume("s")
+        plain(Session).update(quarantined_at=None, quarantine="")
+
+
+def test_session_moved_to_another_workspace_is_neither_read_nor_resumed(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
+    cp.close()
+    other = Workspace.objects.create(slug="other")
+    plain(Session).update(workspace=other)
+
+    moved = open_checkpointer(workspace="other")
+    with pytest.raises(IntegrityError):
+        moved.load_latest("s")
+    with pytest.raises((IntegrityError, SessionQuarantined)):
+        moved.resume("s")
+    assert Session._meta.db_table in find_tables_with_problems("s")
+
+
+def test_audit_trail_without_its_newest_entries_is_reported_with_an_anchor(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.close()
+    workspace = Workspace.objects.get()
+    audit.seal_events(workspace.pk)
+    first = AuditChain.objects.get(workspace=workspace)
+    start_session(open_checkpointer(), "other").close()
+    audit.seal_events(workspace.pk)
+    anchor = audit.verify_chain(workspace.pk).anchor
+    plain(AuditEvent).filter(number__gt=first.number).delete()
+    AuditChain.objects.update(number=first.number, seal=first.seal)
+
+    call_command("verify_audit", stdout=StringIO())  # only an anchor that is kept elsewhere tells
+    with pytest.raises(CommandError):
+        call_command("verify_audit", anchor=anchor, stdout=StringIO(), stderr=StringIO())
