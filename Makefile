@@ -32,6 +32,9 @@ POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,st
 	$(addprefix --ignore=tests/,$(addprefix integration/checkpoints/,importers archive loop_state test_open_and_migrate.py) \
 		concurrency/test_peers_over_http.py integration/api/remote/test_contract.py)
 
+# A browser of the session keeps the event loop of its process, so it has a process without other tests.
+ADAPTERS_IN_BROWSER := tests/adapters/test_decided_in_browser.py
+
 # ------------------------------------------------------------------------------------------------ to run it
 
 .PHONY: demo
@@ -130,7 +133,8 @@ $(VENV_NEXT)/.complete: requirements.lock
 .PHONY: test-adapters
 test-adapters: $(VENV_ADAPTERS)/.complete ## Tests of the adapters with their frameworks, and the frameworks' own tests on both databases
 	@.ci/system-parts postgresql chromium
-	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal tests/adapters
+	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal --ignore=$(ADAPTERS_IN_BROWSER) tests/adapters
+	$(ON_SQLITE) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(ADAPTERS_IN_BROWSER)
 	$(ON_POSTGRES) $(RUN_ADAPTERS) -m pytest --numprocesses 2 --dist worksteal $(addprefix tests/adapters/, \
 		langgraph/test_conformance.py langgraph/test_delta_channels.py \
 		claude/test_conformance.py claude/test_session_store.py claude/test_tool_hooks.py \
