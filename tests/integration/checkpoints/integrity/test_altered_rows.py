@@ -237,4 +237,4 @@ def test_saving_a_session_that_was_read_before_keeps_its_head(open_checkpointer:
 
     assert problems("s") == []
     cp.close()
-    assert open_checkpointer().resume("s")
+    assert open_checkpointer().resume("s").version == 1
