@@ -116,7 +116,10 @@ class SealedModel(models.Model):
         with transaction.atomic(using=using):
             if not self._state.adding:
                 _lock_sessions(_select_rows(model, using, [self.pk]), keys)
-                row_seals.verify_rows(_select_rows(model, using, [self.pk]).select_for_update())
+                stored_rows = list(_select_rows(model, using, [self.pk]).select_for_update())
+                row_seals.verify_rows(stored_rows)
+                if model is session_heads.get_session_model():
+                    session_heads.copy_head_columns(stored_rows, self)
             super().save(*args, **kwargs)
             self.row_seal = _seal_stored_rows(model, using, [self.pk], keys)[self.pk]
 

@@ -132,6 +132,13 @@ def build_new_head(row: models.Model) -> SessionHead | None:
     return None if get_seal_keys() is None else SessionHead(row_seals.read_sealed_columns(row), 0, None)
 
 
+def copy_head_columns(stored_rows: Iterable[models.Model], row: models.Model) -> None:
+    """Copy the stored head of a session to its object, which may have been read before the last write of the head."""
+    for stored in stored_rows:
+        for name in (*HEAD_FIELDS, "row_seal"):
+            setattr(row, name, getattr(stored, name))
+
+
 def lock_head(using: str, session_pk: int, keys: SealKeys) -> SessionHead | None:
     """Lock a session, and return its head; None if there is no such session. Raises `IntegrityError`."""
     row: models.Model | None = (

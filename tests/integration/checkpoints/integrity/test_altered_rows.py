@@ -24,6 +24,8 @@ from tests.integration.checkpoints.integrity.sealed_history import (
 )
 from tests.integration.checkpoints.session_setups import conversation, start_session, text_message
 
+HEAD_COLUMNS = {"newest_seal", "head_number", "row_sum", "row_seal"}
+
 
 def problems(session_id: str) -> list[Any]:
     return list(find_session_problems("default", Session.objects.get(session_id=session_id), VerificationCounts()))
@@ -221,3 +223,18 @@ def test_missing_or_restored_row_is_detected_by_the_sum(open_checkpointer: Open)
             if model is Checkpoint:
                 with pytest.raises(IntegrityError, match="newest version of s"):
                     load_version.load_latest_version(open_checkpointer().store, "s")
+
+
+def test_saving_a_session_that_was_read_before_keeps_its_head(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    stale = Session.objects.get(session_id="s")
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
+    current = Session.objects.get(session_id="s")
+    for name in (field.attname for field in Session._meta.concrete_fields if field.name not in HEAD_COLUMNS):
+        setattr(stale, name, getattr(current, name))
+    stale.result = '"done"'
+    stale.save()
+
+    assert problems("s") == []
+    cp.close()
+    assert open_checkpointer().resume("s").version == 1
