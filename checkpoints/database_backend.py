@@ -48,7 +48,7 @@ class DatabaseBackend:
         """Resume the session. With a `description` one that does not exist is created."""
         if description is None:
             return start_or_resume.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return start_or_resume.open_session_flow(
+        return start_or_resume.create_or_resume_session_flow(
             self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
         )
 
@@ -99,7 +99,7 @@ class DatabaseBackend:
         return save_version.save_transcript(self.store, session_id, transcript, change)
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
-        with quarantine.quarantine_if_altered(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
             return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:

@@ -19,7 +19,7 @@ from checkpoints.models import ToolCall
 from checkpoints.store.store import Store
 
 
-def list_pending_decisions(
+def list_calls_awaiting_decision(
     store: Store, *, agent: str | None = None, after: int | None = None, limit: int = 50
 ) -> list[dict[str, Any]]:
     """List the calls of all sessions of the workspace that wait for a person, oldest first. Raises `InvalidInput`."""

@@ -60,10 +60,10 @@ def find_verify_hook(store: Store, session_id: str, tool: str) -> Any | None:
     registries = [registry for registry in store.registries() if registry.knows_tool(tool)]
     for registry in registries:
         if registry.session_id == session_id:
-            return registry.verify_hook(tool)
+            return registry.get_verify_hook(tool)
     hooks: list[Any] = []
     for registry in registries:
-        hook = registry.verify_hook(tool) if registry.session_id is None else None
+        hook = registry.get_verify_hook(tool) if registry.session_id is None else None
         if hook is not None and hook not in hooks:
             hooks.append(hook)
     return hooks[0] if len(hooks) == 1 else _build_conflicting_hooks_answer(tool) if hooks else None

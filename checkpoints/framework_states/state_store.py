@@ -320,7 +320,9 @@ def save_writes(
         ]
         state_rows.create_rows(store.using, added)
         if requests:
-            framework_interrupts.log_requests(store, row, requests, lambda: _get_asking_run(store, row, owned_session))
+            framework_interrupts.log_interrupt_calls(
+                store, row, requests, lambda: _get_asking_run(store, row, owned_session)
+            )
         row_lookups.bump_revision(store, row.pk)
     if requests:
         store.notify_saved(session_id)
@@ -331,7 +333,7 @@ def _get_asking_run(store: Store, row: Session, owned_session: OwnedSession | No
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return framework_interrupts.find_asking_run(store, row) or ownership.create_ended_run(store, row)
+    return framework_interrupts.find_run_awaiting_decision(store, row) or ownership.create_ended_run(store, row)
 
 
 def load_write(

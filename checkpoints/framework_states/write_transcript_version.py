@@ -112,7 +112,7 @@ def write_version(
         answered_rows = operations.list_rows_answered_by(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
-        framework_interrupts.report_results(store, answered_rows, _read_results(end.said))
+        framework_interrupts.store_results_of_approved_calls(store, answered_rows, _read_results(end.said))
     newest = save_version.find_newest_version(using, row.pk)
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         raise SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)

@@ -12,7 +12,7 @@ from checkpoints.seals import session_heads, witness
 from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
 
 
-def adopt_head(using: str, session_pk: int, *, actor: str, reason: str) -> bool:
+def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) -> bool:
     """Note the stored head of a session in the witness, and record who did it and why, where that changes something.
 
     Args:

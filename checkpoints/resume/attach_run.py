@@ -31,7 +31,7 @@ def attach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
     session since.
     """
     with (
-        quarantine.quarantine_if_altered(store, session_id),
+        quarantine.quarantine_on_integrity_error(store, session_id),
         database_operation(store.using, writes=False),
         transaction.atomic(using=store.using),
     ):

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.audit import append_events
-from checkpoints.calls import call_dicts, outcome_log, pending_calls
+from checkpoints.calls import call_dicts, pending_calls, write_outcomes
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit, refuse_inside_transaction
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, NotRepresentable, StorageUnavailable
@@ -119,7 +119,7 @@ def _settle_open_work(store: Store, owned_session: OwnedSession, row: Session, *
     review queue.
     """
     if cancelled:
-        outcome_log.interrupt_abandoned_calls(store, owned_session, running_too=True)
+        write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
     else:
         require_settled(store, owned_session, row)
 
@@ -176,7 +176,7 @@ def _release_if_owned(store: Store, session_id: str) -> bool:
 
 def _release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
     try:
-        outcome_log.interrupt_abandoned_calls(store, owned_session, running_too=True)
+        write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
     except IntegrityError as error:
         if not error.is_alteration or not quarantine.quarantine_after_error(owned_session.pk, using=store.using):
             raise

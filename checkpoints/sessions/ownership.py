@@ -44,7 +44,7 @@ def take_session(store: Store, session_id: str, *, takeover: bool | str = False,
     """
     while True:
         try:
-            with quarantine.quarantine_if_altered(store, session_id):
+            with quarantine.quarantine_on_integrity_error(store, session_id):
                 owned_session = _try_to_take_session(store, session_id, takeover=takeover, paused=paused)
         except _TakenTooRecently as error:
             time.sleep(error.seconds)

@@ -85,8 +85,8 @@ def _count_earlier_replays(store: Store, owned_session: OwnedSession) -> int:
         for _, _, payload in run_position.iterate_versions_before(
             store, owned_session.session_id, owned_session.pk, owned_session.head.version + 1
         ):
-            if payloads.identify_payload(owned_session.session_id, payload) == payloads.SNAPSHOT_KEY:
-                return payloads.load_snapshot(owned_session.session_id, payload, None, 0).replayed_effect_count
+            if payloads.find_payload_schema_key(owned_session.session_id, payload) == payloads.SNAPSHOT_KEY:
+                return payloads.parse_snapshot(owned_session.session_id, payload, None, 0).replayed_effect_count
     return 0
 
 

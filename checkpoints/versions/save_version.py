@@ -406,7 +406,7 @@ def execute_save_statement(
 
     version = owned_heads.write_with_current_head(store.using, owned_session, write, failed=None)
     if version is not None:
-        call_seals.forget_calls(owned_session, answered_rows)
+        call_seals.remove_cached_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
         owned_session.operations.drop_answered_operations(results)
         for call_id in results:

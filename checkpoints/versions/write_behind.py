@@ -192,7 +192,7 @@ class SyncWriteBehind:
     ) -> SnapshotRequest:
         if self.store.find_owned(session_id) is None:
             row_lookups.get_owned_session(self.store, session_id)
-        kind = payloads.identify_payload(session_id, payload)
+        kind = payloads.find_payload_schema_key(session_id, payload)
         if step is None and kind == payloads.SNAPSHOT_KEY and payload is not None:
             step = payload.get("step")
         return SnapshotRequest(session_id, transcript, state, step, light=kind == payloads.PHASE_KEY)

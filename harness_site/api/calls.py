@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints import sansio
-from checkpoints.calls import call_dicts, intent_log, outcome_log
+from checkpoints.calls import call_dicts, intent_log, write_outcomes
 from checkpoints.calls.outcome_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.decisions.decide import DecisionTarget
@@ -207,7 +207,7 @@ def _settle_remembered_call(
         return False
     del owned_session.issued_calls[call_id]
     try:
-        outcome_log.settle_call(store, owned_session, issued_call, outcome)
+        write_outcomes.write_call_outcome(store, owned_session, issued_call, outcome)
     finally:
         store.executing.discard(issued_call.pk)
     return True
@@ -225,14 +225,14 @@ def _settle_stored_call(
     session = row_lookups.get_session(store, session_id)
     call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
-        raise outcome_log.keep_late_result(store, session_id, call.pk, None, outcome)
+        raise write_outcomes.store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
     owned_session = _find_run_of_outcome(store, session_id, session.pk, body.fence)
     stored = (call.status, call.result, call.run_id)
     is_repeated = request.repeated and stored == (outcome.status, outcome.result, owned_session.run_id)  # type: ignore[attr-defined]
     try:
         if not is_repeated:
             issued_call = IssuedCall(call.pk, call.call_id, call.step, call.attempt)
-            outcome_log.settle_call(store, owned_session, issued_call, outcome)
+            write_outcomes.write_call_outcome(store, owned_session, issued_call, outcome)
     finally:
         store.executing.discard(call.pk)
     if body.status == "interrupted" and call.key_policy == KeyPolicy.UNANSWERED:

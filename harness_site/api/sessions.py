@@ -138,10 +138,13 @@ def pass_gate(
 ) -> ResumePoint | list[ToolCall]:
     """Take the session and try the gate. Returns the point, or with `hold` the calls that hold the run there.
 
-    Raises what `start_or_resume.try_gate` raises, and without `hold` `ReviewRequired`; then the session is released.
+    Raises what `resume_or_list_undecided_calls` raises, and without `hold` `ReviewRequired`; then the session is
+    released.
     """
     with store.keep_session_from_idling(session_id):
-        outcome = start_or_resume.try_gate(store, session_id, description=description, takeover=takeover, paused=paused)
+        outcome = start_or_resume.resume_or_list_undecided_calls(
+            store, session_id, description=description, takeover=takeover, paused=paused
+        )
     if hold or isinstance(outcome, ResumePoint):
         return outcome
     calls = [encode_undecided_call(store, call) for call in outcome]

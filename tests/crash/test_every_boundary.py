@@ -26,7 +26,7 @@ WRITING = {
     "versions.save_version._save_version_under_session_lock",
     "calls.intent_log._insert_sealed_call",
     "calls.intent_log._issue_call_under_session_lock",
-    "calls.outcome_log._write_outcome",
+    "calls.write_outcomes._run_outcome_statement",
 }
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
 from checkpoints.calls.intent_log import issue_call
-from checkpoints.calls.outcome_log import settle_call
+from checkpoints.calls.write_outcomes import write_call_outcome
 from checkpoints.db import hot_statements
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
@@ -102,7 +102,7 @@ class Player:
         if not self.open:
             return "nothing is open"
         store = self.checkpointer.store
-        settle_call(store, store.get_owned(self.session_id), self.open.pop(), CallOutcome(status, '"done"'))
+        write_call_outcome(store, store.get_owned(self.session_id), self.open.pop(), CallOutcome(status, '"done"'))
         return status
 
     def _stale(self, what: str) -> Any:

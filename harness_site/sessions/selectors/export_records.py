@@ -32,7 +32,7 @@ def generate_export_records(session_pk: int) -> Iterator[Record]:
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
     session = Session.objects.select_related("workspace", "forked_from").get(pk=session_pk)
-    verification.require_unaltered(DEFAULT_DB_ALIAS, session)
+    verification.require_session_unaltered(DEFAULT_DB_ALIAS, session)
     return _generate_records(session)
 
 

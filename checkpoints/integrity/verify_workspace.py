@@ -27,7 +27,7 @@ class CheckedSession:
     problems: list[IntegrityProblem] = field(default_factory=list)
 
 
-def check_workspace(
+def verify_workspace(
     using: str, workspace_pk: int, counts: VerificationCounts, *, resume: bool = False
 ) -> Iterator[CheckedSession]:
     """Verify all sessions of a workspace, and store the result for its audit page.
@@ -53,26 +53,26 @@ def check_workspace(
     sessions = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk")
     while batch := list(sessions.filter(pk__gt=check.reached)[:BATCH_SIZE]):
         for session in batch:
-            checked = check_session(using, session, counts)
+            checked = verify_and_quarantine_session(using, session, counts)
             check.sessions += 1
             check.problems += len(checked.problems)
             named += [{"session": session.session_id, **problem.to_dict()} for problem in checked.problems]
             yield checked
         check.reached, check.rows = batch[-1].pk, counts.rows - rows_before
-        _store(using, check, named)
+        _save_check_progress(using, check, named)
     check.finished, check.rows = True, counts.rows - rows_before
-    _store(using, check, named)
+    _save_check_progress(using, check, named)
 
 
-def check_session(using: str, session: Session, counts: VerificationCounts) -> CheckedSession:
+def verify_and_quarantine_session(using: str, session: Session, counts: VerificationCounts) -> CheckedSession:
     """Verify one session, and put it under quarantine if rows of it were altered."""
     problems = list(find_session_problems(using, session, counts))
     if any(problem.is_alteration for problem in problems):
-        quarantine.quarantine_session(using, session.pk, noticed_by="verify_integrity")
+        quarantine.quarantine_session_if_altered(using, session.pk, noticed_by="verify_integrity")
     return CheckedSession(session.pk, session.session_id, problems)
 
 
-def _store(using: str, check: IntegrityCheck, named: list[dict[str, str]]) -> None:
+def _save_check_progress(using: str, check: IntegrityCheck, named: list[dict[str, str]]) -> None:
     check.named = json.dumps(named[:MAX_NAMED_PROBLEMS])
     check.reached_at = Now()
     check.save(using=using)
