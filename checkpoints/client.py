@@ -764,7 +764,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             NotRepresentable: `args` has no exact JSON form.
             InvalidInput: An argument cannot be used as such.
         """
-        intent = call_records.build_intent(
+        intent = call_records.build_call_intent(
             call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
         )
         with quarantine.quarantine_on_integrity_error(self.store, session_id):

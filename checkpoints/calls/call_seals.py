@@ -42,8 +42,8 @@ def seal_new_call(
         return None
     place = {"workspace": workspace_pk, "session": owned_session.pk, "step": step, "issued_at": clock.now()}
     columns = {**_NEW_CALL, **values, **place}
-    start = row_seals.start_seal(keys, ToolCall, columns)
-    return SealedCall(columns, row_seals.continue_seal(keys, start, columns), start)
+    start = row_seals.start_row_seal(keys, ToolCall, columns)
+    return SealedCall(columns, row_seals.finish_row_seal(keys, start, columns), start)
 
 
 class SealedOutcome(NamedTuple):
@@ -79,7 +79,7 @@ def seal_outcome(
     time_field = "interrupted_at" if values["status"] == CallStatus.INTERRUPTED else "settled_at"
     values = {**values, time_field: clock.now()}
     columns = {**before.columns, **values, "id": call_pk, "revision": before.columns["revision"] + 1}
-    values["row_seal"] = row_seals.continue_seal(keys, before.start, columns)
+    values["row_seal"] = row_seals.finish_row_seal(keys, before.start, columns)
     return SealedOutcome(values, before, SealedCall(columns, values["row_seal"], before.start))
 
 
@@ -110,7 +110,7 @@ def seal_answered_calls(
         call = known.get(pk)
         if call is None or not _is_settled_and_unanswered(call.columns):
             continue
-        seal = row_seals.continue_seal(keys, call.start, {**call.columns, "answered_version": version})
+        seal = row_seals.finish_row_seal(keys, call.start, {**call.columns, "answered_version": version})
         answered.rows.append(AnsweredCall(pk, call.columns["revision"], seal))
         answered.changes.add(ToolCall, call.seal, seal)
     return answered
@@ -144,5 +144,5 @@ def _load_and_verify_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) 
         row_seals.verify_row(call)
         columns = row_seals.read_sealed_columns(call)
         seal = None if call.row_seal is None else bytes(call.row_seal)
-        calls[call.pk] = SealedCall(columns, seal, row_seals.start_seal(keys, ToolCall, columns))
+        calls[call.pk] = SealedCall(columns, seal, row_seals.start_row_seal(keys, ToolCall, columns))
     return calls

@@ -62,7 +62,7 @@ def verify_signature(decision: Decision) -> None:
     keys = get_decision_keys()
     if keys is None or not needs_signature(decision.kind, decision.actor_kind):
         return
-    table, row = row_seals.describe_table(decision), row_seals.describe_row(decision)
+    table, row = row_seals.get_table_name(decision), row_seals.describe_row(decision)
     if not decision.signature:
         raise DecisionNotSigned(table, row)
     signature = bytes(decision.signature)
@@ -114,4 +114,4 @@ def build_signed_content(decision: Decision) -> bytes:
         decision.created_at,
         decision.signed_terms,
     ]
-    return row_seals.encode_values(content)
+    return row_seals.encode_values_as_json_array(content)

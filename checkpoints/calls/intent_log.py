@@ -61,7 +61,7 @@ def issue_call(
     `SessionFinished`, `CallConflict`, and `ReviewRequired` if another call of the session is undecided and this
     one mutates.
     """
-    with store.lock_for_issuing(intent.key):
+    with store.get_issuing_lock(intent.key):
         try:
             with database_operation(store.using) as connection:
                 row = None
@@ -106,17 +106,17 @@ def _insert_sealed_call(
     after = head_write = None
     if call is not None and call.seal is not None:
         step, values = sealed_step, {**values, "issued_at": call.columns["issued_at"], "row_seal": call.seal}
-        after, head_write = owned_heads.advance_head(
+        after, head_write = owned_heads.compute_head_after_write(
             owned_heads.get_head(store.using, owned_session),
             added=[(ToolCall, call.seal)],
-            status=hot_statements.get_status_while_issuing(under_review=under_review),
+            status=hot_statements.get_session_status_while_issuing(under_review=under_review),
         )
         if head_write is None:  # the session was deleted
             return None
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=head_write
     )
-    owned_session.sealed_head = owned_heads.confirm_head(store.using, None if row is None else after)
+    owned_session.sealed_head = owned_heads.record_written_head(store.using, None if row is None else after)
     if row is not None and call is not None:
         call_seals.cache_sealed_call(owned_session, row[0], call)
     return row
@@ -125,7 +125,7 @@ def _insert_sealed_call(
 def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> None:
     """Log the intent of a loop without a registry, or raise the error that forbids it."""
     with database_operation(store.using):
-        owned_session = row_lookups.get_owned_session(store, session_id)
+        owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
         call = issue_call(store, owned_session, intent)
         if isinstance(call, IssuedCall):
             owned_session.issued_calls[intent.call_id] = call
@@ -356,7 +356,7 @@ def _start_approved_call(
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.BEGIN.before).update(
         status=call_transitions.BEGIN.after, run=owned_session.run_id, revision=F("revision") + 1, issued_at=Now()
     )
-    row_lookups.bump_revision(store, owned_session.pk)
+    row_lookups.increment_session_revision(store, owned_session.pk)
     return IssuedCall(approved.pk, approved.call_id, approved.step, approved.attempt, approved.args)
 
 

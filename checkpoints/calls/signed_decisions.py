@@ -136,7 +136,7 @@ def require_approval_quorum(call: ToolCall, approvals: int) -> None:
 
     Raises:
         DecisionNotSigned: There are fewer.
-        IntegrityError: From `verify_call`.
+        IntegrityError: From `verify_decisions_of_call`.
     """
     if get_decision_keys() is None:
         return
@@ -144,13 +144,13 @@ def require_approval_quorum(call: ToolCall, approvals: int) -> None:
     people = set() if decision is None else set(DecisionTerms.from_json(decision.signed_terms).people)
     if len(people) < max(approvals, call.approvals):
         why = f"{len(people)} people have signed, and its tool demands {max(approvals, call.approvals)}"
-        raise DecisionNotSigned(row_seals.describe_table(call), row_seals.describe_row(call), why)
+        raise DecisionNotSigned(row_seals.get_table_name(call), row_seals.describe_row(call), why)
 
 
 def verify_decisions_of_session(using: str, session_pk: int) -> None:
     """Verify the decisions of people in a session, and that its calls follow from them.
 
-    Nothing if signatures are not required. Raises what `verify_call` raises, for the first row.
+    Nothing if signatures are not required. Raises what `verify_decisions_of_call` raises, for the first row.
     """
     for error in find_signature_errors(using, session_pk):
         raise error
@@ -206,7 +206,7 @@ def _require_call_matches_decision(call: ToolCall, decision: Decision | None) ->
     """Require that a call has a status, arguments and a result to which its last signed decision leads."""
     if call.status in UNDECIDED_CALL_STATUSES:
         return
-    table, row = row_seals.describe_table(call), row_seals.describe_row(call)
+    table, row = row_seals.get_table_name(call), row_seals.describe_row(call)
     required = _KIND_OF_STATUS.get(CallStatus(call.status))
     if decision is None:
         if required is not None:

@@ -89,10 +89,10 @@ def _run_outcome_statement(
     """Run the statement that writes an outcome, with the seal of the call after it. Returns whether it was written."""
     keys = get_seal_keys()
     if keys is None:
-        return hot_statements.settle_call(
+        return hot_statements.update_call_outcome(
             connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, values
         )
-    return owned_heads.write_with_current_head(
+    return owned_heads.write_or_retry_with_stored_head(
         connection.alias,
         owned_session,
         lambda: _write_sealed_outcome(connection, owned_session, keys, call_pk, values),
@@ -108,11 +108,13 @@ def _write_sealed_outcome(
     if outcome is None or head is None:
         return False
     status = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after, head_write = owned_heads.advance_head(head, removed=outcome.removed_rows, added=outcome.added_rows, **status)
-    is_settled = hot_statements.settle_call(
+    after, head_write = owned_heads.compute_head_after_write(
+        head, removed=outcome.removed_rows, added=outcome.added_rows, **status
+    )
+    is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, outcome.values, head_write
     )
-    owned_session.sealed_head = owned_heads.confirm_head(connection.alias, after if is_settled else None)
+    owned_session.sealed_head = owned_heads.record_written_head(connection.alias, after if is_settled else None)
     if is_settled:
         call_seals.cache_sealed_call(owned_session, call_pk, outcome.after)
         log_completeness.update_live_keys(owned_session, outcome.after.columns["idempotency_key"], values["status"])
@@ -126,7 +128,7 @@ def record_call_result(
     if not isinstance(result, str):
         raise InvalidInput(f"The result of {call_id!r} is a {type(result).__name__}, not text.")
     outcome = CallOutcome(CallStatus.COMPLETED if success else CallStatus.FAILED, to_canonical_json(result, "result"))
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     with database_operation(store.using):
         issued_call = (
             None if owned_session is None or step is not None else owned_session.issued_calls.pop(call_id, None)
@@ -168,7 +170,7 @@ def store_late_result_as_evidence(
             success=outcome.status == CallStatus.COMPLETED,
             result=outcome.result,
         )
-        row_lookups.bump_revision(store, session.pk)
+        row_lookups.increment_session_revision(store, session.pk)
         append_events.record_event(
             store,
             AuditKind.LATE_RESULT,

@@ -57,7 +57,7 @@ def find_verify_hook(store: Store, session_id: str, tool: str) -> Any | None:
     name, and
     the hook of the wrong one would check the wrong system.
     """
-    registries = [registry for registry in store.registries() if registry.knows_tool(tool)]
+    registries = [registry for registry in store.list_verify_hook_providers() if registry.knows_tool(tool)]
     for registry in registries:
         if registry.session_id == session_id:
             return registry.get_verify_hook(tool)
@@ -177,7 +177,7 @@ def _record_unverified_outcome(store: Store, probe: VerifyProbe, cause: object) 
             revision=call.revision,
         )
         ToolCall.objects.using(store.using).filter(pk=call.pk).update(verify_requested_by="")
-        row_lookups.bump_revision(store, session.pk)
+        row_lookups.increment_session_revision(store, session.pk)
 
 
 def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> ToolCall:

@@ -225,7 +225,7 @@ def write_record(
             _Write(store, row, owned_session, record, operations).execute(entries, expected_revision)
     except SessionNotFound as error:
         raise LogConflict(f"There is no session {session_id!r}.") from error
-    store.notify_saved(session_id)
+    store.notify_save_listeners(session_id)
 
 
 @dataclass
@@ -247,7 +247,7 @@ class _Write:
         if not entries or entries[-1].entry_id != self.record.head_id:
             versions.append(self._write_messages(self.record.head_id, []))
         if not any(versions):
-            row_lookups.bump_revision(self.store, self.row.pk)
+            row_lookups.increment_session_revision(self.store, self.row.pk)
 
     def _replace_record(self, expected_revision: str | None) -> None:
         using, session = self.store.using, self.row

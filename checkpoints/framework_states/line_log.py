@@ -104,7 +104,7 @@ class LineLog:
             )
         else:
             states.filter(pk=self._state.pk).update(body=body)
-        row_lookups.bump_revision(self._store, self.row.pk)
+        row_lookups.increment_session_revision(self._store, self.row.pk)
 
 
 @contextmanager

@@ -130,4 +130,4 @@ def change(
             with write_transcript_version.restore_head_on_error(owned_session):
                 version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
     if version is not None:
-        store.notify_saved(session_id)
+        store.notify_save_listeners(session_id)

@@ -138,7 +138,7 @@ def lock_session(
             row = row_lookups.get_session(store, session_id, lock=True)
         if row.finished:
             raise SessionFinished(session_id, row.status)
-        owned_session = store.find_owned(session_id)
+        owned_session = store.find_owned_session(session_id)
         if owned_session is None:
             if must_own:
                 raise OwnershipLost(session_id)
@@ -201,10 +201,10 @@ def save_state(
             with write_transcript_version.restore_head_on_error(owned_session):
                 version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
         if version is None:
-            row_lookups.bump_revision(store, row.pk)
+            row_lookups.increment_session_revision(store, row.pk)
     if version is None:
         return row.latest_version
-    store.notify_saved(session_id)
+    store.notify_save_listeners(session_id)
     return version
 
 
@@ -323,9 +323,9 @@ def save_writes(
             framework_interrupts.log_interrupt_calls(
                 store, row, requests, lambda: _get_asking_run(store, row, owned_session)
             )
-        row_lookups.bump_revision(store, row.pk)
+        row_lookups.increment_session_revision(store, row.pk)
     if requests:
-        store.notify_saved(session_id)
+        store.notify_save_listeners(session_id)
     return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
 
 
@@ -498,4 +498,4 @@ def save_transcript(store: Store, session_id: str, content: VersionContent) -> N
     with lock_session(store, session_id, None) as (row, owned_session):
         version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
     if version is not None:
-        store.notify_saved(session_id)
+        store.notify_save_listeners(session_id)

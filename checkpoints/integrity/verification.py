@@ -101,9 +101,9 @@ def verify_session_records(using: str, session: Session) -> set[int]:
     keys = get_seal_keys()
     if keys is None:
         return live_keys
-    head = session_heads.read_head(session, keys)
+    head = session_heads.build_verified_head(session, keys)
     if head.seal is not None:
-        witness.verify_head(session.session_id, head.to_witness())
+        witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
     rows: list[CountedRow] = []
     for model in RECORD_MODELS:
         for row in iterate_rows(model._default_manager.using(using).filter(session=session)):
@@ -116,8 +116,8 @@ def verify_session_records(using: str, session: Session) -> set[int]:
         for seal in of_session.values_list("row_seal", flat=True):
             _append_row_if_sealed(rows, model, seal)
     versions = Checkpoint.objects.using(using).filter(session=session)
-    if head.seal is not None and session_heads.sum_rows(keys, rows) != head.total:
-        raise session_heads.build_sum_error(session)
+    if head.seal is not None and session_heads.compute_row_sum(keys, rows) != head.total:
+        raise session_heads.build_row_sum_mismatch_error(session)
     newest = versions.order_by("-version").first()
     problem = _find_head_problem(session, newest)
     if problem is not None:
@@ -136,7 +136,7 @@ def _find_head_problem(session: Session, newest: Checkpoint | None) -> Integrity
         return None
     newest_seal = None if newest is None or newest.row_seal is None else bytes(newest.row_seal)
     if newest_seal != (None if session.newest_seal is None else bytes(session.newest_seal)):
-        error = session_heads.build_newest_error(session.session_id)
+        error = session_heads.build_newest_version_mismatch_error(session.session_id)
         return IntegrityProblem.from_error(error)
     if newest is None:
         return None
@@ -218,8 +218,8 @@ def _find_sum_problems(using: str, session: Session) -> Iterator[IntegrityProble
         if row is None or not row.row_seal or _find_row_problem(row) is not None:
             return  # deleted, or reported already
         head = session_heads.build_head(row, keys)
-        if session_heads.compute_total(using, row.pk, keys) != head.total:
-            error = session_heads.build_sum_error(row)
+        if session_heads.compute_row_sum_from_database(using, row.pk, keys) != head.total:
+            error = session_heads.build_row_sum_mismatch_error(row)
             yield IntegrityProblem.from_error(error)
         newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
         if (problem := _find_head_problem(row, newest)) is not None:

@@ -71,7 +71,7 @@ def take_task_at(store: Store, session_id: str, state: dict[str, Any], point: Re
 
 
 def _release_session(store: Store, session_id: str) -> None:
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is not None:
         ownership.release_ownership_quietly(store, owned_session)
 
@@ -110,7 +110,7 @@ def _get_newest_paused_task(store: Store, row: Session) -> PausedTask:
 
 def _consume_task_and_joins(store: Store, session_id: str) -> _TakenRows:
     """Mark the task as taken by this run, under the run's own fence."""
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = (
             Session.objects.using(store.using)

@@ -62,5 +62,5 @@ def attach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             if call.status == CallStatus.ISSUED:  # its process reports the outcome
                 store.issued.add(call.pk)
                 store.executing.add(call.pk)
-    store.add_owned(owned_session)
+    store.add_owned_session(owned_session)
     return owned_session

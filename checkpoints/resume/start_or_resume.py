@@ -162,13 +162,13 @@ def _start_without_idle_release_flow(
 
 def _find_continuable_run(store: Store, session_id: str) -> Run | None:
     """Return the run with which this checkpointer drives the session; None if it has none or has to pass the gate."""
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is None:
         return None
     if owned_session.at_gate:
         raise AtGate(session_id)
     if not ownership.renew_ownership(store, owned_session):
-        store.remove_owned(owned_session)
+        store.remove_owned_session(owned_session)
         return None
     if resume_gate.list_undecided_calls(store, owned_session):
         return None
@@ -177,7 +177,7 @@ def _find_continuable_run(store: Store, session_id: str) -> Run | None:
 
 
 def _take_or_renew_ownership(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is not None and ownership.renew_ownership(store, owned_session):
         write_outcomes.interrupt_abandoned_calls(store, owned_session)
         owned_session.operations.reset_pairings()

@@ -53,7 +53,7 @@ def append_version(
     Raises what `checkpoints.append` raises; without a run also `SessionBusy`, `ReviewRequired`, `ApprovalRequired`,
     `PausedForPeers`, `SchemaFromFuture`.
     """
-    if store.find_owned(session_id) is not None:
+    if store.find_owned_session(session_id) is not None:
         return save_version.append_messages(store, session_id, new, change, expected_version=expected_version)
     validate_id("session id", session_id)
     validate_number("expected_version", expected_version)
@@ -61,7 +61,7 @@ def append_version(
     if isinstance(reason, ReleasedWhenIdle):
         raise reason
     version = _append_without_run(store, session_id, new, change, expected_version)
-    store.notify_saved(session_id)
+    store.notify_save_listeners(session_id)
     return version
 
 
@@ -237,7 +237,7 @@ def _is_unreleased_run_of_this_client(store: Store, owner: Run, session_id: str)
     """
     return (
         owner.owner_token == store.token
-        and store.find_owned(session_id) is None
+        and store.find_owned_session(session_id) is None
         and not store.is_session_in_use(session_id)
     )
 

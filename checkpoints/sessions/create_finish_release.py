@@ -83,7 +83,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     if not isinstance(status, str) or status not in FINISHED_SESSION_STATUSES:
         raise InvalidInput(f"{status!r} does not end a session. Use completed, failed or cancelled.")
     result_json = None if result is None else to_canonical_json(result, "result")
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     try:
         with database_operation(store.using), transaction.atomic(using=store.using):
             row = (
@@ -108,8 +108,8 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
             is_ended = row_lookups.get_session(store, session_id, lock=True).status == status
         if not is_ended:
             raise StorageUnavailable(error.what, may_have_happened=False) from error
-    store.remove_owned(owned_session)
-    store.notify_saved(session_id)
+    store.remove_owned_session(owned_session)
+    store.notify_save_listeners(session_id)
 
 
 def _settle_open_work(store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool) -> None:
@@ -143,7 +143,7 @@ def release_all_sessions(store: Store) -> None:
     try:
         store.flush_pending_writes()
     finally:
-        for owned_session in store.list_owned():
+        for owned_session in store.list_owned_sessions():
             _release_owned_session(store, owned_session)
 
 
@@ -154,7 +154,7 @@ def release_session(store: Store, session_id: str) -> bool:
     `InvalidIdentifier`, `NotDurable`, `StorageError`, and `InsideTransaction`, after which it is still owned.
     """
     validate_id("session id", session_id)
-    if store.find_owned(session_id) is None:
+    if store.find_owned_session(session_id) is None:
         return False
     refuse_inside_transaction(store.using)
     try:
@@ -165,13 +165,13 @@ def release_session(store: Store, session_id: str) -> bool:
 
 
 def _release_if_owned(store: Store, session_id: str) -> bool:
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is None:  # lost while it was flushed
         return False
     try:
         return _release_owned_session(store, owned_session)
     finally:
-        store.remove_owned(owned_session)
+        store.remove_owned_session(owned_session)
 
 
 def _release_owned_session(store: Store, owned_session: OwnedSession) -> bool:

@@ -177,4 +177,4 @@ def _record_fork_events(
             version=source.version,
             other=related.pk,
         )
-        row_lookups.bump_revision(store, row.pk)
+        row_lookups.increment_session_revision(store, row.pk)

@@ -49,7 +49,7 @@ def take_session(store: Store, session_id: str, *, takeover: bool | str = False,
         except _TakenTooRecently as error:
             time.sleep(error.seconds)
         else:
-            store.add_owned(owned_session)
+            store.add_owned_session(owned_session)
             heartbeat.start_heartbeat(store, release_idle_sessions)
             return owned_session
 
@@ -179,7 +179,7 @@ def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
         number=previous.number + 1 if previous else 1,
         resumed_from=previous,
         fence=row.fence + 1,
-        lease_expires_at=clock.database_time_after(store.lease),
+        lease_expires_at=clock.build_database_time_after(store.lease),
         host=process.host,
         host_identity=process.host_identity,
         pid=process.pid,
@@ -254,7 +254,7 @@ def release_ownership(
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
         is_released = end_ownership_in_transaction(store, owned_session, final_status, **session_changes)
-    store.remove_owned(owned_session)
+    store.remove_owned_session(owned_session)
     return is_released
 
 
@@ -266,7 +266,7 @@ def release_ownership_quietly(store: Store, owned_session: OwnedSession) -> None
     try:
         release_ownership(store, owned_session)
     except StorageError:
-        store.remove_owned(owned_session)
+        store.remove_owned_session(owned_session)
 
 
 def end_ownership_in_transaction(
@@ -298,7 +298,9 @@ def release_idle_sessions(store: Store) -> list[str]:
     A session with an issued call without outcome, or with a version that is not written yet, is in use.
     """
     return [
-        owned_session.session_id for owned_session in store.list_idle() if _release_idle_session(store, owned_session)
+        owned_session.session_id
+        for owned_session in store.list_idle_sessions()
+        if _release_idle_session(store, owned_session)
     ]
 
 
@@ -307,7 +309,7 @@ def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
     if has_unsaved_versions or _has_open_call(store, owned_session):
         store.record_session_use(owned_session.session_id)
         return False
-    if not store.remove_if_idle(owned_session):
+    if not store.remove_session_if_idle(owned_session):
         return False
     with database_operation(store.using), transaction.atomic(using=store.using):
         if not end_ownership_in_transaction(store, owned_session, RunStatus.RELEASED):

@@ -143,7 +143,7 @@ def _move_head_back(store: Store, row: Session, remaining: QuerySet[Checkpoint])
     # Calls that only removed versions have answered become unanswered.
     calls = ToolCall.objects.using(store.using).filter(session=row, answered_version__gt=newest.version)
     calls.update(answered_version=None)
-    owned_session = store.find_owned(row.session_id)
+    owned_session = store.find_owned_session(row.session_id)
     if owned_session is not None:
         owned_session.operations.reset_pairings()
 
@@ -156,7 +156,7 @@ def _require_not_in_use(store: Store, row: Session) -> None:
         or paused_task_guards.select_open_peer_calls(store, row).exists()
     ):
         raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
-    owned_session = store.find_owned(row.session_id)
+    owned_session = store.find_owned_session(row.session_id)
     if (
         row.owner is not None
         and (owned_session is None or owned_session.run_id != row.owner_id)

@@ -39,7 +39,7 @@ def list_sessions(
     limit: int = 50,
 ) -> list[dict[str, Any]]:
     """List the sessions of the workspace, newest activity first. Raises `InvalidInput`."""
-    keyset_pagination.validate_limit(limit)
+    keyset_pagination.validate_page_limit(limit)
     with database_operation(store.using, writes=False):
         session_filter = SessionFilter(
             agent=agent or "", among=tuple(_build_conditions(status, label, updated_before, after))
@@ -64,7 +64,7 @@ def _build_conditions(
             raise InvalidInput(f"updated_before is {updated_before!r}; give a datetime with a time zone.")
         conditions.append(Q(updated_at__lt=updated_before))
     if after is not None:
-        conditions.append(Q(keyset_pagination.filter_before_cursor(_validate_cursor(after), "updated_at")))
+        conditions.append(Q(keyset_pagination.build_before_cursor_condition(_validate_cursor(after), "updated_at")))
     return conditions
 
 
@@ -95,7 +95,7 @@ def _has_label(label: str) -> Q:
 def _order_with_owner(sessions: QuerySet[Session]) -> QuerySet[Session]:
     has_owner = ExpressionWrapper(HAS_LIVE_OWNER, output_field=BooleanField())
     annotated = sessions.select_related("owner").annotate(
-        driven=has_owner, stored_time=keyset_pagination.cast_to_text("updated_at")
+        driven=has_owner, stored_time=keyset_pagination.cast_field_to_text("updated_at")
     )
     return annotated.order_by("-updated_at", "-pk")
 
@@ -106,7 +106,7 @@ def _session_to_dict(row: Session) -> dict[str, Any]:
         "session_id": row.session_id,
         "title": row.title,
         "agent": row.agent,
-        "status": Standing.QUARANTINED.value if row_seals.is_altered(row) else row.status,
+        "status": Standing.QUARANTINED.value if row_seals.is_row_altered(row) else row.status,
         "finished": row.finished,
         "quarantined_at": None if row.quarantined_at is None else row.quarantined_at.isoformat(),
         "labels": list(deserialize_labels(row.labels)),

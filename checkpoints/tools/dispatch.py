@@ -197,13 +197,15 @@ class StoreCallLog:
 
     def issue_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[StoreExecution | ToolResult]:
         store = self.store
-        pairing = store.find_owned(self.session_id) if request.policy == "unanswered" else None
+        pairing = store.find_owned_session(self.session_id) if request.policy == "unanswered" else None
         if pairing is not None:
             pairing.operations.record_requested_call(
                 request.kind, request.call_id
             )  # before another call of this kind arrives
         try:
-            owned_session: OwnedSession = yield Transact(lambda: row_lookups.get_owned_session(store, self.session_id))
+            owned_session: OwnedSession = yield Transact(
+                lambda: row_lookups.flush_and_get_owned_session(store, self.session_id)
+            )
             try:
                 intent: CallIntent = yield Transact(lambda: _build_request_intent(store, owned_session, request))
             except (InvalidArguments, NotRepresentable, TooLarge) as error:

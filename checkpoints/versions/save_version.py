@@ -53,7 +53,7 @@ def save_transcript(
     change = change.to_state_if_complete() if isinstance(change, VersionChange) else change
     if expected_version is not None:
         validate_number("expected_version", expected_version)
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     version = None
     if owned_session.unanswered is not None:
         state, end = (
@@ -63,7 +63,7 @@ def save_transcript(
         version = _find_repeated_save(store, owned_session, owned_session.unanswered, end, state)
     if version is None:
         version = _save_next_version(store, owned_session, transcript, change, expected_version)
-    store.notify_saved(session_id)
+    store.notify_save_listeners(session_id)
     return version
 
 
@@ -134,7 +134,7 @@ def append_messages(
 ) -> int:
     """Save the next version from the messages that are new since `expected_version`. Returns its number."""
     validate_number("expected_version", expected_version)
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     head = owned_session.head
     if head.version != expected_version:
         head = _load_current_head(store, owned_session)
@@ -147,7 +147,7 @@ def append_messages(
         version = _find_repeated_save(store, owned_session, owned_session.unanswered, end, state)
     if version is None:
         version = _append_next_version(store, owned_session, head, end, state)
-    store.notify_saved(session_id)
+    store.notify_save_listeners(session_id)
     return version
 
 
@@ -264,7 +264,7 @@ def _find_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_sa
     owned_session.unanswered = None
     if checkpoint is None or bytes(checkpoint.chain) != end_head.chain:
         return None
-    owned_session.operations.require_reload()
+    owned_session.operations.mark_for_reload()
     owned_session.head = replace(end_head, segment_id=checkpoint.segment_id, version=checkpoint.version)
     return checkpoint.version
 
@@ -404,7 +404,7 @@ def execute_save_statement(
         )
         return version
 
-    version = owned_heads.write_with_current_head(store.using, owned_session, write, failed=None)
+    version = owned_heads.write_or_retry_with_stored_head(store.using, owned_session, write, failed=None)
     if version is not None:
         call_seals.remove_cached_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
@@ -482,7 +482,7 @@ def write_versions(
         versions,
         head_write,
     )
-    return version, owned_heads.confirm_head(using, None if version is None else after)
+    return version, owned_heads.record_written_head(using, None if version is None else after)
 
 
 def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | None) -> NewVersion:

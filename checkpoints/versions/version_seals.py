@@ -38,12 +38,15 @@ def seal_new_version(base: SaveBase, number: int, version: NewVersion) -> NewVer
         return version
     segment = version.checkpoint_values["segment"]
     sealed_messages = [
-        NewMessage(*message[:-1], row_seals.compute_seal(keys, Message, (segment, *message[:4], message.chain)))
+        NewMessage(
+            *message[:-1],
+            row_seals.compute_seal_from_ordered_values(keys, Message, (segment, *message[:4], message.chain)),
+        )
         for message in version.messages
     ]
     values = {"created_at": clock.now(), **version.checkpoint_values}
     columns = {**values, "session": base.session_pk, "version": number}
-    values["row_seal"] = row_seals.seal_values(keys, Checkpoint, columns)
+    values["row_seal"] = row_seals.compute_seal_from_named_values(keys, Checkpoint, columns)
     return NewVersion(sealed_messages, values, version.answered)
 
 
@@ -63,7 +66,7 @@ def count_new_versions(
     seals = [version.checkpoint_values["row_seal"] for version in versions]
     added: list[CountedRow] = [*changes.added, *((Checkpoint, seal) for seal in seals)]
     newest = number + len(versions)
-    return owned_heads.advance_head(
+    return owned_heads.compute_head_after_write(
         head, removed=changes.removed, added=added, latest_version=newest, newest_seal=seals[-1]
     )
 

@@ -89,7 +89,7 @@ class BackgroundWriter:
 
     def get_newest_snapshot(self, session_id: str) -> tuple[FrozenTranscript, VersionState] | None:
         """Return the snapshot that was handed in last for a session, unless another version has been saved since."""
-        owned_session = self.store.find_owned(session_id)
+        owned_session = self.store.find_owned_session(session_id)
         with self._changed:
             line = self._lines.get(session_id)
             if line is None or line.state is None or owned_session is None:
@@ -100,7 +100,9 @@ class BackgroundWriter:
     def _get_session_queue(self, session_id: str) -> SessionQueue:
         if session_id not in self._lines:
             unused_keys = [
-                key for key, line in self._lines.items() if not line.entries and self.store.find_owned(key) is None
+                key
+                for key, line in self._lines.items()
+                if not line.entries and self.store.find_owned_session(key) is None
             ]
             for key in unused_keys:
                 del self._lines[key]
@@ -271,7 +273,7 @@ class BackgroundWriter:
         line.writing = False
         if isinstance(error, FileError):  # the version is stored; its copy in a file is not
             line.complaint, error = error, None
-            owned_session = self.store.find_owned(line.entries[0].session_id)
+            owned_session = self.store.find_owned_session(line.entries[0].session_id)
             version = 0 if owned_session is None else owned_session.head.version
         line.last_error = error
         if error is None:

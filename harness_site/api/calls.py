@@ -164,7 +164,7 @@ def _issue_with_key(
     store: Store, session_id: str, owned_session: OwnedSession, body: request_schemas.IssueCall
 ) -> HttpResponse:
     """Issue a call whose key the agent made itself. Raises what `record_tool_call_issued` raises."""
-    intent = call_records.build_intent(
+    intent = call_records.build_call_intent(
         body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
     )
     intent_log.record_issued_call(store, session_id, intent)
@@ -199,7 +199,7 @@ def _settle_remembered_call(
     store: Store, session_id: str, call_id: str, body: request_schemas.CallOutcome, outcome: CallOutcome
 ) -> bool:
     """Settle a call that this process has issued to the client. Returns False if it has to be read first."""
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is None or owned_session.fence != body.fence or body.status == "interrupted":
         return False
     issued_call = owned_session.issued_calls.get(call_id)
@@ -241,7 +241,7 @@ def _settle_stored_call(
 
 def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
     """Return the state of the run that issued the call; if it has lost the session, one whose writes come too late."""
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is not None and owned_session.fence == fence:
         return owned_session
     run = Run.objects.filter(session=session_pk, fence=fence, owner_token=store.token).first()

@@ -62,8 +62,8 @@ def _create_witness(witness: object, using: str) -> None:
         raise CommandError("This command cannot make a witness of this kind; use adopt.")
     try:
         if isinstance(witness, DatabaseWitness):
-            DatabaseWitness.create(witness.alias)
+            DatabaseWitness.create_storage(witness.alias)
         else:
-            type(witness).create(witness.path)
+            type(witness).create_storage(witness.path)
     except (OSError, DatabaseError) as error:
         raise CommandError(f"{witness} cannot be made ({type(error).__name__}).") from error

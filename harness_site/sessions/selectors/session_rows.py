@@ -296,7 +296,7 @@ def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
             session.status,
             alive=is_alive,
             orphaned=session.owner_id is not None or was_lost,
-            quarantined=session.quarantined_at is not None or row_seals.is_altered(session),
+            quarantined=session.quarantined_at is not None or row_seals.is_row_altered(session),
         ),
         undecided=undecided.total(),
         awaiting=undecided[CallStatus.AWAITING_APPROVAL],

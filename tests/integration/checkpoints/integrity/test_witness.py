@@ -25,7 +25,7 @@ from tests.integration.checkpoints.session_setups import conversation, start_ses
 @pytest.fixture
 def witness(tmp_path: Path, settings: Any) -> Path:
     path = tmp_path / "witness"
-    FileWitness.create(path)
+    FileWitness.create_storage(path)
     settings.HARNESS_WITNESS = str(path)
     return path
 
