@@ -492,7 +492,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             VersionConflict: The session is not at `expected_version`.
         """
         change = VersionChange(plan, budget_spent_usd, usage, phase, payload)
-        return save_version.save_transcript(
+        return save_version.save_next_version_of_transcript(
             self.store, session_id, transcript, change, expected_version=expected_version
         )
 

@@ -36,7 +36,7 @@ def list_newest(store: Store, session_id: str, limit: int | None = None) -> list
     loaded = (
         load_version.load_latest_version(store, session_id)
         if limit is None
-        else load_version.load_latest_tail(store, session_id, limit)
+        else load_version.load_latest_version_with_tail(store, session_id, limit)
     )
     return [] if loaded is None else list(loaded["transcript"])
 

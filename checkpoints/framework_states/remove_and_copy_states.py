@@ -56,7 +56,7 @@ def delete_superseded_states(store: Store, session_id: str) -> int:
     Returns the number of deleted states. Raises what `delete_states` raises.
     """
     return delete_states(
-        store, session_id, lambda states: state_retention.select_unneeded_states(session_id, states, lambda _: False)
+        store, session_id, lambda states: state_retention.list_unneeded_states(session_id, states, lambda _: False)
     )
 
 

@@ -154,7 +154,7 @@ def lock_session(
 
 def _add_title(store: Store, row: Session, description: SessionDescription | None) -> None:
     """Give a session its title once that is known: a framework may write before it knows the first message."""
-    if description is not None and not row.title and (title := description.get_columns()["title"]):
+    if description is not None and not row.title and (title := description.build_columns()["title"]):
         Session.objects.using(store.using).filter(pk=row.pk).update(title=title)
 
 
@@ -192,7 +192,7 @@ def save_state(
     validate_id("session id", session_id)
     _validate_names(new.namespace, new.state_id)
     writer = BlobWriter()
-    digests = {name: writer.add(value) for name, value in new.values.items()}
+    digests = {name: writer.add_value(value) for name, value in new.values.items()}
     version = None
     with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
         _write_state(store, row, new, writer, digests)
@@ -212,7 +212,7 @@ def _write_state(store: Store, row: Session, new: NewState, writer: BlobWriter, 
     """Write the row of a state of a locked session, and its values. `digests` are those of the values."""
     known = state_rows.read_channels(store.using, row, new.namespace, (new.parent_id, new.state_id))
     _require_bases(new, known.get(new.parent_id, {}))
-    writer.insert(store.using, row)
+    writer.insert_blobs(store.using, row)
     channels = _resolve_channels(store, row, new, digests, known.get(new.parent_id, {}))
     place = {"session": row, "namespace": new.namespace, "state_id": new.state_id}
     columns = {
@@ -303,10 +303,10 @@ def save_writes(
     validate_id("task id", task_id)
     _validate_names(namespace, state_id)
     writer = BlobWriter()
-    by_position = {write.position: (write.channel, writer.add(write.value)) for write in writes}
+    by_position = {write.position: (write.channel, writer.add_value(write.value)) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
-        writer.insert(store.using, row)
+        writer.insert_blobs(store.using, row)
         stored = state_rows.read_writes_to_compare(store.using, row, **place, positions=by_position)
         for position, write in stored.items():
             channel, digest = by_position[position]

@@ -269,7 +269,9 @@ def _find_message_problems(
     for segment in Segment.objects.using(using).filter(session=session).order_by("pk"):
         position, previous = segment.parent_length, digests.EMPTY_CHAIN
         if segment.parent_id is not None and position:
-            stored = segment_queries.read_messages(connection, segment.parent_id, position, ("chain",), position - 1)
+            stored = segment_queries.read_message_field_rows(
+                connection, segment.parent_id, position, ("chain",), position - 1
+            )
             previous = bytes(stored[0][0]) if stored else digests.EMPTY_CHAIN
         messages: models.QuerySet[Message] = (
             models.QuerySet(Message, using=using).filter(segment=segment).order_by("position")
@@ -324,7 +326,9 @@ def _find_version_problems(
     for end in ends:
         chain = chains[end.segment_id, end.position]
         if not chain:
-            rows = segment_queries.read_messages(connection, end.segment_id, end.position + 1, ("chain",), end.position)
+            rows = segment_queries.read_message_field_rows(
+                connection, end.segment_id, end.position + 1, ("chain",), end.position
+            )
             chain = bytes(rows[0][0]) if rows else b""
         if chain != end.chain:
             version: Checkpoint | None = models.QuerySet(Checkpoint, using=using).filter(pk=end.pk).first()

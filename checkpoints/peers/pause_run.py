@@ -125,7 +125,7 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
     )
     if row is None:
         raise row_lookups.build_fence_lost_error(store, owned_session)
-    create_finish_release.require_settled(store, owned_session, row)
+    create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
     paused_task_guards.close_saved_joins(store, row, saved_now=True)
     task = _create_paused_task(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex

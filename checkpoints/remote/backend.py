@@ -177,7 +177,7 @@ class RemoteBackend(DatabaseBackend):
         run, rows = None, {}
         results: ReplayableResults = ReplayableResults()
         if answer["run"] is not None and not point["finished"]:
-            prepared = transcript_segments.prepare_transcript(transcript)
+            prepared = transcript_segments.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
             head = build_head(len(transcript), chain, point["version"])
             run = self.store.hold(session_id, answer["run"], at_gate=False, head=head).run
@@ -226,7 +226,7 @@ class RemoteBackend(DatabaseBackend):
         held = self.store.require_owned(session_id)
         head = held.head
         known = head.version == expected_version
-        prepared = transcript_segments.prepare_transcript(
+        prepared = transcript_segments.encode_and_digest_transcript(
             messages, after=head.chain if known else digests.EMPTY_CHAIN, first=head.length if known else 0
         )
         version = self._save(held, "append", prepared, change, expected_version)
@@ -250,8 +250,10 @@ class RemoteBackend(DatabaseBackend):
             validate_number("expected_version", expected_version)
         held = self.store.require_owned(session_id)
         head = held.head
-        prepared = transcript_segments.prepare_transcript(transcript)
-        continues = head.version > 0 and head.length > 0 and transcript_segments.is_continuation(prepared, head)
+        prepared = transcript_segments.encode_and_digest_transcript(transcript)
+        continues = (
+            head.version > 0 and head.length > 0 and transcript_segments.does_transcript_continue_head(prepared, head)
+        )
         version: int | None = None
         if continues and expected_version in {None, head.version}:
             new = PreparedTranscript(
@@ -291,7 +293,7 @@ class RemoteBackend(DatabaseBackend):
         """Append to a session that nobody owns."""
         validate_id("session id", session_id)
         validate_number("expected_version", expected_version)
-        prepared = transcript_segments.prepare_transcript(messages)
+        prepared = transcript_segments.encode_and_digest_transcript(messages)
         version = self._save(None, "append", prepared, change, expected_version, session_id)
         self.store.notify_save_listeners(session_id)
         return version
@@ -315,7 +317,7 @@ class RemoteBackend(DatabaseBackend):
             fields["plan"] = plan
         raw = {}
         if transcript is not None:
-            prepared = transcript_segments.prepare_transcript(transcript)
+            prepared = transcript_segments.encode_and_digest_transcript(transcript)
             raw["messages"] = f"[{','.join(prepared.bodies)}]"
             end = len(prepared.bodies), prepared.chains[-1] if prepared.chains else b""
         else:
@@ -382,7 +384,7 @@ class _TakenResults(OpenOperations):
 
 
 def _describe(description: SessionDescription) -> dict[str, Any]:
-    description.get_columns()  # raises what an invalid description raises
+    description.build_columns()  # raises what an invalid description raises
     return {
         "user_message": description.user_message,
         "agent": description.agent,

@@ -32,7 +32,7 @@ from checkpoints.sessions.retention import RemovalCounts
 from checkpoints.store import call_records
 from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
-from checkpoints.versions.phase_record_import import ImportedRecord, migrate_record
+from checkpoints.versions.phase_record_import import ImportedRecord, migrate_phase_record
 
 
 class SyncRemoteCheckpointer(SyncCheckpointer):
@@ -202,7 +202,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None = None) -> ImportedRecord:
         self.backend.require_owned(session_id)
-        migrated = migrate_record(session_id, record, run_id)
+        migrated = migrate_phase_record(session_id, record, run_id)
         version = self.save_phase(
             session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript
         )

@@ -51,7 +51,7 @@ def attach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             live_keys=verification.verify_session_records(store.using, session),
             at_gate=run.status == RunStatus.WAITING,
         )
-        latest = load_version.load_latest_tail(store, session_id, PREVIEW_MESSAGE_COUNT) or EMPTY_VERSION
+        latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT) or EMPTY_VERSION
         position = run_position.load_run_position(store, session_id, session.pk, latest)
         first = latest.get("message_count", 0) - len(latest["transcript"])
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending, first))

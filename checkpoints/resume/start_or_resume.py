@@ -65,7 +65,7 @@ def _resume_without_idle_release_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: ownership.release_ownership_quietly(store, owned_session))
+        yield Transact(lambda: ownership.try_release_ownership(store, owned_session))
         raise
     return point
 
@@ -120,7 +120,7 @@ def resume_or_list_undecided_calls(
     except OwnershipLost:
         raise
     except BaseException:
-        ownership.release_ownership_quietly(store, owned_session)
+        ownership.try_release_ownership(store, owned_session)
         raise
 
 
@@ -155,7 +155,7 @@ def _start_without_idle_release_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: ownership.release_ownership_quietly(store, owned_session))
+        yield Transact(lambda: ownership.try_release_ownership(store, owned_session))
         raise
     return owned_session.run
 
@@ -182,7 +182,7 @@ def _take_or_renew_ownership(store: Store, session_id: str, *, takeover: bool | 
         write_outcomes.interrupt_abandoned_calls(store, owned_session)
         owned_session.operations.reset_pairings()
         return owned_session
-    return ownership.take_session(store, session_id, takeover=takeover, paused=paused)
+    return ownership.take_ownership(store, session_id, takeover=takeover, paused=paused)
 
 
 def _require_readable_payload(store: Store, owned_session: OwnedSession) -> None:

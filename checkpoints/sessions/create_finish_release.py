@@ -36,7 +36,7 @@ class SessionDescription:
     metadata: dict[str, Any] | None = None
     labels: Iterable[str] = ()
 
-    def get_columns(self) -> dict[str, Any]:
+    def build_columns(self) -> dict[str, Any]:
         if self.metadata is not None and not isinstance(self.metadata, dict):
             raise NotRepresentable("metadata", f"a {type(self.metadata).__name__} is not a dict")
         if isinstance(self.labels, str):
@@ -66,7 +66,7 @@ def create_session(store: Store, session_id: str, description: SessionDescriptio
         rows = Session.objects.using(store.using)
         if rows.filter(workspace_id=store.workspace_id, session_id=session_id).exists():
             return
-        session = Session(workspace_id=store.workspace_id, session_id=session_id, **description.get_columns())
+        session = Session(workspace_id=store.workspace_id, session_id=session_id, **description.build_columns())
         with transaction.atomic(using=store.using):
             rows.bulk_create([session], ignore_conflicts=True)
             # A session that another process has created at the same time has another key space.
@@ -94,7 +94,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
             )
             if row is None:
                 raise row_lookups.build_fence_lost_error(store, owned_session)
-            _settle_open_work(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
+            _require_no_open_call(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
             paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.OVER)
             ownership.end_ownership_in_transaction(
                 store, owned_session, RunStatus(status), status=status, result=result_json
@@ -112,7 +112,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     store.notify_save_listeners(session_id)
 
 
-def _settle_open_work(store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool) -> None:
+def _require_no_open_call(store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool) -> None:
     """Require that no call is open at the end of a session.
 
     If the session is cancelled, open calls become interrupted instead: their outcome is unknown and they stay in the
@@ -121,10 +121,10 @@ def _settle_open_work(store: Store, owned_session: OwnedSession, row: Session, *
     if cancelled:
         write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
     else:
-        require_settled(store, owned_session, row)
+        require_no_running_or_undecided_call(store, owned_session, row)
 
 
-def require_settled(store: Store, owned_session: OwnedSession, row: Session) -> None:
+def require_no_running_or_undecided_call(store: Store, owned_session: OwnedSession, row: Session) -> None:
     """Raise `CallInProgress` while a mutating call runs, and `ReviewRequired` while one is undecided."""
     for call in pending_calls.list_calls_with_status(store, row, {CallStatus.ISSUED}):
         if call.mutates:
@@ -160,11 +160,11 @@ def release_session(store: Store, session_id: str) -> bool:
     try:
         store.flush_pending_writes(session_id)
     finally:
-        is_released = _release_if_owned(store, session_id)
+        is_released = _release_session_if_owned(store, session_id)
     return is_released
 
 
-def _release_if_owned(store: Store, session_id: str) -> bool:
+def _release_session_if_owned(store: Store, session_id: str) -> bool:
     owned_session = store.find_owned_session(session_id)
     if owned_session is None:  # lost while it was flushed
         return False

@@ -35,11 +35,13 @@ def save_phase_version(
     change = build_phase_change(store, owned_session, details, snapshot, plan)
     if transcript is None:
         expected = owned_session.head.version if expected_version is None else expected_version
-        return save_version.append_messages(store, session_id, [], change, expected_version=expected)
-    return save_version.save_transcript(store, session_id, transcript, change, expected_version=expected_version)
+        return save_version.save_next_version_of_new_messages(store, session_id, [], change, expected_version=expected)
+    return save_version.save_next_version_of_transcript(
+        store, session_id, transcript, change, expected_version=expected_version
+    )
 
 
-def find_repeated_phase(
+def find_version_of_repeated_phase(
     store: Store,
     session_id: str,
     details: PhaseDetails,

@@ -50,7 +50,7 @@ def seal_new_version(base: SaveBase, number: int, version: NewVersion) -> NewVer
     return NewVersion(sealed_messages, values, version.answered)
 
 
-def count_new_versions(
+def compute_head_after_versions(
     head: SessionHead | None, number: int, versions: Sequence[NewVersion], changes: RowChanges
 ) -> tuple[SessionHead | None, HeadWrite | None]:
     """Return the head of a session after new versions, and what the save has to write for it.
@@ -85,7 +85,7 @@ class VerifiedTranscripts:
         self._known: OrderedDict[tuple[str, int], tuple[list[str], int, bytes]] = OrderedDict()
         self._size = 0
 
-    def find_known_start(self, place: tuple[str, int], bodies: Sequence[str]) -> tuple[int, bytes]:
+    def find_verified_prefix(self, place: tuple[str, int], bodies: Sequence[str]) -> tuple[int, bytes]:
         """Return how many of the first messages are verified already, and the chain after them."""
         with self._lock:
             known = self._known.get(place)
@@ -95,7 +95,7 @@ class VerifiedTranscripts:
             return 0, digests.EMPTY_CHAIN
         return len(known[0]), known[2]
 
-    def add(self, place: tuple[str, int], bodies: Sequence[str], chain: bytes) -> None:
+    def add_transcript(self, place: tuple[str, int], bodies: Sequence[str], chain: bytes) -> None:
         size = sum(map(len, bodies))
         with self._lock:
             self._size += size - self._known.pop(place, ([], 0, b""))[1]
@@ -125,14 +125,14 @@ def verify_transcript(
         return
     place, known = (connection.alias, segment_id), 0
     if first == 0:
-        known, previous = verified_transcripts.find_known_start(place, bodies)
+        known, previous = verified_transcripts.find_verified_prefix(place, bodies)
     else:
         previous = _read_chain_before(connection, segment_id, first)
     links = digests.compute_hash_chains(bodies[known:] if known else bodies, previous)
     if (links[-1] if links else previous) != chain:
-        _raise_first_mismatch(connection, segment_id, bodies, first)
+        _raise_error_of_first_mismatch(connection, segment_id, bodies, first)
     if first == 0 and known < len(bodies):
-        verified_transcripts.add(place, bodies, chain)
+        verified_transcripts.add_transcript(place, bodies, chain)
 
 
 def verify_messages(connection: BaseDatabaseWrapper, segment_id: int, messages: Sequence[Message]) -> None:
@@ -164,7 +164,7 @@ def verify_message(message: Message, position: int, previous: bytes | None) -> N
         raise IntegrityError(_MESSAGE_TABLE, row_seals.describe_row(message), "its text does not match its chain")
 
 
-def iterate_verified(
+def iterate_verified_messages(
     connection: BaseDatabaseWrapper, segment_id: int, messages: QuerySet[Message]
 ) -> Iterator[Message]:
     """Iterate over consecutive messages of a segment in order, each verified as `verify_messages` does."""
@@ -183,16 +183,18 @@ def _read_chain_before(connection: BaseDatabaseWrapper, segment_id: int, positio
     """Read the chain of the message before a position of the transcript that ends in a segment."""
     if position == 0:
         return digests.EMPTY_CHAIN
-    rows = segment_queries.read_messages(connection, segment_id, position, ("chain",), position - 1)
+    rows = segment_queries.read_message_field_rows(connection, segment_id, position, ("chain",), position - 1)
     if not rows:
         raise IntegrityError(_MESSAGE_TABLE, f"at position {position - 1}", "it is missing")
     return bytes(rows[0][0])
 
 
-def _raise_first_mismatch(connection: BaseDatabaseWrapper, segment_id: int, bodies: Sequence[str], first: int) -> None:
+def _raise_error_of_first_mismatch(
+    connection: BaseDatabaseWrapper, segment_id: int, bodies: Sequence[str], first: int
+) -> None:
     """Raise the error that names the first message whose chain is not the one of its text."""
     previous = _read_chain_before(connection, segment_id, first)
-    rows = segment_queries.read_messages(connection, segment_id, first + len(bodies), ("id", "chain"), first)
+    rows = segment_queries.read_message_field_rows(connection, segment_id, first + len(bodies), ("id", "chain"), first)
     for position, ((pk, stored), body) in enumerate(zip(rows, bodies, strict=False), first):
         previous = digests.extend_hash_chain(previous, body)
         if bytes(stored) != previous:

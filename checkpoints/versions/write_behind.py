@@ -122,10 +122,10 @@ class SyncWriteBehind:
             NotRepresentable: A value has no exact JSON form.
             TooLarge: A message or value is larger than its limit.
         """
-        state = self._resolve_state(
+        state = self._resolve_snapshot_state(
             session_id, VersionChange(plan, budget_spent_usd, usage, phase, payload).to_state_if_complete()
         )
-        return self._queue_snapshot(self._build_snapshot(session_id, transcript, state, payload, step))
+        return self._queue_snapshot(self._build_snapshot_request(session_id, transcript, state, payload, step))
 
     def save_phase(
         self,
@@ -161,13 +161,13 @@ class SyncWriteBehind:
         if newest is None and transcript is None:
             version = phase_versions.save_phase_version(self.store, session_id, details, snapshot=snapshot, plan=plan)
             return Ticket(session_id, version)
-        state = self._resolve_state(
+        state = self._resolve_snapshot_state(
             session_id, phase_versions.build_phase_change(self.store, owned_session, details, snapshot, plan)
         )
         step = None if snapshot is None else snapshot.step
         return self._queue_snapshot(SnapshotRequest(session_id, transcript, state, step, light=snapshot is None))
 
-    def _resolve_state(self, session_id: str, change: VersionState | VersionChange) -> VersionState:
+    def _resolve_snapshot_state(self, session_id: str, change: VersionState | VersionChange) -> VersionState:
         """Return the state of a snapshot beside its transcript; kept values are those handed in or saved last."""
         if isinstance(change, VersionState):
             return change
@@ -177,16 +177,16 @@ class SyncWriteBehind:
         owned_session = self.store.find_owned_session(session_id) or row_lookups.flush_and_get_owned_session(
             self.store, session_id
         )
-        return change.apply_to(save_version.load_newest_state(self.store, owned_session, owned_session.head))
+        return change.apply_to(save_version.load_newest_version_state(self.store, owned_session, owned_session.head))
 
     def _queue_snapshot(self, request: SnapshotRequest) -> Ticket:
         """Hand in a snapshot, and flush if it ends or pauses the run."""
-        ticket = self._behind.hand_in(request)
+        ticket = self._behind.enqueue_snapshot(request)
         if request.state.phase in ENDING_PHASES:
             self._behind.flush(request.session_id)
         return ticket
 
-    def _build_snapshot(
+    def _build_snapshot_request(
         self,
         session_id: str,
         transcript: Sequence[dict[str, Any]],
@@ -222,7 +222,7 @@ class SyncWriteBehind:
         Returns:
             One dict per snapshot: session_id, phase, step, messages, waited_seconds, kept_back.
         """
-        return self._behind.unsaved(session_id)
+        return self._behind.list_unsaved_versions(session_id)
 
     def close(self) -> None:
         """Flush, and accept nothing more.

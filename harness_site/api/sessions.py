@@ -108,7 +108,7 @@ def _require_no_run_of_namesake(request: HttpRequest, store: Store, session_id: 
         return
     session = _find_session_of_client(store, session_id)
     if session is not None and session.owner is not None and run_liveness.is_run_alive(session.owner):
-        raise ownership.build_session_busy(session, session.owner)
+        raise ownership.build_session_busy_error(session, session.owner)
 
 
 def _find_session_of_client(store: Store, session_id: str) -> Session | None:

@@ -16,7 +16,7 @@ from tests.support.exhaustive_mode import boundaries, examples
 #: Every operation that writes while a session runs.
 WRITING = {
     "sessions.create_finish_release.create_session",
-    "sessions.ownership._try_to_take_session",
+    "sessions.ownership._try_to_take_ownership",
     "sessions.ownership.renew_ownership",
     "sessions.ownership.release_ownership",
     "resume.resume_gate.activate_session_after_decisions",

@@ -77,7 +77,7 @@ PEER_MUTATIONS = [
     Mutation(
         "a paused session is not resumed without its answers",
         "checkpoints/sessions/ownership.py",
-        "            paused_task_guards.require_not_paused(store, row)\n",
+        "            paused_task_guards.require_session_not_paused(store, row)\n",
         "            pass\n",
         "tests/integration/checkpoints/peers/test_pauses.py::test_paused_session_cannot_be_resumed",
     ),

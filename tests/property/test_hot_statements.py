@@ -149,7 +149,7 @@ def test_statements_equal_the_orm_implementation(history: list[tuple[str, Any]],
     }
     with (
         mock.patch.multiple(hot_statements, **twins),
-        mock.patch.object(segment_queries, "read_messages", orm_reference_implementation.read_messages),
+        mock.patch.object(segment_queries, "read_message_field_rows", orm_reference_implementation.read_messages),
     ):
         said["orm"] = Player(names["orm"]).play(history)
     assert said["sql"] == said["orm"]

@@ -22,7 +22,7 @@ from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver, Tool
 from checkpoints.exceptions import InvalidInput, SessionBusy
 from checkpoints.framework_states import state_store
 from checkpoints.models import Blob, Run, Session, ToolCall
-from checkpoints.versions.blobs import project_value
+from checkpoints.versions.blobs import convert_value_to_json
 from examples.langgraph_refunds.agent import ScriptedModel, build_agent
 from tests.adapters.langgraph.agents import QUESTION, config
 
@@ -306,7 +306,7 @@ def test_states_have_a_readable_form_without_the_types(cp: SyncCheckpointer, eff
     build_agent(saver, effects).invoke(QUESTION, config())
     loaded = state_store.load_state(cp.store, "s", "", None)
     assert loaded is not None
-    first: Any = project_value(loaded.values["messages"])[0]  # type: ignore[index]
+    first: Any = convert_value_to_json(loaded.values["messages"])[0]  # type: ignore[index]
     assert first["type"] == "langchain_core.messages.human.HumanMessage"
     assert first["value"]["content"] == "Please refund my orders."
     saver.prune(["s"])
