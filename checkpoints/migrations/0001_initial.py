@@ -54,6 +54,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="IntegrityCheck",
             fields=[
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 (
                     "workspace",
                     models.OneToOneField(
@@ -78,6 +79,7 @@ class Migration(migrations.Migration):
             name="EarlyResponse",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 (
                     "workspace",
                     models.ForeignKey(
@@ -1199,6 +1201,7 @@ class Migration(migrations.Migration):
             name="Workflow",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 (
                     "session",
                     models.ForeignKey(

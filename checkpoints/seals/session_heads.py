@@ -225,7 +225,7 @@ def verify_unlocked_head(using: str, session_pk: int, keys: SealKeys) -> None:
             raise build_sum_error(row)
         try:
             witness.verify_head(row.session_id, head.to_witness())
-        except WitnessAhead as error:
+        except WitnessAhead:
             if head.number <= known:  # what the witness knew before this read was committed before it
                 raise
             known = head.number

@@ -79,8 +79,7 @@ def test_sessions_issue_failed_calls_of_each_other_at_once(open_checkpointer: Op
                 future.result()
 
         first, second = (
-            partial(charge, registry, name, "other")
-            for registry, name in zip(registries, reversed(names), strict=True)
+            partial(charge, registry, name, "other") for registry, name in zip(registries, reversed(names), strict=True)
         )
         assert together(first, second) == [f"charged {names[1]}", f"charged {names[0]}"]
         assert sorted(charging.orders) == sorted([*names, *names])

@@ -124,7 +124,9 @@ def test_call_of_a_session_that_was_put_back_whole_is_not_replayed(
     open_checkpointer: Open, paid: list[int], witness: Path
 ) -> None:
     first = log_shared_call(open_checkpointer, paid)
-    former = plain(Session).values("head_number", "row_sum", "row_seal", "newest_seal", "latest_version", "status").get()
+    former = (
+        plain(Session).values("head_number", "row_sum", "row_seal", "newest_seal", "latest_version", "status").get()
+    )
     calls = list(plain(ToolCall).values())
     first.record_tool_call_issued("s", "call_2", "mail", {}, "mail")
     plain(ToolCall).exclude(pk__in=[call["id"] for call in calls]).delete()
