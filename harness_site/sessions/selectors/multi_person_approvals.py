@@ -25,8 +25,8 @@ class Agreement:
     people: int
 
 
-def list_call_agreements(
-    call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = build_vote_per_actor
+def list_incomplete_agreements(
+    call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = count_everybody
 ) -> tuple[Agreement, ...]:
     """List the incomplete agreements of a call by kind of decision; `decisions` are all of the call, in order.
 
