@@ -56,8 +56,8 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
         )
         if call is None:
             return None
-        verify_call_record.require_unaltered(call)
-        if store.find_owned(call.session.session_id) is None:
+        verify_call_record.require_call_unaltered(call)
+        if store.find_owned_session(call.session.session_id) is None:
             log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
         return {**call_dicts.call_to_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
 

@@ -23,7 +23,7 @@ from checkpoints.store.call_records import CallIntent
 from checkpoints.store.store import Store
 
 
-def log_requests(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:
+def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:
     """Log the calls of an interrupt that people have to decide about.
 
     Of those that are logged already, the ones that await a decision get the decisions that are allowed now.
@@ -35,7 +35,7 @@ def log_requests(store: Store, row: Session, intents: Sequence[CallIntent], get_
         get_run: Function that returns the run which asks; called once if a call is new.
     """
     run: Run | None = None
-    calls = _select_requests(store, row).exclude(status=CallStatus.DISCARDED)
+    calls = _select_interrupt_calls(store, row).exclude(status=CallStatus.DISCARDED)
     known = {call.idempotency_key: call for call in calls.filter(idempotency_key__in=[each.key for each in intents])}
     for intent in intents:
         if intent.key in known:
@@ -53,7 +53,7 @@ def _update_allowed_decisions(calls: QuerySet[ToolCall], call: ToolCall, allowed
         calls.filter(pk=call.pk).update(allowed_decisions=allowed, revision=F("revision") + 1)
 
 
-def find_asking_run(store: Store, row: Session) -> Run | None:
+def find_run_awaiting_decision(store: Store, row: Session) -> Run | None:
     """Find the newest run of a locked session, if a call of an interrupt awaits a decision in it."""
     call = (
         _select_interrupt_calls(store, row).filter(status=call_transitions.WITHDRAW.before, run__fence=row.fence).last()

@@ -86,9 +86,9 @@ def require_complete_log(using: str, session: Session) -> None:
     row_seals.verify_rows(iterate_rows(ToolCall.objects.using(using).filter(session=session)))
     if head.seal is None:
         return
-    if session_heads.compute_total(using, session.pk, keys) != head.total:
-        raise session_heads.build_sum_error(session)
-    witness.verify_head(session.session_id, head.to_witness())
+    if session_heads.compute_row_sum_from_database(using, session.pk, keys) != head.total:
+        raise session_heads.build_row_sum_mismatch_error(session)
+    witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
 
 
 def require_complete_log_of_other_session(using: str, session_pk: int) -> None:

@@ -78,7 +78,7 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
         if error.is_alteration and error.session_pk is not None:
             quarantine_after_error(error.session_pk, using=store.using)
         elif error.is_alteration:
-            _quarantine_quietly(store, session_id)
+            _try_quarantine_session(store, session_id)
         raise
 
 

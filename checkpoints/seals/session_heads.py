@@ -215,16 +215,16 @@ def verify_unlocked_head(using: str, session_pk: int, keys: SealKeys) -> None:
         row: Any = models.QuerySet(get_session_model(), using=using).filter(pk=session_pk).first()
         if row is None:
             return
-        head = read_head(row, keys)
+        head = build_verified_head(row, keys)
         if head.seal is None:
             return
-        stored_seal, total = _read_seal_and_total(using, session_pk, keys)
+        stored_seal, total = _read_seal_and_row_sum(using, session_pk, keys)
         if stored_seal != head.seal:
             continue
         if total != head.total:
-            raise build_sum_error(row)
+            raise build_row_sum_mismatch_error(row)
         try:
-            witness.verify_head(row.session_id, head.to_witness())
+            witness.require_head_is_newest(row.session_id, head.to_witnessed_head())
         except WitnessAhead:
             if head.number <= known:  # what the witness knew before this read was committed before it
                 raise
@@ -233,26 +233,26 @@ def verify_unlocked_head(using: str, session_pk: int, keys: SealKeys) -> None:
             return
 
 
-def compute_total(using: str, session_pk: int, keys: SealKeys) -> int:
+def compute_row_sum_from_database(using: str, session_pk: int, keys: SealKeys) -> int:
     """Compute the sum of the rows of a session that have a seal, in one statement."""
-    return _read_seal_and_total(using, session_pk, keys)[1]
+    return _read_seal_and_row_sum(using, session_pk, keys)[1]
 
 
-def _read_seal_and_total(using: str, session_pk: int, keys: SealKeys) -> tuple[bytes | None, int]:
+def _read_seal_and_row_sum(using: str, session_pk: int, keys: SealKeys) -> tuple[bytes | None, int]:
     """Read the seal of a session, and compute the sum of its rows that have a seal, as one statement finds them."""
     counted, stored_seal, total = list_counted_models(), None, 0
     with connections[using].cursor() as cursor:
-        cursor.execute(_build_seals_sql(), [session_pk] * (1 + len(counted)))
+        cursor.execute(_build_select_seals_sql(), [session_pk] * (1 + len(counted)))
         for place, seal in cursor.fetchall():
             if place < 0:
                 stored_seal = bytes(seal)
             else:
-                total += _compute_element(keys, counted[place], bytes(seal))
+                total += _compute_row_sum_term(keys, counted[place], bytes(seal))
     return stored_seal, total % _MODULUS
 
 
 @cache
-def _build_seals_sql() -> str:
+def _build_select_seals_sql() -> str:
     """Build the statement that reads the seals of a session and of all its counted rows.
 
     Each one is read with the place of its model; that of the session is negative.

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django.db import connection
 
-from checkpoints.db.sql_quoting import build_insert, convert_values, quote_table
+from checkpoints.db.sql_quoting import build_insert_sql, convert_values, quote_table
 from checkpoints.enums import APPROVAL_KINDS, ActorKind, CallStatus, DecisionKind, InterruptReason
 from harness_site.search.models import DecisionSums, ToolSums
 

@@ -26,7 +26,7 @@ class Agreement:
 
 
 def list_incomplete_agreements(
-    call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = count_everybody
+    call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = build_vote_per_actor
 ) -> tuple[Agreement, ...]:
     """List the incomplete agreements of a call by kind of decision; `decisions` are all of the call, in order.
 

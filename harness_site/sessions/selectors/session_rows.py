@@ -191,7 +191,7 @@ def load_sessions_by_pk(
 
 
 def _query_sessions_by_pk(workspace_id: int, pks: tuple[int, ...]) -> QuerySet[Session]:
-    return _annotate_owner_run(select_sessions(workspace_id).filter(pk__in=pks))
+    return _annotate_owner_run(select_sessions_of_workspace(workspace_id).filter(pk__in=pks))
 
 
 def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
@@ -239,7 +239,7 @@ def _annotate_owner_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
 
 def _query_session_head(workspace_id: int, pk: int) -> QuerySet[Session]:
     return _annotate_related_counts(
-        _annotate_related_row_flags(_annotate_owner_run(select_sessions(workspace_id)))
+        _annotate_related_row_flags(_annotate_owner_run(select_sessions_of_workspace(workspace_id)))
     ).filter(pk=pk)
 
 
