@@ -267,7 +267,9 @@ def _describe_option_effects(
 
 
 def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
-    return kind != DecisionKind.EDIT or argument_changes.format_editable_arguments(call.args) is not None
+    if kind == DecisionKind.EDIT and argument_changes.format_editable_arguments(call.args) is None:
+        return False
+    return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_decisions()
 
 
 def _find_own_decision(agreement: Agreement | None, reader: str) -> Decision | None:

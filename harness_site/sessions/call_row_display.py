@@ -12,6 +12,7 @@ from typing import Final
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
@@ -46,6 +47,7 @@ class CallLine:
     status_shape: str
     status: str
     logged: SafeString
+    repeats: str
     run: str
     duration: str
 
@@ -120,11 +122,21 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             status_shape=shape,
             status=status,
             logged=mark_safe(when),  # noqa: S308 - escaped above
+            repeats=_format_repeats(record),
             run=run % {"number": record.run_number},
             duration="–" if duration is None else formatting.format_duration(duration.total_seconds()),
         )
 
     return build_line
+
+
+def _format_repeats(record: CallRecord) -> str:
+    """Format the number of a later attempt, and how often the result was replayed; mostly there is nothing to say."""
+    parts = [_("attempt %(number)s") % {"number": record.attempt}] if record.attempt > 1 else []
+    if record.replays:
+        sentence = ngettext("replayed %(count)s time", "replayed %(count)s times", record.replays)
+        parts.append(sentence % {"count": session_formatting.format_count(record.replays)})
+    return " · ".join(parts)
 
 
 def _format_arguments_beginning(record: CallRecord) -> tuple[str, str]:
