@@ -1,8 +1,8 @@
 """Benchmark of many agents over HTTP against one server: `python -m benchmarks.http_agents`.
 
 `--agents` of them work for `--seconds`, with a turn every `--pace` seconds. Each is a thread with a client of its own,
-which keeps its lease; in every turn it dispatches a call and saves. Prints the turns, what was refused by type, what was
-acknowledged and is lost, and what happened twice.
+which keeps its lease; in every turn it dispatches a call and saves. Prints the turns, what was refused by type, what
+was acknowledged and is lost, and what happened twice.
 """
 
 from __future__ import annotations
