@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_dicts, signed_decisions, verify_call_record
+from checkpoints.calls import call_dicts, log_completeness, signed_decisions, verify_call_record
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     POLICIES_MATCHING_ARGUMENTS,
@@ -38,7 +38,10 @@ def get_call(store: Store, session_id: str, call_pk: int) -> ToolCall:
 
 
 def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
-    """Find the completed call of an idempotency key in this workspace, or None."""
+    """Find the completed call of an idempotency key in this workspace, or None.
+
+    If its session is not owned by this store, no row of that session may be missing or in a former state.
+    """
     with database_operation(store.using, writes=False):
         call = (
             ToolCall.objects.using(store.using)
@@ -54,6 +57,8 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
         if call is None:
             return None
         verify_call_record.require_unaltered(call)
+        if store.find_owned(call.session.session_id) is None:
+            log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
         return {**call_dicts.call_to_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
 
 

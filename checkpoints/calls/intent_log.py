@@ -215,6 +215,7 @@ def _issue_call_under_session_lock(
         if live_call is not None and _is_unconfirmed_issue(store, owned_session, live_call, intent):
             return IssuedCall(live_call.pk, live_call.call_id, live_call.step, live_call.attempt, live_call.args)
         if live_call is not None and live_call.status not in _CONSUMABLE_STATUSES:
+            _require_complete_log_of_owner(store, owned_session, live_call)
             return live_call
         _require_session_open(store, owned_session, session, intent, live_call)
         attempt = 1 if last is None else 1 + last.attempt
@@ -261,7 +262,15 @@ def _insert_attempt(
     rival = _find_live_call_with_key(store, session, intent)
     if rival is None:
         raise CallConflict(owned_session.session_id, intent.call_id, step)
+    _require_complete_log_of_owner(store, owned_session, rival)
     return rival
+
+
+def _require_complete_log_of_owner(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
+    """Require that the session of a call that answers this run is complete and in its newest state, if it is another
+    one: what a resume has verified is this run's own session. A call without a result answers nothing."""
+    if call.session_id != owned_session.pk and call.status in SETTLED_CALL_STATUSES:
+        log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
 
 
 def _find_last_attempt(store: Store, owned_session: OwnedSession, intent: CallIntent, step: int) -> ToolCall | None:
@@ -312,6 +321,7 @@ def _log_awaiting_approval(
         rival = _find_live_call_with_key(store, session, intent)
         if rival is None:
             raise CallConflict(owned_session.session_id, intent.call_id, step) from error
+        _require_complete_log_of_owner(store, owned_session, rival)
         return rival
     return ToolCall.objects.using(store.using).select_related("run", "session").get(pk=call.pk)
 
@@ -325,6 +335,7 @@ def insert_call_awaiting_approval(
     """
     values = _build_call_values(run.pk, intent, attempt) | {"status": call_transitions.ASK.after, "step": step}
     values["sentence_template"] = intent.sentence_template
+    values["allowed_decisions"] = ",".join(intent.allowed_decisions)
     values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
     call = ToolCall(session_id=session.pk, workspace_id=store.workspace_id, **values)
     call.save(using=store.using, force_insert=True)

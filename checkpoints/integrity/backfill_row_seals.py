@@ -10,7 +10,7 @@ from checkpoints.audit import append_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import IntegrityError, SealKeyMissing
 from checkpoints.integrity import verification
-from checkpoints.models import AuditEvent, Message, Session
+from checkpoints.models import AuditEvent, EarlyResponse, Message, Session
 from checkpoints.seals import sealed_model
 from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
 
@@ -56,10 +56,14 @@ def seal_session(using: str, session_pk: int) -> int:
     return count
 
 
-def seal_events_without_session(using: str) -> int:
-    """Seal the entries of the audit trail that belong to no session. Returns their number."""
+def seal_rows_without_session(using: str) -> int:
+    """Seal the entries of the audit trail, and the responses to other agents' calls, that belong to no session.
+
+    Returns their number.
+    """
     with transaction.atomic(using=using):
-        return _seal_rows(AuditEvent.objects.using(using).filter(row_seal=None))
+        tables: tuple[type[models.Model], ...] = (AuditEvent, EarlyResponse)
+        return sum(_seal_rows(model._default_manager.using(using).filter(row_seal=None)) for model in tables)
 
 
 def _seal_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> int:

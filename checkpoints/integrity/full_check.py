@@ -8,9 +8,16 @@ from dataclasses import dataclass, field
 
 from django.db.models.functions import Now
 
+from checkpoints.exceptions import SealError
 from checkpoints.integrity import quarantine
-from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts, find_session_problems
-from checkpoints.models import IntegrityCheck, Session
+from checkpoints.integrity.verification import (
+    IntegrityProblem,
+    VerificationCounts,
+    find_session_problems,
+    find_workspace_problems,
+)
+from checkpoints.models import IntegrityCheck, Session, Workspace
+from checkpoints.seals import row_seals
 
 #: Number of sessions after which the progress is stored.
 BATCH_SIZE = 100
@@ -20,9 +27,12 @@ MAX_NAMED_PROBLEMS = 20
 
 @dataclass
 class CheckedSession:
-    """Session that was verified, and its rows that are not as they were written."""
+    """Session that was verified, and its rows that are not as they were written.
 
-    pk: int
+    Without a key and a name it stands for the rows of a workspace that belong to no session.
+    """
+
+    pk: int | None
     session_id: str
     problems: list[IntegrityProblem] = field(default_factory=list)
 
@@ -38,14 +48,15 @@ def check_workspace(
         using: Connection alias.
         workspace_pk: Key of the workspace.
         counts: Gets the number of rows that were verified.
-        resume: Whether to go on where the last verification ended, if it was interrupted.
+        resume: Whether to go on where the last verification ended, if it was interrupted. One whose stored result was
+            altered begins again.
 
     Yields:
-        Each session, in the order of their keys.
+        Each session, in the order of their keys, and at the end the rows that belong to no session.
     """
     checks = IntegrityCheck.objects.using(using)
     check = checks.filter(workspace=workspace_pk).first()
-    if check is None or check.finished or not resume:
+    if check is None or check.finished or not (resume and is_genuine(check)):
         check = IntegrityCheck(workspace_id=workspace_pk)
         checks.filter(workspace=workspace_pk).delete()
         check.save(using=using, force_insert=True)
@@ -55,11 +66,13 @@ def check_workspace(
         for session in batch:
             checked = check_session(using, session, counts)
             check.sessions += 1
-            check.problems += len(checked.problems)
-            named += [{"session": session.session_id, **problem.to_dict()} for problem in checked.problems]
+            named += _count_problems(check, checked)
             yield checked
         check.reached, check.rows = batch[-1].pk, counts.rows - rows_before
         _store(using, check, named)
+    others = CheckedSession(None, "", list(find_workspace_problems(using, workspace_pk, counts)))
+    named += _count_problems(check, others)
+    yield others
     check.finished, check.rows = True, counts.rows - rows_before
     _store(using, check, named)
 
@@ -70,6 +83,35 @@ def check_session(using: str, session: Session, counts: VerificationCounts) -> C
     if any(problem.is_alteration for problem in problems):
         quarantine.quarantine_session(using, session.pk, noticed_by="verify_integrity")
     return CheckedSession(session.pk, session.session_id, problems)
+
+
+def is_genuine(check: IntegrityCheck) -> bool:
+    """Return whether `verify_integrity` has written a stored result."""
+    try:
+        row_seals.verify_row(check)
+    except SealError:
+        return False
+    return True
+
+
+def list_workspaces_to_check(using: str, *, resume: bool = False) -> list[int]:
+    """List the keys of the workspaces that a verification of all sessions reads, in its order.
+
+    With `resume` it begins with the first one whose verification was interrupted, or whose stored result was altered.
+    """
+    workspaces = list(Workspace.objects.using(using).order_by("pk").values_list("pk", flat=True))
+    if not resume:
+        return workspaces
+    checks = IntegrityCheck.objects.using(using).order_by("workspace")
+    open_checks = (check.workspace_id for check in checks if not (check.finished and is_genuine(check)))
+    first = next(open_checks, 0)
+    return [pk for pk in workspaces if pk >= first]
+
+
+def _count_problems(check: IntegrityCheck, checked: CheckedSession) -> list[dict[str, str]]:
+    """Count the problems of a session in the result, and return what the result says about them."""
+    check.problems += len(checked.problems)
+    return [{"session": checked.session_id, **problem.to_dict()} for problem in checked.problems]
 
 
 def _store(using: str, check: IntegrityCheck, named: list[dict[str, str]]) -> None:

@@ -68,13 +68,16 @@ def read_quarantine(session: Session) -> Quarantine | None:
 def quarantine_if_altered(store: Store, session_id: str) -> Iterator[None]:
     """Quarantine a session if the block raises `IntegrityError`, which is raised again.
 
+    The error may name another session, whose call this one was about to use; then that one is quarantined.
     A row that merely has no seal does not quarantine its session: it may be from before sealing. Neither does a
     decision signed with a key that this process does not have: its settings may be behind those of the site.
     """
     try:
         yield
     except IntegrityError as error:
-        if error.is_alteration:
+        if error.is_alteration and error.session_pk is not None:
+            quarantine_after_error(error.session_pk, using=store.using)
+        elif error.is_alteration:
             _quarantine_quietly(store, session_id)
         raise
 

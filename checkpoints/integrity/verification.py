@@ -20,6 +20,7 @@ from checkpoints.models import (
     CallValue,
     Checkpoint,
     Decision,
+    EarlyResponse,
     FrameworkState,
     FrameworkWrite,
     Join,
@@ -30,6 +31,7 @@ from checkpoints.models import (
     Segment,
     Session,
     ToolCall,
+    Workflow,
     WorkflowStep,
 )
 from checkpoints.seals import row_seals, session_heads, witness
@@ -43,6 +45,7 @@ RECORD_MODELS: tuple[type[models.Model], ...] = (
     Decision,
     LateResult,
     CallValue,
+    Workflow,
     WorkflowStep,
     PausedTask,
     Join,
@@ -190,6 +193,17 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
     yield from _find_message_problems(using, session, counts, chains)
     yield from _find_version_problems(using, ends, chains)
     yield from _find_blob_problems(using, session, counts)
+
+
+def find_workspace_problems(using: str, workspace_pk: int, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
+    """Find every row of a workspace that belongs to no session and is not as it was written: early responses.
+
+    Entries of the audit trail are verified with their chain. Raises `SealKeyMissing`.
+    """
+    for row in iterate_rows(EarlyResponse.objects.using(using).filter(workspace=workspace_pk)):
+        counts.rows += 1
+        if (problem := _find_row_problem(row)) is not None:
+            yield problem
 
 
 def _list_models_with_rows(using: str, session_pk: int) -> list[type[models.Model]]:

@@ -24,6 +24,7 @@ from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Session
 from checkpoints.peers import encrypted_fields, join_counters, peer_types
 from checkpoints.peers.peer_types import Deadline, Paused
+from checkpoints.seals import row_seals
 from checkpoints.sessions import create_finish_release, ownership, paused_task_guards
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
@@ -191,6 +192,7 @@ def _apply_early_responses(store: Store, join: Join, receipt: str) -> bool:
         workspace_id=store.workspace_id, call_id__in=[call.call_id for call in calls]
     )
     responses = list(early_responses.order_by("pk"))
+    row_seals.verify_rows(responses)
     count = 0
     for call in calls:
         matching_responses = [

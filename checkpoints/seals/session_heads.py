@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from django.apps import apps
 from django.db import connections, models
 
-from checkpoints.exceptions import IntegrityError
+from checkpoints.exceptions import IntegrityError, WitnessAhead
 from checkpoints.seals import row_seals, witness
 from checkpoints.seals.keys import SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.row_seals import SealStart
@@ -199,22 +199,72 @@ def find_newest_seal(using: str, head: SessionHead, change: RowChanges) -> bytes
     return known
 
 
+def verify_unlocked_head(using: str, session_pk: int, keys: SealKeys) -> None:
+    """Verify the head of a session against its rows and against the witness, as they are at one moment, without a lock.
+
+    Nothing if there is no such session, or if it has no seal and none is required. A head that another process writes
+    meanwhile is read again.
+
+    Raises:
+        IntegrityError: The session does not match its seal, or its rows do not match its sum.
+        WitnessAhead: The witness knows a newer state of the session.
+        WitnessBehind: The witness does not know this state.
+    """
+    known = -1
+    while True:
+        row: Any = models.QuerySet(get_session_model(), using=using).filter(pk=session_pk).first()
+        if row is None:
+            return
+        head = read_head(row, keys)
+        if head.seal is None:
+            return
+        stored_seal, total = _read_seal_and_total(using, session_pk, keys)
+        if stored_seal != head.seal:
+            continue
+        if total != head.total:
+            raise build_sum_error(row)
+        try:
+            witness.verify_head(row.session_id, head.to_witness())
+        except WitnessAhead:
+            if head.number <= known:  # what the witness knew before this read was committed before it
+                raise
+            known = head.number
+        else:
+            return
+
+
 def compute_total(using: str, session_pk: int, keys: SealKeys) -> int:
     """Compute the sum of the rows of a session that have a seal, in one statement."""
-    counted = list_counted_models()
+    return _read_seal_and_total(using, session_pk, keys)[1]
+
+
+def _read_seal_and_total(using: str, session_pk: int, keys: SealKeys) -> tuple[bytes | None, int]:
+    """Read the seal of a session, and compute the sum of its rows that have a seal, as one statement finds them."""
+    counted, stored_seal, total = list_counted_models(), None, 0
     with connections[using].cursor() as cursor:
-        cursor.execute(_build_seals_sql(), [session_pk] * len(counted))
-        return sum(_compute_element(keys, counted[place], bytes(seal)) for place, seal in cursor.fetchall()) % _MODULUS
+        cursor.execute(_build_seals_sql(), [session_pk] * (1 + len(counted)))
+        for place, seal in cursor.fetchall():
+            if place < 0:
+                stored_seal = bytes(seal)
+            else:
+                total += _compute_element(keys, counted[place], bytes(seal))
+    return stored_seal, total % _MODULUS
 
 
 @cache
 def _build_seals_sql() -> str:
-    """Build the statement that reads the seals of all counted rows of a session, each with the place of its model."""
-    return " UNION ALL ".join(
+    """Build the statement that reads the seals of a session and of all its counted rows.
+
+    Each one is read with the place of its model; that of the session is negative.
+    """
+    selects = [
         f'SELECT {place}, "row_seal" FROM "{model._meta.db_table}" '  # noqa: S608 - names of models
         'WHERE "session_id" = %s AND "row_seal" IS NOT NULL'
         for place, model in enumerate(list_counted_models())
-    )
+    ]
+    sessions = get_session_model()._meta.db_table
+    own = f'SELECT -1, "row_seal" FROM "{sessions}" WHERE "id" = %s AND "row_seal" IS NOT NULL'  # noqa: S608
+    return " UNION ALL ".join([own, *selects])
 
 
 def sum_rows(keys: SealKeys, rows: Iterable[CountedRow]) -> int:

@@ -90,9 +90,9 @@ def copy_workflows_to_fork(using: str, origin_pk: int, forked_pk: int) -> None:
     """Copy the journals of a session into its fork. The outcomes of the steps are in the call log."""
     for workflow in Workflow.objects.using(using).filter(session_id=origin_pk).order_by("pk"):
         steps = list(WorkflowStep.objects.using(using).filter(workflow=workflow))
-        workflow.pk, workflow.session_id = None, forked_pk
-        workflow.save(using=using, force_insert=True)
+        row_seals.verify_rows([workflow, *steps])
+        copy = Workflow(session_id=forked_pk, workflow_id=workflow.workflow_id, created_at=workflow.created_at)
+        copy.save(using=using, force_insert=True)
         for step in steps:
-            row_seals.verify_row(step)
-            step.pk, step.session_id, step.workflow = None, forked_pk, workflow
+            step.pk, step.session_id, step.workflow = None, forked_pk, copy
         WorkflowStep.objects.using(using).bulk_create(steps)

@@ -125,7 +125,7 @@ def open_workflow(store: Store, owned_session: OwnedSession, workflow_id: str) -
             session_id=owned_session.pk, workflow_id=workflow_id
         )
         steps = list(WorkflowStep.objects.using(store.using).filter(workflow=workflow))
-        row_seals.verify_rows(steps)
+        row_seals.verify_rows([workflow, *steps])
         newest = max((step.schema_version for step in steps), default=0)
         if newest > SCHEMA_VERSION:
             raise SchemaFromFuture(owned_session.session_id, newest, SCHEMA_VERSION)
@@ -278,6 +278,7 @@ def list_steps(store: Store, workflow: Workflow) -> list[dict[str, Any]]:
     """List the steps of a workflow in the order in which they were first requested, with their outcomes."""
     with database_operation(store.using, writes=False):
         rows = list(WorkflowStep.objects.using(store.using).filter(workflow=workflow).order_by("position"))
+        row_seals.verify_rows([workflow, *rows])
         calls = ToolCall.objects.using(store.using).filter(
             session_id=workflow.session_id, call_id__in=[step.call_id for step in rows]
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 from django.urls import reverse
 
 
@@ -19,9 +17,9 @@ class SessionLinks:
     def session(self, pk: int) -> str:
         return f"{self._sessions}{pk}/"
 
-    def day(self, pk: int, day: date) -> str:
-        """Return the URL that redirects to the first message of this day."""
-        return f"{self._sessions}{pk}{self._jump}?to=day&day={day.isoformat()}"
+    def message_since(self, pk: int, since: str) -> str:
+        """Return the URL that redirects to the first message from a day or a time in UTC on."""
+        return f"{self._sessions}{pk}{self._jump}?to=day&day={since}"
 
     def call(self, session_pk: int, pk: int) -> str:
         return f"{self._sessions}{session_pk}{self._calls}{pk}/"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 
 from django.http import QueryDict
 from django.utils.html import conditional_escape
@@ -63,13 +62,14 @@ def build_session_lines(
     secrets: Mapping[int, Collection[str]],
     *,
     sort: Sort,
-    day: date | None,
+    since: str,
     query: QueryDict,
 ) -> list[SessionLine | UnreadableRecord]:
     """Build the lines of the session list.
 
-    With `day`, they link to the first message of that day. `query` has the filters of the list, to which the links of
-    labels add one. `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
+    With `since`, a day or a time in UTC, they link to the first message from then on. `query` has the filters of the
+    list, to which the links of labels add one. `secrets` is the result of
+    `call_argument_secrets.load_known_secrets_of_sessions`.
     """
     sentence_of_box = _("Select %(name)s")
     urls = SessionLinks()
@@ -81,7 +81,7 @@ def build_session_lines(
             return SessionLine(
                 pk=row.pk,
                 css_class="unknown" if row.undecided > row.awaiting else "waits" if row.awaiting else "",
-                address=urls.day(row.pk, day) if day else urls.session(row.pk),
+                address=urls.message_since(row.pk, since) if since else urls.session(row.pk),
                 name=shorten_text(name, _LONGEST_NAME),
                 box_name=sentence_of_box % {"name": shorten_text(name, _LONGEST_NAME_OF_BOX)},
                 session_id=copyable(mask_and_reveal_hidden(row.session_id)),
@@ -106,9 +106,9 @@ def build_session_lines(
 
 def _format_activity(row: SessionRow) -> SafeString | str:
     owner = row.owner
-    if row.finished and not row.has_times:
+    if row.is_finished and not row.has_times:
         return ""
-    if row.finished:
+    if row.is_finished:
         return _("after %(duration)s") % {"duration": formatting.format_duration(row.duration.total_seconds())}
     if owner is None:
         return _("resume it to continue") if row.standing == Standing.STALLED else _("no process")

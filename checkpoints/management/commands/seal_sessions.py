@@ -38,7 +38,7 @@ class Command(BaseCommand):
                     rows += backfill_row_seals.seal_session(using, pk)
                 sessions, last = sessions + len(batch), batch[-1]
                 self.stderr.write(f"{sessions} sessions, {rows} rows so far")
-            rows += backfill_row_seals.seal_events_without_session(using)
+            rows += backfill_row_seals.seal_rows_without_session(using)
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{rows} rows of {sessions} sessions were sealed.")

@@ -10,7 +10,7 @@ from checkpoints.enums import Role
 from checkpoints.sessions.known_agents_and_labels import list_session_facets
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.date_range_parameters import DateRange
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search.index_status import count_unindexed_of_kinds
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
@@ -45,10 +45,10 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     """
     workspace = request.membership.workspace_id
     filters = parse_session_filter(workspace, request.GET)
-    days = DateRange.of(request.GET)
+    times = TimeRange.of(request.GET)
     common = {
         "wanted": filters,
-        "days": days,
+        "times": times,
         "asked": request.GET,
         "exported": _build_query_string(
             request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
@@ -64,7 +64,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         rows,
         call_argument_secrets.load_known_secrets_of_sessions([row.pk for row in rows]),
         sort=filters.sort,
-        day=days.first,
+        since=times.first,
         query=request.GET,
     )
     context = common | {

@@ -29,6 +29,7 @@ from checkpoints.models import (
     Segment,
     Session,
     ToolCall,
+    Workflow,
     WorkflowStep,
 )
 from checkpoints.peers.peer_types import Join as JoinRequest
@@ -47,6 +48,7 @@ SEALED_TABLES: tuple[type[models.Model], ...] = (
     CallValue,
     FrameworkState,
     FrameworkWrite,
+    Workflow,
     WorkflowStep,
     PausedTask,
     Join,

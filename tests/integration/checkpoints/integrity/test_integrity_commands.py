@@ -95,6 +95,22 @@ def test_interrupted_verification_continues_where_it_stopped(
     assert json.loads(run("verify_integrity", "--all", "--resume", "--json")[0])["rows"] == whole.rows
 
 
+def test_verification_whose_stored_result_was_altered_begins_again(open_checkpointer: Open) -> None:
+    for name in ("s", "t"):
+        start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
+    run("verify_integrity", "--all")
+    reached = IntegrityCheck.objects.get().reached
+    for forged in (
+        {"finished": False},
+        {"finished": False, "row_seal": None},
+        {"finished": True, "reached": reached + 9},
+    ):
+        plain(IntegrityCheck).update(**forged)
+        result = json.loads(run("verify_integrity", "--all", "--resume", "--json")[0])
+        assert (result["sessions"], result["problems"]) == (2, [])
+        assert IntegrityCheck.objects.get().sessions == 2
+
+
 def test_verification_requires_a_key_and_a_session(settings: Any, workspace: object) -> None:
     with pytest.raises(CommandError, match="There is no session 'unknown'"):
         run("verify_integrity", "--session", "unknown")

@@ -18,11 +18,8 @@ SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_model
 UNSEALED_MODELS = {
     "Blob",  # sealed rows name its content by its digest
     "AuditChain",  # the end of the hash chain
-    "EarlyResponse",  # a response is verified against its call when a pause adopts it
-    "IntegrityCheck",  # a report for readers
     "ImportedFile",  # what an import need not read again
     "Run",  # ownership, which is no record
-    "Workflow",  # a name, to which sealed steps point
     "Workspace",
 }
 
