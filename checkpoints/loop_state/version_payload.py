@@ -84,11 +84,16 @@ def parse_phase_details(session_id: str, phase: str, payload: dict[str, Any]) ->
     return details
 
 
-def parse_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: float | Decimal) -> RuntimeSnapshot:
-    """Load the snapshot in a payload that has one. Raises `CheckpointCorrupted` naming the field."""
+def load_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: float | Decimal) -> RuntimeSnapshot:
+    """Load the snapshot in a payload that has one; a cost of 0 is loaded as unknown.
+
+    Raises `CheckpointCorrupted` naming the field.
+    """
     snapshot_fields = {name: value for name, value in payload.items() if name not in _FRAME_FIELDS}
     try:
-        snapshot = load_strict(RuntimeSnapshot, {**snapshot_fields, "usage": usage or {}, "total_cost_usd": cost})
+        snapshot = load_strict(
+            RuntimeSnapshot, {**snapshot_fields, "usage": usage or {}, "total_cost_usd": cost or None}
+        )
         _require_nonempty_model_response(snapshot)
     except MalformedValue as error:
         raise CheckpointCorrupted(session_id, error.field, error.why) from None

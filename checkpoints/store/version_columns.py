@@ -25,13 +25,17 @@ UNCHANGED: Final = Unchanged()
 
 @dataclass(frozen=True)
 class VersionState:
-    """Columns of a checkpoint that users give: canonical JSON text, NULL if nothing was given."""
+    """Columns of a checkpoint that users give: canonical JSON text, NULL if nothing was given.
+
+    `is_cost_stated` says whether the save that made this state named the amount, even if it is 0.
+    """
 
     phase: Phase
     plan: str | None
     budget: str
     usage: str | None
     payload: str | None
+    is_cost_stated: bool = False
 
     @classmethod
     def create_empty(cls) -> VersionState:
@@ -65,8 +69,9 @@ class VersionChange:
             budget=before.budget
             if isinstance(self.budget_spent_usd, Unchanged)
             else money.dump_amount(self.budget_spent_usd),
-            usage=before.usage if isinstance(self.usage, Unchanged) else _dump_dict_as_json(self.usage, "usage"),
-            payload=_dump_dict_as_json(self.payload, "payload"),
+            usage=before.usage if isinstance(self.usage, Unchanged) else _dump_object(self.usage, "usage"),
+            payload=_dump_object(self.payload, "payload"),
+            is_cost_stated=not isinstance(self.budget_spent_usd, Unchanged),
         )
 
 

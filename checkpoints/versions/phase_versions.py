@@ -71,7 +71,8 @@ def build_phase_change(
     change = VersionChange(plan=plan, phase=details.phase)
     if snapshot is not None:
         snapshot = replace(snapshot, replayed_effect_count=_count_replayed_calls(store, owned_session))
-        change = replace(change, budget_spent_usd=snapshot.total_cost_usd, usage=snapshot.usage)
+        cost = UNCHANGED if snapshot.total_cost_usd is None else snapshot.total_cost_usd
+        change = replace(change, budget_spent_usd=cost, usage=snapshot.usage)
     return replace(change, payload=payloads.compose_version_payload(details, snapshot))
 
 

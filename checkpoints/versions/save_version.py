@@ -20,7 +20,7 @@ from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import NewMessage, NewVersion, SaveBase
 from checkpoints.db.sql_quoting import quote_column
-from checkpoints.enums import Phase
+from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.formats import digests, message_calls, money
 from checkpoints.formats.canonical import parse_json, parse_json_object, to_canonical_json
@@ -475,6 +475,7 @@ def write_versions(
         changes.added += content.answered.changes.added
     after, head_write = version_seals.compute_head_after_versions(sealed_head, base.version, versions, changes)
     last = contents[-1]
+    states_cost = any(content.state.is_cost_stated for content in contents)
     version = hot_statements.save_versions(
         connections[using],
         base,
@@ -483,6 +484,7 @@ def write_versions(
             "message_count": last.end.length,
             "budget_spent_usd": money.round_to_decimal(last.state.budget),
             "total_tokens": count_total_tokens(last.state.usage),
+            **({"cost_basis": CostBasis.STATED} if states_cost else {}),
         },
         versions,
         head_write,

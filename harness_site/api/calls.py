@@ -192,7 +192,7 @@ def settle_call(
     )
     if request.repeated or not _settle_remembered_call(store, session_id, call_id, body, outcome):  # type: ignore[attr-defined]
         _settle_stored_call(request, store, session_id, call_id, body, outcome)
-    return mark_as_storable(respond({"status": body.status}))
+    return mark_as_storable(respond({"status": body.status}), found_again=body.attempt is not None)
 
 
 def _settle_remembered_call(

@@ -49,7 +49,8 @@ def save_version(
         owned_session = hold_run(checkpointer, session_id, body.fence)
         found = _find_repeated(request, checkpointer.store, owned_session, body, change, expected)
         version = found or _save(checkpointer, session_id, body, change, expected)
-    return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED, etag=version))
+    response = respond({"version": version}, HTTPStatus.CREATED, etag=version)
+    return mark_as_storable(response, found_again=expected is not None)
 
 
 @router.post(

@@ -13,6 +13,7 @@ from checkpoints.db.clock import database_now
 from checkpoints.enums import (
     ActorKind,
     CallStatus,
+    CostBasis,
     DecisionKind,
     InterruptReason,
     Role,
@@ -64,6 +65,7 @@ def make_session(
     **fields: Any,
 ) -> Session:
     """Create a session with an empty root segment as its head."""
+    fields.setdefault("cost_basis", CostBasis.STATED)
     session = Session.objects.create(
         workspace=workspace or make_workspace(),
         session_id=session_id or f"order-{next(_numbers)}",

@@ -239,7 +239,9 @@ def _build_call_stretches(
         yield lane, _build_wait_stretch(call, call.issued, approval)
         return
     question = (
-        None if approval is None else events.find_last_question(approval.call_id, convert_to_datetime(approval.at))
+        None
+        if approval is None
+        else events.find_last_approval_request(approval.call_id, convert_to_datetime(approval.at))
     )
     asking_lane = next(
         (lane for lane in lanes.values() if question is not None and lane.run.number == question.run_number), None
