@@ -84,7 +84,7 @@ def parse_phase_details(session_id: str, phase: str, payload: dict[str, Any]) ->
     return details
 
 
-def load_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: float | Decimal) -> RuntimeSnapshot:
+def parse_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: float | Decimal) -> RuntimeSnapshot:
     """Load the snapshot in a payload that has one; a cost of 0 is loaded as unknown.
 
     Raises `CheckpointCorrupted` naming the field.

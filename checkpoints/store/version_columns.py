@@ -69,8 +69,8 @@ class VersionChange:
             budget=before.budget
             if isinstance(self.budget_spent_usd, Unchanged)
             else money.dump_amount(self.budget_spent_usd),
-            usage=before.usage if isinstance(self.usage, Unchanged) else _dump_object(self.usage, "usage"),
-            payload=_dump_object(self.payload, "payload"),
+            usage=before.usage if isinstance(self.usage, Unchanged) else _dump_dict_as_json(self.usage, "usage"),
+            payload=_dump_dict_as_json(self.payload, "payload"),
             is_cost_stated=not isinstance(self.budget_spent_usd, Unchanged),
         )
 
