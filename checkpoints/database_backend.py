@@ -72,7 +72,7 @@ class DatabaseBackend:
     def find_session_id_of_run(self, run_id: object) -> str:
         return row_lookups.find_session_id_of_run(self.store, run_id)
 
-    def require_owned(self, session_id: str) -> OwnedSession:
+    def flush_and_get_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session that may be written to."""
         return row_lookups.flush_and_get_owned_session(self.store, session_id)
 

@@ -90,16 +90,16 @@ class StoredRecord:
 # reading
 
 
-def read_record(store: Store, framework: str, session_id: str) -> StoredRecord | None:
+def read_conversation_record(store: Store, framework: str, session_id: str) -> StoredRecord | None:
     """Read the record of a session. Returns None if it has none. Raises `IntegrityError`, `InvalidIdentifier`."""
     validate_id("session id", session_id)
     with database_operation(store.using, writes=False):
-        found = state_rows.read_states(store.using, (store.workspace_id, session_id), framework, _RECORD_ID)
+        found = state_rows.read_state_or_newest(store.using, (store.workspace_id, session_id), framework, _RECORD_ID)
         row_seals.verify_rows(found)
     return _build_record(session_id, found[0]) if found else None
 
 
-def read_records(store: Store, framework: str) -> list[StoredRecord]:
+def read_conversation_records(store: Store, framework: str) -> list[StoredRecord]:
     """Read all records of a framework, in no order. Raises `IntegrityError`."""
     rows = FrameworkState.objects.using(store.using).select_related("session")
     with database_operation(store.using, writes=False):
@@ -112,7 +112,7 @@ def _build_record(session_id: str, row: FrameworkState) -> StoredRecord:
     return StoredRecord(session_id, row.run_key, (row.body_type, bytes(row.body)))
 
 
-def read_history(store: Store, head_id: str, *, limit: int | None = None) -> list[StoredEntry]:
+def read_entries_up_to(store: Store, head_id: str, *, limit: int | None = None) -> list[StoredEntry]:
     """Read the entries up to one, in order.
 
     Args:
@@ -133,13 +133,13 @@ def read_history(store: Store, head_id: str, *, limit: int | None = None) -> lis
         size = last.position + 1 if limit is None else limit
         while True:
             first = max(0, last.position - size)
-            entries = _read_entries(store, last, first)
+            entries = _read_entries_between(store, last, first)
             if limit is None or first == 0 or len(entries) > limit:
                 return entries if limit is None else entries[max(0, len(entries) - limit) :]
             size = last.position + 1
 
 
-def _read_entries(store: Store, last: Message, first: int) -> list[StoredEntry]:
+def _read_entries_between(store: Store, last: Message, first: int) -> list[StoredEntry]:
     """Read the entries from a position up to `last`; the first of them tells only which one is before the next."""
     connection = connections[store.using]
     rows = segment_queries.read_message_objects(connection, last.segment_id, last.position + 1, first)
@@ -161,8 +161,8 @@ def _read_entries(store: Store, last: Message, first: int) -> list[StoredEntry]:
 
 
 def read_entry(store: Store, entry_id: str) -> StoredEntry:
-    """Read one entry. Raises what `read_history` raises."""
-    return read_history(store, entry_id, limit=1)[0]
+    """Read one entry. Raises what `read_entries_up_to` raises."""
+    return read_entries_up_to(store, entry_id, limit=1)[0]
 
 
 def _get_entry(store: Store, entry_id: str) -> Message:
@@ -181,7 +181,7 @@ def _find_entries(store: Store, entry_ids: Iterable[str]) -> dict[str, Message]:
 # writing
 
 
-def write_record(
+def write_record_and_entries(
     store: Store,
     session_id: str,
     record: NewRecord,
@@ -215,14 +215,16 @@ def write_record(
         validate_id("entry id", entry.entry_id)
     try:
         with (
-            state_store.lock_session(store, session_id, description if expected_revision is None else None) as (
+            state_store.lock_or_create_session(
+                store, session_id, description if expected_revision is None else None
+            ) as (
                 row,
                 owned_session,
             ),
             write_transcript_version.restore_head_on_error(owned_session),
         ):
             operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
-            _Write(store, row, owned_session, record, operations).execute(entries, expected_revision)
+            _Write(store, row, owned_session, record, operations).write_record_and_entries(entries, expected_revision)
     except SessionNotFound as error:
         raise LogConflict(f"There is no session {session_id!r}.") from error
     store.notify_save_listeners(session_id)
@@ -238,11 +240,11 @@ class _Write:
     record: NewRecord
     operations: OpenOperations
 
-    def execute(self, entries: Sequence[NewEntry], expected_revision: str | None) -> None:
+    def write_record_and_entries(self, entries: Sequence[NewEntry], expected_revision: str | None) -> None:
         self._replace_record(expected_revision)
         versions = [
             self._write_messages(chain[0].parent_id, [entry.message for entry in chain])
-            for chain in _split_into_chains(entries)
+            for chain in _split_entries_into_chains(entries)
         ]
         if not entries or entries[-1].entry_id != self.record.head_id:
             versions.append(self._write_messages(self.record.head_id, []))
@@ -252,7 +254,7 @@ class _Write:
     def _replace_record(self, expected_revision: str | None) -> None:
         using, session = self.store.using, self.row
         place = (session.workspace_id, session.session_id)
-        stored = next(iter(state_rows.read_states(using, place, self.record.framework, _RECORD_ID)), None)
+        stored = next(iter(state_rows.read_state_or_newest(using, place, self.record.framework, _RECORD_ID)), None)
         if (None if stored is None else stored.run_key) != expected_revision:
             raise LogConflict(f"The record of session {self.row.session_id!r} has changed.")
         columns: dict[str, Any] = {
@@ -279,8 +281,8 @@ class _Write:
 
     def _write_messages(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
-        head = write_transcript_version.get_locked_head(self.store, self.row)
-        start = self._find_place(parent_id, head)
+        head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
+        start = self._find_transcript_ending_with_entry(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
         prepared = transcript_segments.encode_and_digest_transcript(
             list(messages), after=start.chain, first=start.length
@@ -291,19 +293,21 @@ class _Write:
                 self.store, self.row.pk, self.row.session_id, self.operations, head, prepared, start.length
             )
             end = replace(end, repeated=repeated)
-            head = write_transcript_version.move_head(self.store, self.row, head, self._create_segment(start))
+            head = write_transcript_version.move_head_to_segment(
+                self.store, self.row, head, self._create_segment(start)
+            )
         return self._write_version(head, end)
 
     def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
-        version = write_transcript_version.write_version(
+        version = write_transcript_version.write_version_if_needed(
             self.store, self.row, self.owned_session, head, end, change, self.operations
         )
         if version is not None:
             self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, version
         return version
 
-    def _find_place(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
+    def _find_transcript_ending_with_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
         """Find the transcript that ends with an entry; the empty one for None."""
         if entry_id is None:
             return TranscriptHead(0, 0, digests.EMPTY_CHAIN, 0)
@@ -327,7 +331,7 @@ class _Write:
         return transcript_segments.create_branch_segment(self.store.using, self.row.pk, start, start.length)
 
 
-def _split_into_chains(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:
+def _split_entries_into_chains(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:
     """Split entries where one does not follow the one before it."""
     chains: list[list[NewEntry]] = []
     for entry in entries:
@@ -338,7 +342,7 @@ def _split_into_chains(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:
     return chains
 
 
-def delete_record(store: Store, framework: str, session_id: str, *, expected_revision: str) -> None:
+def delete_conversation(store: Store, framework: str, session_id: str, *, expected_revision: str) -> None:
     """Delete a conversation with its session. Messages that a fork has in its history stay with the fork.
 
     Raises:

@@ -15,31 +15,31 @@ from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 
 
-def withdraw_requests(
+def discard_undecided_calls(
     store: Store, session_id: str, *, keys: Collection[str] | None = None, call_ids: Collection[str] | None = None
 ) -> None:
     """Discard the calls of interrupts that await a decision and that the framework continues without.
 
     Arguments and errors are those of `framework_interrupts.discard_undecided_calls` and `state_store.save_state`.
     """
-    with suppress(SessionNotFound), state_store.lock_session(store, session_id, None) as (row, _):
+    with suppress(SessionNotFound), state_store.lock_or_create_session(store, session_id, None) as (row, _):
         framework_interrupts.discard_undecided_calls(store, row, keys=keys, call_ids=call_ids)
 
 
-def withdraw_answered(store: Store, session_id: str, call_ids: Collection[str]) -> bool:
+def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: Collection[str]) -> bool:
     """Discard the calls of interrupts with these identifiers that await a decision.
 
     Returns whether there were any, or another thread has discarded them since the caller saw them. Errors are those
     of `state_store.save_state`.
     """
-    with state_store.lock_session(store, session_id, None) as (row, _):
+    with state_store.lock_or_create_session(store, session_id, None) as (row, _):
         if framework_interrupts.discard_undecided_calls(store, row, call_ids=call_ids):
             return True
         undecided = pending_calls.list_undecided_calls(store, row)
         return bool(call_ids) and not any(call.call_id in call_ids for call in undecided)
 
 
-def find_decisions(
+def find_decisions_if_all_decided(
     store: Store, session_id: str, keys: Collection[str]
 ) -> dict[str, tuple[ToolCall, DecisionKind]] | None:
     """Find what people have decided about the calls of interrupts.

@@ -50,9 +50,9 @@ class LineLog:
         self.row, self.owned_session = row, owned_session
         self._store, self._group = store, group
         place = (row.workspace_id, row.session_id)
-        self._state = next(iter(state_rows.read_states(store.using, place, "", STATE_ID)), None)
+        self._state = next(iter(state_rows.read_state_or_newest(store.using, place, "", STATE_ID)), None)
         self.size, self.header = (
-            (0, {}) if self._state is None else _parse_body(row.session_id, bytes(self._state.body))
+            (0, {}) if self._state is None else _parse_header_body(row.session_id, bytes(self._state.body))
         )
 
     def add_lines(self, lines: Sequence[NewLine]) -> list[int]:
@@ -84,7 +84,7 @@ class LineLog:
             places.append(place)
             self.size += 1
         writer.insert_blobs(using, self.row)
-        state_rows.create_rows(using, rows)
+        state_rows.insert_state_rows(using, rows)
         return places
 
     def save_header(self) -> None:
@@ -108,7 +108,9 @@ class LineLog:
 
 
 @contextmanager
-def open_log(store: Store, session_id: str, description: SessionDescription, group: str) -> Iterator[LineLog]:
+def open_line_log_for_writing(
+    store: Store, session_id: str, description: SessionDescription, group: str
+) -> Iterator[LineLog]:
     """Lock a session for a write to its log in one transaction; it is created if it does not exist.
 
     Args:
@@ -123,11 +125,11 @@ def open_log(store: Store, session_id: str, description: SessionDescription, gro
         OwnershipLost: Another run has taken the session from this client.
         CheckpointCorrupted: The header cannot be read.
     """
-    with state_store.lock_session(store, session_id, description) as (row, owned_session):
+    with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
         yield LineLog(store, row, owned_session, group)
 
 
-def load_lines(store: Store, session_id: str) -> list[bytes] | None:
+def load_session_lines(store: Store, session_id: str) -> list[bytes] | None:
     """Load all lines of a session, in order. Returns None if it has no log.
 
     Raises:
@@ -141,17 +143,17 @@ def load_lines(store: Store, session_id: str) -> list[bytes] | None:
     return [content for write in writes if isinstance(write.value, tuple) for content in [write.value[1]]]
 
 
-def list_headers(store: Store, group: str, *, parent_session_id: str | None = None) -> list[dict[str, Any]]:
+def list_log_headers(store: Store, group: str, *, parent_session_id: str | None = None) -> list[dict[str, Any]]:
     """List the headers of the logs of a group, or of those whose session belongs to a parent."""
     with database_operation(store.using, writes=False):
         states = state_store.select_states(store, None, "").filter(run_key=group, state_id=STATE_ID)
         if parent_session_id is not None:
             states = states.filter(session__parent_session_id=parent_session_id)
         rows = list(states.order_by("pk").values_list("session__session_id", "body"))
-    return [_parse_body(session_id, bytes(body))[1] for session_id, body in rows]
+    return [_parse_header_body(session_id, bytes(body))[1] for session_id, body in rows]
 
 
-def _parse_body(session_id: str, body: bytes) -> tuple[int, dict[str, Any]]:
+def _parse_header_body(session_id: str, body: bytes) -> tuple[int, dict[str, Any]]:
     try:
         parsed = json.loads(body)
         return int(parsed["size"]), dict(parsed["header"])

@@ -17,7 +17,7 @@ from checkpoints.store.store import Store
 from checkpoints.versions import load_version
 
 
-def list_newest(store: Store, session_id: str, limit: int | None = None) -> list[dict[str, Any]]:
+def list_newest_messages(store: Store, session_id: str, limit: int | None = None) -> list[dict[str, Any]]:
     """List the messages of the newest version in order.
 
     Args:
@@ -41,7 +41,7 @@ def list_newest(store: Store, session_id: str, limit: int | None = None) -> list
     return [] if loaded is None else list(loaded["transcript"])
 
 
-def append(
+def append_messages(
     store: Store,
     session_id: str,
     messages: Sequence[dict[str, Any]],
@@ -66,10 +66,14 @@ def append(
         TooLarge: A message is larger than its limit.
     """
     if messages:
-        change(store, session_id, description, lambda row: VersionContent(None, added=list(messages), payload=payload))
+        write_next_version_under_lock(
+            store, session_id, description, lambda row: VersionContent(None, added=list(messages), payload=payload)
+        )
 
 
-def take_last(store: Store, session_id: str, description: SessionDescription) -> dict[str, Any] | None:
+def remove_and_return_last_message(
+    store: Store, session_id: str, description: SessionDescription
+) -> dict[str, Any] | None:
     """Remove the newest message by a version without it. Two callers never get the same one.
 
     Args:
@@ -90,19 +94,24 @@ def take_last(store: Store, session_id: str, description: SessionDescription) ->
     def cut(row: Session) -> VersionContent | None:
         if not row.message_count:
             return None
-        taken.extend(list_newest(store, session_id, 1))
+        taken.extend(list_newest_messages(store, session_id, 1))
         return VersionContent(None, keep=row.message_count - 1)
 
-    change(store, session_id, description, cut)
+    write_next_version_under_lock(store, session_id, description, cut)
     return taken[0] if taken else None
 
 
-def clear(store: Store, session_id: str, description: SessionDescription) -> None:
-    """Remove all messages by a version without them. Arguments and errors are those of `take_last`."""
-    change(store, session_id, description, lambda row: VersionContent(None, keep=0) if row.message_count else None)
+def remove_all_messages(store: Store, session_id: str, description: SessionDescription) -> None:
+    """Remove all messages by a version without them.
+
+    Its arguments and errors are those of `remove_and_return_last_message`.
+    """
+    write_next_version_under_lock(
+        store, session_id, description, lambda row: VersionContent(None, keep=0) if row.message_count else None
+    )
 
 
-def change(
+def write_next_version_under_lock(
     store: Store,
     session_id: str,
     description: SessionDescription,
@@ -124,7 +133,7 @@ def change(
         TooLarge: A message is larger than its limit.
     """
     version = None
-    with state_store.lock_session(store, session_id, description) as (row, owned_session):
+    with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
         content = build(row)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):

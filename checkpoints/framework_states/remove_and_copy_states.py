@@ -16,7 +16,7 @@ from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 
 
-def delete_states(
+def delete_selected_states(
     store: Store,
     session_id: str,
     select: Callable[[Sequence[FrameworkState]], Collection[FrameworkState]] | None = None,
@@ -38,7 +38,7 @@ def delete_states(
         SessionFinished: The session has ended.
     """
     try:
-        with state_store.lock_session(store, session_id, None) as (row, _):
+        with state_store.lock_or_create_session(store, session_id, None) as (row, _):
             states = list(FrameworkState.objects.using(store.using).filter(session=row).order_by("-state_id"))
             chosen = states if select is None else select(states)
             if select is None:
@@ -53,9 +53,9 @@ def delete_states(
 def delete_superseded_states(store: Store, session_id: str) -> int:
     """Delete all states but the newest of each namespace, and those from which its values are rebuilt.
 
-    Returns the number of deleted states. Raises what `delete_states` raises.
+    Returns the number of deleted states. Raises what `delete_selected_states` raises.
     """
-    return delete_states(
+    return delete_selected_states(
         store, session_id, lambda states: state_retention.list_unneeded_states(session_id, states, lambda _: False)
     )
 
@@ -97,7 +97,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
     with database_operation(store.using, writes=False):
         source = row_lookups.get_session(store, source_id)
     description = SessionDescription(title=source.title, agent=source.agent)
-    with state_store.lock_session(store, target_id, description) as (target, _):
+    with state_store.lock_or_create_session(store, target_id, description) as (target, _):
         if FrameworkState.objects.using(store.using).filter(session=target).exists():
             raise SessionExists(target_id)
         for model in (Blob, FrameworkState, FrameworkWrite):

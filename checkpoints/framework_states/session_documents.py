@@ -30,7 +30,7 @@ def load_document(store: Store, session_id: str, framework: str, name: str) -> A
         IntegrityError: The row is not one that this library wrote.
         CheckpointCorrupted: The document cannot be read.
     """
-    states = state_store.select_states(store, session_id, _make_namespace(framework, name))
+    states = state_store.select_states(store, session_id, _build_document_namespace(framework, name))
     with database_operation(store.using, writes=False):
         row = states.filter(state_id=_STATE_ID).first()
         if row is None:
@@ -56,7 +56,7 @@ def save_document(store: Store, row: Session, framework: str, name: str, value: 
         NotRepresentable: The value has no exact JSON form.
         InvalidInput: The name is too long.
     """
-    namespace = _make_namespace(framework, name)
+    namespace = _build_document_namespace(framework, name)
     body = to_canonical_json(value, name).encode()
     states = FrameworkState.objects.using(store.using).filter(session=row, namespace=namespace, state_id=_STATE_ID)
     if not states.update(body=body):
@@ -71,7 +71,7 @@ def save_document(store: Store, row: Session, framework: str, name: str, value: 
         )
 
 
-def _make_namespace(framework: str, name: str) -> str:
+def _build_document_namespace(framework: str, name: str) -> str:
     namespace = f"{framework}/{name}"
     if len(namespace) > NAMESPACE_LENGTH:
         raise InvalidInput(f"The name {name[:40]}… is longer than {NAMESPACE_LENGTH} characters.")

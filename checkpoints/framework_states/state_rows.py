@@ -18,7 +18,7 @@ from checkpoints.sessions.state_retention import Channels
 _FILLED = frozenset({"id", "row_seal", "created_at"})
 
 
-def create_rows(using: str, rows: Sequence[FrameworkState] | Sequence[FrameworkWrite]) -> None:
+def insert_state_rows(using: str, rows: Sequence[FrameworkState] | Sequence[FrameworkWrite]) -> None:
     """Insert states or writes of a locked session, with their seals if there is a key.
 
     Without a key, a write that is stored already stays as it is.
@@ -29,17 +29,19 @@ def create_rows(using: str, rows: Sequence[FrameworkState] | Sequence[FrameworkW
     if get_seal_keys() is not None:
         model._default_manager.using(using).bulk_create(rows, batch_size=200)  # type: ignore[arg-type]
         return
-    fields = _get_given_fields(model)
+    fields = _map_inserted_fields_to_attributes(model)
     values = [[getattr(row, name) for name in fields.values()] for row in rows]
     insert_rows(using, model, tuple(fields), values, ignore_conflicts=model is FrameworkWrite)
 
 
 @cache
-def _get_given_fields(model: type[models.Model]) -> dict[str, str]:
+def _map_inserted_fields_to_attributes(model: type[models.Model]) -> dict[str, str]:
     return {field.name: field.attname for field in model._meta.concrete_fields if field.name not in _FILLED}
 
 
-def read_states(using: str, session: tuple[int, str], namespace: str, state_id: str | None) -> list[FrameworkState]:
+def read_state_or_newest(
+    using: str, session: tuple[int, str], namespace: str, state_id: str | None
+) -> list[FrameworkState]:
     """Read the state of an identifier, or the newest one, if it exists, with the columns of its session that name it.
 
     Args:
@@ -49,14 +51,14 @@ def read_states(using: str, session: tuple[int, str], namespace: str, state_id: 
         state_id: Identifier of the state. None: the newest one.
     """
     place = [namespace] if state_id is None else [namespace, state_id]
-    found = select_rows(using, FrameworkState, _build_state_conditions(state_id is None), [*place, *session])
+    found = select_rows(using, FrameworkState, _build_state_where_sql(state_id is None), [*place, *session])
     for row in found:
         row.session = Session.from_db(using, ["id", "workspace_id", "session_id"], [row.session_id, *session])
     return found
 
 
 @cache
-def _build_state_conditions(is_newest: bool) -> str:
+def _build_state_where_sql(is_newest: bool) -> str:
     given = ["namespace"] if is_newest else ["namespace", "state_id"]
     place = " AND ".join(f"{quote_column(FrameworkState, name)} = %s" for name in given)
     named = " AND ".join(f"{quote_column(Session, name)} = %s" for name in ("workspace", "session_id"))
@@ -65,16 +67,18 @@ def _build_state_conditions(is_newest: bool) -> str:
     return f"WHERE {place} AND {quote_column(FrameworkState, 'session')} = ({session}){order}"
 
 
-def read_channels(using: str, session: Session, namespace: str, state_ids: Sequence[str]) -> dict[str, Channels]:
+def read_channels_of_states(
+    using: str, session: Session, namespace: str, state_ids: Sequence[str]
+) -> dict[str, Channels]:
     """Read the channels of the states of these identifiers that exist."""
     with connections[using].cursor() as cursor:
-        cursor.execute(_build_channels_query(len(state_ids)), [session.pk, namespace, *state_ids])
+        cursor.execute(_build_channels_sql(len(state_ids)), [session.pk, namespace, *state_ids])
         found = cursor.fetchall()
     return {state_id: state_retention.parse_channels(session.session_id, text) for state_id, text in found}
 
 
 @cache
-def _build_channels_query(count: int) -> str:
+def _build_channels_sql(count: int) -> str:
     column = {name: quote_column(FrameworkState, name) for name in ("state_id", "channels", "session", "namespace")}
     return (
         f"SELECT {column['state_id']}, {column['channels']} FROM {quote_table(FrameworkState)} "
@@ -86,7 +90,7 @@ def _build_channels_query(count: int) -> str:
 def read_writes_to_compare(
     using: str, session: Session, namespace: str, state_id: str, task_id: str, positions: Collection[int]
 ) -> dict[int, FrameworkWrite]:
-    """Read what a task has written at these positions after a state, where `create_rows` does not leave it as it is.
+    """Read what a task has written at these positions after a state, if `insert_state_rows` would replace or keep it.
 
     A write at a negative position is replaced; sealed rows are inserted only where there is none.
     """
@@ -95,12 +99,12 @@ def read_writes_to_compare(
     if not positions:
         return {}
     params = [session.pk, namespace, state_id, task_id, *positions]
-    rows = select_rows(using, FrameworkWrite, _build_write_conditions(len(positions)), params)
+    rows = select_rows(using, FrameworkWrite, _build_task_writes_where_sql(len(positions)), params)
     return {row.position: row for row in rows}
 
 
 @cache
-def _build_write_conditions(count: int) -> str:
+def _build_task_writes_where_sql(count: int) -> str:
     place = " AND ".join(
         f"{quote_column(FrameworkWrite, name)} = %s" for name in ("session", "namespace", "state_id", "task_id")
     )
@@ -113,12 +117,12 @@ def read_writes_of_states(using: str, states: Sequence[FrameworkState]) -> list[
     if not states:
         return []
     return select_rows(
-        using, FrameworkWrite, _build_conditions_of_states(len(sessions), len(names)), [*sessions, *names]
+        using, FrameworkWrite, _build_writes_of_states_where_sql(len(sessions), len(names)), [*sessions, *names]
     )
 
 
 @cache
-def _build_conditions_of_states(sessions: int, states: int) -> str:
+def _build_writes_of_states_where_sql(sessions: int, states: int) -> str:
     return (
         f"WHERE {quote_column(FrameworkWrite, 'session')} IN ({make_placeholders(sessions)}) "
         f"AND {quote_column(FrameworkWrite, 'state_id')} IN ({make_placeholders(states)})"

@@ -119,7 +119,7 @@ class LoadedState:
 
 
 @contextmanager
-def lock_session(
+def lock_or_create_session(
     store: Store, session_id: str, description: SessionDescription | None, *, must_own: bool = False
 ) -> Iterator[tuple[Session, OwnedSession | None]]:
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
@@ -147,12 +147,12 @@ def lock_session(
                 raise busy
         elif row.fence != owned_session.fence:
             raise row_lookups.build_fence_lost_error(store, owned_session)
-        _add_title(store, row, description)
+        _add_title_if_missing(store, row, description)
         yield row, owned_session
     store.record_session_use(session_id)
 
 
-def _add_title(store: Store, row: Session, description: SessionDescription | None) -> None:
+def _add_title_if_missing(store: Store, row: Session, description: SessionDescription | None) -> None:
     """Give a session its title once that is known: a framework may write before it knows the first message."""
     if description is not None and not row.title and (title := description.build_columns()["title"]):
         Session.objects.using(store.using).filter(pk=row.pk).update(title=title)
@@ -190,12 +190,12 @@ def save_state(
         InvalidInput: A name is too long.
     """
     validate_id("session id", session_id)
-    _validate_names(new.namespace, new.state_id)
+    _validate_namespace_and_ids(new.namespace, new.state_id)
     writer = BlobWriter()
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     version = None
-    with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
-        _write_state(store, row, new, writer, digests)
+    with lock_or_create_session(store, session_id, description, must_own=must_own) as (row, owned_session):
+        _write_state_row(store, row, new, writer, digests)
         content = None if build_content is None else build_content(row)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
@@ -208,10 +208,10 @@ def save_state(
     return version
 
 
-def _write_state(store: Store, row: Session, new: NewState, writer: BlobWriter, digests: Mapping[str, str]) -> None:
+def _write_state_row(store: Store, row: Session, new: NewState, writer: BlobWriter, digests: Mapping[str, str]) -> None:
     """Write the row of a state of a locked session, and its values. `digests` are those of the values."""
-    known = state_rows.read_channels(store.using, row, new.namespace, (new.parent_id, new.state_id))
-    _require_bases(new, known.get(new.parent_id, {}))
+    known = state_rows.read_channels_of_states(store.using, row, new.namespace, (new.parent_id, new.state_id))
+    _require_bases_of_grown_lists(new, known.get(new.parent_id, {}))
     writer.insert_blobs(store.using, row)
     channels = _resolve_channels(store, row, new, digests, known.get(new.parent_id, {}))
     place = {"session": row, "namespace": new.namespace, "state_id": new.state_id}
@@ -227,21 +227,21 @@ def _write_state(store: Store, row: Session, new: NewState, writer: BlobWriter, 
     if new.state_id in known:
         FrameworkState.objects.using(store.using).filter(**place).update(**columns)
     else:
-        state_rows.create_rows(store.using, [FrameworkState(**place, **columns)])
+        state_rows.insert_state_rows(store.using, [FrameworkState(**place, **columns)])
 
 
 class GrownListNotStored(Exception):
     """A list grows from one that the state before it does not have; it has to be stored as a whole."""
 
 
-def _require_bases(new: NewState, before: Channels) -> None:
+def _require_bases_of_grown_lists(new: NewState, before: Channels) -> None:
     stored = {digest for _, digest in before.values()}
     for value in new.values.values():
         if isinstance(value, GrownList) and value.base not in stored:
             raise GrownListNotStored
 
 
-def _validate_names(namespace: str, state_id: str) -> None:
+def _validate_namespace_and_ids(namespace: str, state_id: str) -> None:
     validate_id("state id", state_id)
     if len(namespace) > NAMESPACE_LENGTH:
         raise InvalidInput(f"The namespace {namespace[:40]}… is longer than {NAMESPACE_LENGTH} characters.")
@@ -259,17 +259,17 @@ def _resolve_channels(
     changed = set(new.changed)
     channels: Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
     missing = {name: version for name, version in new.versions.items() if name not in changed}
-    _take_known_channels(channels, missing, before)
+    _move_known_channels(channels, missing, before)
     if missing:
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            _take_known_channels(channels, missing, state_retention.parse_channels(row.session_id, text))
+            _move_known_channels(channels, missing, state_retention.parse_channels(row.session_id, text))
             if not missing:
                 break
     return {**channels, **{name: (version, None) for name, version in missing.items()}}
 
 
-def _take_known_channels(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
+def _move_known_channels(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
     for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
         channels[name] = known[name]
         del missing[name]
@@ -282,7 +282,7 @@ def _encode_channels(channels: Channels, rebuilt: Collection[str]) -> dict[str, 
     }
 
 
-def save_writes(
+def save_task_writes(
     store: Store,
     session_id: str,
     namespace: str,
@@ -301,11 +301,11 @@ def save_writes(
     """
     validate_id("session id", session_id)
     validate_id("task id", task_id)
-    _validate_names(namespace, state_id)
+    _validate_namespace_and_ids(namespace, state_id)
     writer = BlobWriter()
     by_position = {write.position: (write.channel, writer.add_value(write.value)) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
-    with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
+    with lock_or_create_session(store, session_id, description, must_own=must_own) as (row, owned_session):
         writer.insert_blobs(store.using, row)
         stored = state_rows.read_writes_to_compare(store.using, row, **place, positions=by_position)
         for position, write in stored.items():
@@ -318,10 +318,10 @@ def save_writes(
             for position, (channel, digest) in sorted(by_position.items())
             if position not in stored
         ]
-        state_rows.create_rows(store.using, added)
+        state_rows.insert_state_rows(store.using, added)
         if requests:
             framework_interrupts.log_interrupt_calls(
-                store, row, requests, lambda: _get_asking_run(store, row, owned_session)
+                store, row, requests, lambda: _get_or_create_run_of_request(store, row, owned_session)
             )
         row_lookups.increment_session_revision(store, row.pk)
     if requests:
@@ -329,14 +329,14 @@ def save_writes(
     return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
 
 
-def _get_asking_run(store: Store, row: Session, owned_session: OwnedSession | None) -> Run:
+def _get_or_create_run_of_request(store: Store, row: Session, owned_session: OwnedSession | None) -> Run:
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
     return framework_interrupts.find_run_awaiting_decision(store, row) or ownership.create_ended_run(store, row)
 
 
-def load_write(
+def load_task_write(
     store: Store, session_id: str, namespace: str, state_id: str, task_id: str, position: int
 ) -> EncodedValue | None:
     """Load what a task wrote at a position; None if it wrote nothing there. Raises what `load_state` raises."""
@@ -380,7 +380,7 @@ def load_state(
     """
     with database_operation(store.using, writes=False):
         place = (store.workspace_id, session_id)
-        while found := state_rows.read_states(store.using, place, namespace, state_id):
+        while found := state_rows.read_state_or_newest(store.using, place, namespace, state_id):
             try:
                 return _load_states(store, found, frozenset(known))[0]
             except CheckpointCorrupted:
@@ -493,9 +493,9 @@ def _build_loaded_state(
     )
 
 
-def save_transcript(store: Store, session_id: str, content: VersionContent) -> None:
+def write_version_of_transcript_if_changed(store: Store, session_id: str, content: VersionContent) -> None:
     """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
-    with lock_session(store, session_id, None) as (row, owned_session):
+    with lock_or_create_session(store, session_id, None) as (row, owned_session):
         version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
     if version is not None:
         store.notify_save_listeners(session_id)

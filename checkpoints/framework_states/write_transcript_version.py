@@ -62,9 +62,11 @@ def write_version_if_changed(
         VersionConflict: The session was changed without its lock.
     """
     operations = OpenOperations() if owned_session is None else owned_session.operations
-    head, end = _find_end(store, row, get_locked_head(store, row), operations, content)
+    head, end = _find_head_and_transcript_end(
+        store, row, get_or_create_head_of_locked_session(store, row), operations, content
+    )
     change = VersionChange(payload=content.payload)
-    return write_version(store, row, owned_session, head, end, change, operations, always=content.always)
+    return write_version_if_needed(store, row, owned_session, head, end, change, operations, always=content.always)
 
 
 @contextmanager
@@ -79,7 +81,7 @@ def restore_head_on_error(owned_session: OwnedSession | None) -> Iterator[None]:
         raise
 
 
-def get_locked_head(store: Store, row: Session) -> TranscriptHead:
+def get_or_create_head_of_locked_session(store: Store, row: Session) -> TranscriptHead:
     """Return the end of the transcript of a locked session. A new session gets its first segment."""
     if row.head_segment_id is None:
         row.head_segment = Segment.objects.using(store.using).create(session=row)
@@ -87,14 +89,14 @@ def get_locked_head(store: Store, row: Session) -> TranscriptHead:
     return save_version.get_session_transcript_head(row)
 
 
-def move_head(store: Store, row: Session, head: TranscriptHead, segment: Segment) -> TranscriptHead:
+def move_head_to_segment(store: Store, row: Session, head: TranscriptHead, segment: Segment) -> TranscriptHead:
     """Let the next version of a locked session continue in another segment. Returns the head to continue from."""
     Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=segment)
     row.head_segment = segment
     return replace(head, segment_id=segment.pk, state=None, snapshot=None)
 
 
-def write_version(
+def write_version_if_needed(
     store: Store,
     row: Session,
     owned_session: OwnedSession | None,
@@ -112,7 +114,9 @@ def write_version(
         answered_rows = operations.list_rows_answered_by(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
-        framework_interrupts.store_results_of_approved_calls(store, answered_rows, _read_results(end.said))
+        framework_interrupts.store_results_of_approved_calls(
+            store, answered_rows, _get_result_texts_by_call_id(end.said)
+        )
     newest = save_version.find_newest_version(using, row.pk)
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         raise SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
@@ -139,7 +143,7 @@ def write_version(
     return version
 
 
-def _read_results(said: Sequence[dict[str, Any]]) -> dict[str, str]:
+def _get_result_texts_by_call_id(said: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Return the text of each result by call id."""
     return {
         call_id: content if isinstance(content := message.get("content"), str) else to_canonical_json(content)
@@ -148,15 +152,15 @@ def _read_results(said: Sequence[dict[str, Any]]) -> dict[str, str]:
     }
 
 
-def _find_end(
+def _find_head_and_transcript_end(
     store: Store, row: Session, head: TranscriptHead, operations: OpenOperations, content: VersionContent
 ) -> tuple[TranscriptHead, TranscriptEnd]:
     """Return the head to continue from, in a new segment if the transcript branches, and the end of the version."""
     if content.transcript is None:
         kept = head
         if content.keep is not None and content.keep < head.length:
-            head = _branch(store, row, head, content.keep)
-            kept = replace(head, length=content.keep, chain=_read_chain(store, head, content.keep))
+            head = _branch_transcript(store, row, head, content.keep)
+            kept = replace(head, length=content.keep, chain=_read_chain_at_length(store, head, content.keep))
         end = save_version.build_end_after_new_messages(kept, list(content.added))
         return head, replace(end, said=[*end.said, *content.answers])
     prepared = transcript_segments.encode_and_digest_transcript(list(content.transcript))
@@ -166,12 +170,12 @@ def _find_end(
         repeated = save_version.count_results_after_edited_message(
             store, row.pk, row.session_id, operations, head, prepared, keep
         )
-        head = _branch(store, row, head, keep)
+        head = _branch_transcript(store, row, head, keep)
     end = save_version.build_transcript_end(prepared, keep, None)
     return head, replace(end, said=[*end.said, *content.answers], repeated=repeated)
 
 
-def _read_chain(store: Store, head: TranscriptHead, length: int) -> bytes:
+def _read_chain_at_length(store: Store, head: TranscriptHead, length: int) -> bytes:
     """Return the digest of the first `length` messages."""
     if not length:
         return digests.EMPTY_CHAIN
@@ -181,5 +185,7 @@ def _read_chain(store: Store, head: TranscriptHead, length: int) -> bytes:
     return bytes(chain)
 
 
-def _branch(store: Store, row: Session, head: TranscriptHead, keep: int) -> TranscriptHead:
-    return move_head(store, row, head, transcript_segments.create_branch_segment(store.using, row.pk, head, keep))
+def _branch_transcript(store: Store, row: Session, head: TranscriptHead, keep: int) -> TranscriptHead:
+    return move_head_to_segment(
+        store, row, head, transcript_segments.create_branch_segment(store.using, row.pk, head, keep)
+    )

@@ -44,7 +44,7 @@ class NoticeOutbox(Protocol):
     def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
         """Claim due notices. Returns them, and the error by call id of those that cannot be read."""
 
-    def settle_notice(self, notice: Notice, *, delivered: bool) -> None:
+    def delete_or_postpone_notice(self, notice: Notice, *, delivered: bool) -> None:
         """Delete a notice that was delivered; let another one stay due."""
 
 
@@ -66,13 +66,13 @@ class DatabaseOutbox:
                 _postpone_notice(self.store, call.call_id, call.notice, call.tell_attempts)
         return notices, errors
 
-    def settle_notice(self, notice: Notice, *, delivered: bool) -> None:
-        settle_notice(self.store, notice.call_id, notice.kind, notice.attempt, delivered=delivered)
+    def delete_or_postpone_notice(self, notice: Notice, *, delivered: bool) -> None:
+        delete_or_postpone_notice(self.store, notice.call_id, notice.kind, notice.attempt, delivered=delivered)
 
 
-def settle_notice(store: Store, call_id: str, kind: str, attempt: int, *, delivered: bool) -> None:
+def delete_or_postpone_notice(store: Store, call_id: str, kind: str, attempt: int, *, delivered: bool) -> None:
     """Delete a notice that was delivered; let another one stay due. One that was replaced meanwhile stays as it is."""
-    (_clear_notice if delivered else _postpone_notice)(store, call_id, kind, attempt)
+    (_delete_notice if delivered else _postpone_notice)(store, call_id, kind, attempt)
 
 
 def deliver_notices_flow(outbox: NoticeOutbox, tell: SendNotice, *, limit: int = DEFAULT_LIMIT) -> Flow[Told]:
@@ -85,9 +85,9 @@ def deliver_notices_flow(outbox: NoticeOutbox, tell: SendNotice, *, limit: int =
             yield Invoke(partial(tell, notice))
         except Exception as error:
             errors[notice.call_id] = f"{type(error).__name__}: {error}"
-            yield Transact(partial(outbox.settle_notice, notice, delivered=False))
+            yield Transact(partial(outbox.delete_or_postpone_notice, notice, delivered=False))
         else:
-            yield Transact(partial(outbox.settle_notice, notice, delivered=True))
+            yield Transact(partial(outbox.delete_or_postpone_notice, notice, delivered=True))
             delivered.append(notice.call_id)
     return Told(tuple(delivered), errors)
 
@@ -102,10 +102,10 @@ def _claim_due_notices(store: Store, limit: int, session_pk: int | None) -> list
             return []
         with transaction.atomic(using=store.using):
             due_calls = calls.select_for_update(skip_locked=True, of=("self",)).select_related("session")
-            return [_mark_claimed(store, call) for call in due_calls.order_by("tell_after", "pk")[:limit]]
+            return [_mark_notice_claimed(store, call) for call in due_calls.order_by("tell_after", "pk")[:limit]]
 
 
-def _mark_claimed(store: Store, call: PeerCall) -> PeerCall:
+def _mark_notice_claimed(store: Store, call: PeerCall) -> PeerCall:
     call.tell_attempts += 1
     PeerCall.objects.using(store.using).filter(pk=call.pk).update(
         tell_attempts=call.tell_attempts, tell_after=clock.build_database_time_after(CLAIM_DURATION)
@@ -119,7 +119,7 @@ def _build_notice(call: PeerCall) -> Notice:
     return Notice(call.notice, session_id, call.call_id, call.peer, request, call.deadline, call.tell_attempts)
 
 
-def _clear_notice(store: Store, call_id: str, kind: str, attempt: int) -> None:
+def _delete_notice(store: Store, call_id: str, kind: str, attempt: int) -> None:
     with database_operation(store.using):
         _select_unchanged_notice(store, call_id, kind, attempt).update(notice="", tell_after=None)
 

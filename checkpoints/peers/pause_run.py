@@ -47,18 +47,18 @@ def pause_run(store: Store, session_id: str, state: dict[str, Any], joins: Itera
     `PeerCallExists`, `InvalidInput`, `NotRepresentable`, `SecretsLocked`, and as `finish_session` does
     `CallInProgress` and `ReviewRequired`.
     """
-    request = _validate_pause(state, joins)
+    request = _validate_pause_arguments(state, joins)
     owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     try:
         with database_operation(store.using):
-            pause = _pause_in_transaction(store, owned_session, request)
+            pause = _pause_run_in_transaction(store, owned_session, request)
     except StorageUnavailable as error:
         pause = _read_pause_after_lost_commit(store, owned_session, error)
     store.remove_owned_session(owned_session)
     return pause
 
 
-def _validate_pause(state: object, joins: Iterable[peer_types.Join]) -> _PauseRequest:
+def _validate_pause_arguments(state: object, joins: Iterable[peer_types.Join]) -> _PauseRequest:
     if not isinstance(state, dict):
         raise NotRepresentable("state", f"a {type(state).__name__} is not a dict; dataclasses.asdict makes one")
     valid_joins = [peer_types.Join(validate_id("join id", join.id), tuple(join.calls)) for join in joins]
@@ -69,7 +69,7 @@ def _validate_pause(state: object, joins: Iterable[peer_types.Join]) -> _PauseRe
     _require_distinct_ids("call", [validate_id("peer call id", call.id) for call in calls])
     for call in calls:
         validate_id("peer", call.peer)
-        parse_deadline(call.deadline)
+        build_deadline_expression(call.deadline)
     requests = {
         call.id: encrypted_fields.dump_with_encrypted_secrets(call.request, f"request of {call.id}") for call in calls
     }
@@ -82,7 +82,7 @@ def _require_distinct_ids(what: str, ids: list[str]) -> None:
             raise InvalidInput(f"There is more than one {what} {identifier!r} in this pause. Nothing was written.")
 
 
-def parse_deadline(deadline: Deadline) -> Any:
+def build_deadline_expression(deadline: Deadline) -> Any:
     """Parse a deadline to an expression over the database's clock, or to the given time. Raises `InvalidInput`."""
     if isinstance(deadline, datetime):
         if deadline.tzinfo is None:
@@ -97,7 +97,7 @@ def parse_deadline(deadline: Deadline) -> Any:
     return clock.build_database_time_after(delay)
 
 
-def _pause_in_transaction(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
+def _pause_run_in_transaction(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
     taken_id = _find_existing_call_id(store, request)
     if taken_id is not None:
         raise PeerCallExists(taken_id)
@@ -131,7 +131,9 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
     task = _create_paused_task(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
     complete = [
-        join.join_id for join in _create_joins(store, task, request) if _apply_early_responses(store, join, receipt)
+        join.join_id
+        for join in _create_joins(store, task, request)
+        if _count_early_responses_of_join(store, join, receipt)
     ]
     ownership.end_ownership_in_transaction(store, owned_session, RunStatus.RELEASED, status=SessionStatus.PAUSED)
     append_events.record_event(
@@ -179,13 +181,13 @@ def _create_peer_call(store: Store, join: Join, call: peer_types.PeerCall, reque
         peer=call.peer,
         request=request,
         token_digest=digests.digest_token(call.token),
-        deadline=parse_deadline(call.deadline),
+        deadline=build_deadline_expression(call.deadline),
         notice="" if call.sent else NoticeKind.REQUEST,
         tell_after=None if call.sent else Now(),
     )
 
 
-def _apply_early_responses(store: Store, join: Join, receipt: str) -> bool:
+def _count_early_responses_of_join(store: Store, join: Join, receipt: str) -> bool:
     """Count the responses that came before the pause. Returns True if they complete the join."""
     calls = list(PeerCall.objects.using(store.using).filter(join=join))
     early_responses = EarlyResponse.objects.using(store.using).filter(
@@ -201,10 +203,10 @@ def _apply_early_responses(store: Store, join: Join, receipt: str) -> bool:
             if response.call_id == call.call_id and _does_response_match_call(call, response)
         ]
         if matching_responses:
-            settle_peer_call(store, call, matching_responses[0].result, receipt)
+            write_result_of_open_peer_call(store, call, matching_responses[0].result, receipt)
             count += 1
     early_responses.delete()
-    return bool(count) and join_counters.add_settled_calls_to_join(store, join, count, receipt)
+    return bool(count) and join_counters.add_closed_calls_to_join(store, join, count, receipt)
 
 
 def _does_response_match_call(call: PeerCall, response: EarlyResponse) -> bool:
@@ -212,7 +214,7 @@ def _does_response_match_call(call: PeerCall, response: EarlyResponse) -> bool:
     return peer_fits and call.token_digest in ("", response.token_digest)
 
 
-def settle_peer_call(store: Store, call: PeerCall, result: str, receipt: str) -> bool:
+def write_result_of_open_peer_call(store: Store, call: PeerCall, result: str, receipt: str) -> bool:
     """Write the result onto an open call. Returns False if it is not open any more."""
     open_call = PeerCall.objects.using(store.using).filter(pk=call.pk, status=PeerCallStatus.WAITING)
     return bool(
@@ -239,7 +241,7 @@ def _read_pause_after_lost_commit(store: Store, owned_session: OwnedSession, err
     raise StorageUnavailable(error.what, may_have_happened=False) from error
 
 
-def find_pause(store: Store, session_id: str, fence: int) -> Paused | None:
+def find_pause_of_fence(store: Store, session_id: str, fence: int) -> Paused | None:
     """Find the pause of the run of this store's token that had this fence: a run pauses once."""
     with database_operation(store.using, writes=False):
         tasks = PausedTask.objects.using(store.using).filter(

@@ -41,10 +41,11 @@ def _select_paused_sessions(store: Store, agent: str | None, ready: bool | None)
     if agent is not None:
         sessions = sessions.filter(agent=agent)
     joins = Join.objects.using(store.using).filter(
-        _build_unsaved_results_condition(F("session__latest_version")), status=JoinStatus.COMPLETE
+        _build_join_without_saved_results_condition(F("session__latest_version")), status=JoinStatus.COMPLETE
     )
     tasks = PausedTask.objects.using(store.using).filter(
-        _build_unsaved_results_condition(F("session__latest_version")), status__in=sorted(PAUSED_TASK_STATUSES)
+        _build_join_without_saved_results_condition(F("session__latest_version")),
+        status__in=sorted(PAUSED_TASK_STATUSES),
     )
     condition = Q(pk__in=joins.values("session"))
     if not ready:
@@ -52,7 +53,7 @@ def _select_paused_sessions(store: Store, agent: str | None, ready: bool | None)
     return sessions.filter(condition).order_by("updated_at", "pk")
 
 
-def _build_unsaved_results_condition(version: F) -> Q:
+def _build_join_without_saved_results_condition(version: F) -> Q:
     return Q(taken_version=None) | Q(taken_version__gte=version)
 
 

@@ -22,7 +22,7 @@ from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
 from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PeerCall, Session
 from checkpoints.peers import join_counters
-from checkpoints.peers.pause_run import parse_deadline
+from checkpoints.peers.pause_run import build_deadline_expression
 from checkpoints.peers.peer_types import Deadline, Swept
 from checkpoints.sessions import paused_task_guards
 from checkpoints.store.store import Store
@@ -38,7 +38,7 @@ def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
 
     Raises `PeerCallNotFound`, and `PeerCallOver` if it is answered, expired or cancelled.
     """
-    new_deadline = parse_deadline(deadline)
+    new_deadline = build_deadline_expression(deadline)
     with database_operation(store.using), transaction.atomic(using=store.using):
         calls = PeerCall.objects.using(store.using).filter(
             workspace_id=store.workspace_id, call_id=validate_id("peer call id", call_id)
@@ -68,7 +68,7 @@ def sweep_deadlines(store: Store, *, limit: int = DEFAULT_LIMIT) -> Swept:
             workspace_id=store.workspace_id, status=PeerCallStatus.WAITING, deadline__lte=Now()
         )
         session_pks = due_calls.order_by("deadline").values_list("session_id", flat=True)[:limit]
-        results = [_sweep_session(store, pk) for pk in dict.fromkeys(session_pks)]
+        results = [_expire_calls_of_session(store, pk) for pk in dict.fromkeys(session_pks)]
         _delete_outdated_early_responses(store)
     return Swept(
         tuple(call for result in results for call in result.expired),
@@ -76,12 +76,12 @@ def sweep_deadlines(store: Store, *, limit: int = DEFAULT_LIMIT) -> Swept:
     )
 
 
-def _sweep_session(store: Store, session_pk: int) -> Swept:
+def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
     receipt = uuid.uuid4().hex
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True)
         row = rows.filter(pk=session_pk).first()
-        if row is None or not _expire_calls(store, row, receipt):
+        if row is None or not _update_expired_calls(store, row, receipt):
             return Swept()
         calls = list(PeerCall.objects.using(store.using).filter(session=row, receipt=receipt).order_by("pk"))
         for call in calls:
@@ -99,7 +99,7 @@ def _sweep_session(store: Store, session_pk: int) -> Swept:
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
 
-def _expire_calls(store: Store, row: Session, receipt: str) -> int:
+def _update_expired_calls(store: Store, row: Session, receipt: str) -> int:
     """Expire the calls of a session whose deadline has passed, in one statement."""
     due_calls = paused_task_guards.select_open_peer_calls(store, row).filter(deadline__lte=Now())
     return due_calls.update(
@@ -113,7 +113,7 @@ def _expire_calls(store: Store, row: Session, receipt: str) -> int:
 
 
 def _add_expired_calls_to_join(store: Store, join: Join, calls: Iterable[PeerCall], receipt: str) -> bool:
-    return join_counters.add_settled_calls_to_join(store, join, sum(call.join_id == join.pk for call in calls), receipt)
+    return join_counters.add_closed_calls_to_join(store, join, sum(call.join_id == join.pk for call in calls), receipt)
 
 
 def _delete_outdated_early_responses(store: Store) -> None:

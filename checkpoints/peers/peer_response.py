@@ -58,7 +58,7 @@ class PeerResponse:
         text = to_canonical_json(result, "result")
         return cls(validate_id("peer call id", call_id), text, session_id, peer, token, receipt or uuid.uuid4().hex)
 
-    def comes_from_wrong_sender(self, call: PeerCall) -> bool:
+    def is_from_wrong_sender(self, call: PeerCall) -> bool:
         if self.session_id not in (None, call.session.session_id) or self.peer not in (None, call.peer):
             return True
         return call.token_digest != "" and not hmac.compare_digest(call.token_digest, digests.digest_token(self.token))
@@ -69,24 +69,24 @@ def accept_response(store: Store, response: PeerResponse) -> Answer:
     response."""
     try:
         with database_operation(store.using), transaction.atomic(using=store.using):
-            return _accept_in_transaction(store, response)
+            return _accept_response_in_transaction(store, response)
     except StorageUnavailable as error:
         return _read_response_after_lost_commit(store, response, error)
 
 
-def _accept_in_transaction(store: Store, response: PeerResponse) -> Answer:
+def _accept_response_in_transaction(store: Store, response: PeerResponse) -> Answer:
     call = _find_peer_call(store, response.call_id)
     if call is None:
         pause_run.lock_call_ids(connections[store.using], store.workspace_id, [response.call_id])
         call = _find_peer_call(store, response.call_id)
     if call is None:
-        return _keep_early_response(store, response)
+        return _store_early_response(store, response)
     # The session's row is the lock of all changes of its calls.
     row = Session.objects.using(store.using).select_for_update().filter(pk=call.session_id).first()
     call = _find_peer_call(store, response.call_id)
     if row is None or call is None:  # the session was deleted meanwhile
         return Unknown(response.call_id)
-    if response.comes_from_wrong_sender(call):
+    if response.is_from_wrong_sender(call):
         return Foreign(response.call_id, row.session_id)
     return _apply_response_to_call(store, row, call, response)
 
@@ -100,8 +100,8 @@ def _find_peer_call(store: Store, call_id: str) -> PeerCall | None:
 
 
 def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
-    if pause_run.settle_peer_call(store, call, response.result, response.receipt):
-        complete = join_counters.add_settled_calls_to_join(store, call.join, 1, response.receipt)
+    if pause_run.write_result_of_open_peer_call(store, call, response.result, response.receipt):
+        complete = join_counters.add_closed_calls_to_join(store, call.join, 1, response.receipt)
         paused_task_guards.increment_session_revision(store, row)
         return _build_acceptance(call, complete)
     if call.status == PeerCallStatus.ANSWERED:
@@ -110,7 +110,7 @@ def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response
         ready = paused_task_guards.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:
-        if _keep_late_response(store, call, response):
+        if _store_late_response(store, call, response):
             paused_task_guards.increment_session_revision(store, row)
         return Late(call.call_id, row.session_id, call.deadline)
     return Cancelled(call.call_id, row.session_id)
@@ -121,7 +121,7 @@ def _build_acceptance(call: PeerCall, complete: bool) -> Accepted:
     return Accepted(call.call_id, call.session.session_id, join.join_id, complete, join.completed, join.total)
 
 
-def _keep_late_response(store: Store, call: PeerCall, response: PeerResponse) -> bool:
+def _store_late_response(store: Store, call: PeerCall, response: PeerResponse) -> bool:
     unanswered_call = PeerCall.objects.using(store.using).filter(pk=call.pk, late_at=None)
     if not unanswered_call.update(late_result=response.result, late_at=Now(), notice="", tell_after=None):
         return False
@@ -131,7 +131,7 @@ def _keep_late_response(store: Store, call: PeerCall, response: PeerResponse) ->
     return True
 
 
-def _keep_early_response(store: Store, response: PeerResponse) -> Unknown:
+def _store_early_response(store: Store, response: PeerResponse) -> Unknown:
     """Keep a response to a call that does not exist yet, unless no pause can create it any more."""
     if response.session_id is not None and not _can_session_pause(store, response.session_id):
         return Unknown(response.call_id)

@@ -46,18 +46,20 @@ def take_paused_task_flow(
     point: ResumePoint = yield from resume_flow(
         store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=True
     )
-    task: TakenTask = yield Transact(lambda: take_task_at(store, session_id, state, point))
+    task: TakenTask = yield Transact(lambda: take_paused_task_at_resume_point(store, session_id, state, point))
     return task
 
 
-def take_task_at(store: Store, session_id: str, state: dict[str, Any], point: ResumePoint) -> TakenTask:
+def take_paused_task_at_resume_point(
+    store: Store, session_id: str, state: dict[str, Any], point: ResumePoint
+) -> TakenTask:
     """Take the task for the run that has passed the gate at `point`. After an error the session is released."""
     try:
-        taken_rows = _consume_task_and_joins(store, session_id)
+        taken_rows = _mark_task_and_joins_taken(store, session_id)
     except OwnershipLost:
         raise
     except BaseException:
-        _release_session(store, session_id)
+        _try_release_ownership(store, session_id)
         raise
     return TakenTask(
         session_id,
@@ -70,7 +72,7 @@ def take_task_at(store: Store, session_id: str, state: dict[str, Any], point: Re
     )
 
 
-def _release_session(store: Store, session_id: str) -> None:
+def _try_release_ownership(store: Store, session_id: str) -> None:
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None:
         ownership.try_release_ownership(store, owned_session)
@@ -108,7 +110,7 @@ def _get_newest_paused_task(store: Store, row: Session) -> PausedTask:
     return task
 
 
-def _consume_task_and_joins(store: Store, session_id: str) -> _TakenRows:
+def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
     """Mark the task as taken by this run, under the run's own fence."""
     owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):

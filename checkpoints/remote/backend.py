@@ -28,8 +28,8 @@ from checkpoints.peers import notice_outbox
 from checkpoints.peers.notice_outbox import SendNotice
 from checkpoints.peers.peer_types import Notice, TakenJoin, TakenTask, Told
 from checkpoints.remote import verify_probes
-from checkpoints.remote.store import RemoteStore, build_head
-from checkpoints.remote.transport import escape_id
+from checkpoints.remote.store import RemoteStore, build_transcript_head
+from checkpoints.remote.transport import escape_path_part
 from checkpoints.remote.workflow_steps import RemoteStepLog
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.stored_results import ReplayableResults
@@ -60,9 +60,11 @@ class RemoteBackend(DatabaseBackend):
     def start_session_flow(
         self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
     ) -> Flow[Run]:
-        fields = {"session_id": session_id, "mode": "start", **_describe(description)}
-        opening = self._open_flow(session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover)
-        self._build_point(session_id, (yield from opening))
+        fields = {"session_id": session_id, "mode": "start", **_encode_description(description)}
+        opening = self._take_session_through_gate_flow(
+            session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover
+        )
+        self._build_resume_point(session_id, (yield from opening))
         return self.store.get_owned_session(session_id).run
 
     @trace_session_flow(tracing.RESUME)
@@ -77,25 +79,29 @@ class RemoteBackend(DatabaseBackend):
     ) -> Flow[ResumePoint]:
         fields: dict[str, Any] = {"session_id": session_id, "mode": "resume"}
         if description is not None:
-            fields |= {"mode": "open", **_describe(description)}
-        opening = self._open_flow(session_id, "/sessions", fields, wait=wait, timeout=timeout, takeover=takeover)
-        return self._build_point(session_id, (yield from opening))
+            fields |= {"mode": "open", **_encode_description(description)}
+        opening = self._take_session_through_gate_flow(
+            session_id, "/sessions", fields, wait=wait, timeout=timeout, takeover=takeover
+        )
+        return self._build_resume_point(session_id, (yield from opening))
 
     def take_paused_flow(
         self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
     ) -> Flow[TakenTask]:
-        path = f"/sessions/{escape_id(validate_id('session id', session_id))}/take"
+        path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/take"
         while True:  # the gate is passed by waiting; then the task is taken
-            answer = yield from self._open_flow(session_id, path, {}, wait=wait, timeout=timeout, takeover=takeover)
-            point = self._build_point(session_id, answer)
+            answer = yield from self._take_session_through_gate_flow(
+                session_id, path, {}, wait=wait, timeout=timeout, takeover=takeover
+            )
+            point = self._build_resume_point(session_id, answer)
             if (task := answer.get("task")) is not None:
                 joins = tuple(load_as(TakenJoin, join) for join in task.pop("joins"))
                 waits = tuple(task.pop("open"))
                 return TakenTask(session_id=session_id, point=point, joins=joins, open=waits, **task)
 
     def cancel_paused_flow(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Flow[Told]:
-        path = f"/sessions/{escape_id(validate_id('session id', session_id))}/cancel"
-        yield Transact(lambda: self.store.write("POST", path, {"reason": reason}))
+        path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/cancel"
+        yield Transact(lambda: self.store.send_write_request("POST", path, {"reason": reason}))
         if tell is None:
             return Told()
         return (yield from notice_outbox.deliver_notices_flow(RemoteOutbox(self.store, session_id), tell))
@@ -103,7 +109,7 @@ class RemoteBackend(DatabaseBackend):
     def tell_peers_flow(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Flow[Told]:
         return notice_outbox.deliver_notices_flow(RemoteOutbox(self.store), tell, limit=limit)
 
-    def _open_flow(
+    def _take_session_through_gate_flow(
         self,
         session_id: str,
         path: str,
@@ -123,34 +129,38 @@ class RemoteBackend(DatabaseBackend):
             "executing": sorted(self.store.executing),
             "process": self.store.describe_process(),
         }
-        answer: Mapping[str, Any] = yield Transact(lambda: self.store.write("POST", path, fields).value)
+        answer: Mapping[str, Any] = yield Transact(lambda: self.store.send_write_request("POST", path, fields).value)
         until = None if timeout is None else time.monotonic() + timeout
         probed: set[int] = set()
         try:
             while answer["point"] is None:
-                held = self._hold_at_gate(session_id, answer)
-                is_probed = yield from self._probe_flow(held, answer["undecided"], probed)
+                held = self._add_owned_session_at_gate(session_id, answer)
+                is_probed = yield from self._ask_verify_hooks_flow(held, answer["undecided"], probed)
                 if is_probed:
-                    answer = yield Transact(partial(self._look_at_gate, held, 0))
+                    answer = yield Transact(partial(self._read_gate, held, 0))
                     continue
                 left = None if until is None else until - time.monotonic()
                 if not wait or (left is not None and left <= 0):
-                    raise _build_review_required(session_id, answer["undecided"])
+                    raise _build_review_required_error(session_id, answer["undecided"])
                 seconds = POLL_SECONDS if left is None else min(POLL_SECONDS, max(1, round(left)))
-                answer = yield Transact(partial(self._look_at_gate, held, seconds))
+                answer = yield Transact(partial(self._read_gate, held, seconds))
         except BaseException:
-            yield Transact(partial(self._release_quietly, session_id))
+            yield Transact(partial(self._try_release_session, session_id))
             raise
         return answer
 
-    def _hold_at_gate(self, session_id: str, answer: Mapping[str, Any]) -> OwnedSession:
-        return self.store.hold(session_id, answer["run"], at_gate=True, head=build_head(0, b"", 0))
+    def _add_owned_session_at_gate(self, session_id: str, answer: Mapping[str, Any]) -> OwnedSession:
+        return self.store.add_session_and_keep_lease(
+            session_id, answer["run"], at_gate=True, head=build_transcript_head(0, b"", 0)
+        )
 
-    def _look_at_gate(self, held: OwnedSession, seconds: int) -> Any:
-        path = f"/sessions/{escape_id(held.session_id)}/gate"
-        return self.store.transport.read(path, fence=held.fence, wait=seconds)
+    def _read_gate(self, held: OwnedSession, seconds: int) -> Any:
+        path = f"/sessions/{escape_path_part(held.session_id)}/gate"
+        return self.store.transport.send_read_request(path, fence=held.fence, wait=seconds)
 
-    def _probe_flow(self, held: OwnedSession, undecided: Iterable[Mapping[str, Any]], probed: set[int]) -> Flow[bool]:
+    def _ask_verify_hooks_flow(
+        self, held: OwnedSession, undecided: Iterable[Mapping[str, Any]], probed: set[int]
+    ) -> Flow[bool]:
         """Ask the verify hooks that this process has. Returns whether any was asked."""
         is_asked = False
         for call in undecided:
@@ -159,11 +169,11 @@ class RemoteBackend(DatabaseBackend):
             if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
                 continue
             probed.add(call["number"])
-            yield from verify_probes.probe_call_flow(self.store, held, call, hook)
+            yield from verify_probes.ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
             is_asked = True
         return is_asked
 
-    def _release_quietly(self, session_id: str) -> None:
+    def _try_release_session(self, session_id: str) -> None:
         try:
             self.release_session(session_id)
         except CheckpointsError:
@@ -171,7 +181,7 @@ class RemoteBackend(DatabaseBackend):
             if owned_session is not None:
                 self.store.remove_owned_session(owned_session)
 
-    def _build_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
+    def _build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
         point = answer["point"]
         transcript = point["transcript"]
         run, rows = None, {}
@@ -179,8 +189,8 @@ class RemoteBackend(DatabaseBackend):
         if answer["run"] is not None and not point["finished"]:
             prepared = transcript_segments.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
-            head = build_head(len(transcript), chain, point["version"])
-            run = self.store.hold(session_id, answer["run"], at_gate=False, head=head).run
+            head = build_transcript_head(len(transcript), chain, point["version"])
+            run = self.store.add_session_and_keep_lease(session_id, answer["run"], at_gate=False, head=head).run
             for stored in point["replayable"]:
                 rows[stored["call_id"]] = stored.pop("number")
                 results[stored["call_id"]] = ToolResult(**stored)
@@ -190,7 +200,7 @@ class RemoteBackend(DatabaseBackend):
             run=run,
             transcript=transcript,
             plan=point["plan"],
-            budget_spent_usd=read_amount(point["budget_spent_usd"]),
+            budget_spent_usd=parse_amount(point["budget_spent_usd"]),
             usage=point["usage"],
             version=point["version"],
             pending_response=point["pending_response"],
@@ -204,15 +214,15 @@ class RemoteBackend(DatabaseBackend):
         return RemoteStepLog(self.store, session_id, validate_id("workflow id", workflow_id))
 
     def find_session_id_of_run(self, run_id: object) -> str:
-        return str(self.store.transport.read(f"/runs/{escape_id(str(run_id))}")["session_id"])
+        return str(self.store.transport.send_read_request(f"/runs/{escape_path_part(str(run_id))}")["session_id"])
 
     # owned sessions
 
-    def require_owned(self, session_id: str) -> OwnedSession:
-        return self.store.require_owned(session_id)
+    def flush_and_get_owned_session(self, session_id: str) -> OwnedSession:
+        return self.store.flush_and_get_owned_session(session_id)
 
     def find_lease(self, session_id: str) -> tuple[datetime, datetime]:
-        owner = self.store.transport.read(f"/sessions/{escape_id(session_id)}")["owner"]
+        owner = self.store.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
         if owner is None:
             now = datetime.now().astimezone()
             return now, now + self.store.lease
@@ -223,18 +233,18 @@ class RemoteBackend(DatabaseBackend):
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
         validate_number("expected_version", expected_version)
-        held = self.store.require_owned(session_id)
+        held = self.store.flush_and_get_owned_session(session_id)
         head = held.head
         known = head.version == expected_version
         prepared = transcript_segments.encode_and_digest_transcript(
             messages, after=head.chain if known else digests.EMPTY_CHAIN, first=head.length if known else 0
         )
-        version = self._save(held, "append", prepared, change, expected_version)
+        version = self._post_version(held, "append", prepared, change, expected_version)
         if known:
             chain = prepared.chains[-1] if prepared.chains else head.chain
-            held.head = build_head(head.length + len(prepared.bodies), chain, version)
+            held.head = build_transcript_head(head.length + len(prepared.bodies), chain, version)
         else:
-            held.head = build_head(0, b"", version)
+            held.head = build_transcript_head(0, b"", version)
         self.store.notify_save_listeners(session_id)
         return version
 
@@ -248,7 +258,7 @@ class RemoteBackend(DatabaseBackend):
     ) -> int:
         if expected_version is not None:
             validate_number("expected_version", expected_version)
-        held = self.store.require_owned(session_id)
+        held = self.store.flush_and_get_owned_session(session_id)
         head = held.head
         prepared = transcript_segments.encode_and_digest_transcript(transcript)
         continues = (
@@ -260,17 +270,19 @@ class RemoteBackend(DatabaseBackend):
                 prepared.messages[head.length :], prepared.bodies[head.length :], prepared.chains[head.length :]
             )
             try:
-                version = self._save(held, "append", new, change, head.version)
+                version = self._post_version(held, "append", new, change, head.version)
             except VersionConflict:
                 if expected_version is not None:
                     raise
         if version is None:
-            version = self._save(held, "replace", prepared, change, expected_version)
-        held.head = build_head(len(prepared.bodies), prepared.chains[-1] if prepared.chains else b"", version)
+            version = self._post_version(held, "replace", prepared, change, expected_version)
+        held.head = build_transcript_head(
+            len(prepared.bodies), prepared.chains[-1] if prepared.chains else b"", version
+        )
         self.store.notify_save_listeners(session_id)
         return version
 
-    def _save(
+    def _post_version(
         self,
         held: OwnedSession | None,
         mode: str,
@@ -282,9 +294,9 @@ class RemoteBackend(DatabaseBackend):
         fields: dict[str, Any] = {"mode": mode}
         if expected_version is not None:
             fields["expected_version"] = expected_version
-        raw = {"messages": f"[{','.join(prepared.bodies)}]", **encode_change(change)}
-        path = f"/sessions/{escape_id(session_id if held is None else held.session_id)}/versions"
-        return int(self.store.write("POST", path, fields, session=held, raw=raw).value["version"])
+        raw = {"messages": f"[{','.join(prepared.bodies)}]", **encode_version_change(change)}
+        path = f"/sessions/{escape_path_part(session_id if held is None else held.session_id)}/versions"
+        return int(self.store.send_write_request("POST", path, fields, session=held, raw=raw).value["version"])
 
     @trace_session(tracing.SAVE)
     def append_without_run(
@@ -294,7 +306,7 @@ class RemoteBackend(DatabaseBackend):
         validate_id("session id", session_id)
         validate_number("expected_version", expected_version)
         prepared = transcript_segments.encode_and_digest_transcript(messages)
-        version = self._save(None, "append", prepared, change, expected_version, session_id)
+        version = self._post_version(None, "append", prepared, change, expected_version, session_id)
         self.store.notify_save_listeners(session_id)
         return version
 
@@ -309,7 +321,7 @@ class RemoteBackend(DatabaseBackend):
         expected_version: int | None,
     ) -> int:
         """Save the next version of an owned session at a phase."""
-        held = self.store.require_owned(session_id)
+        held = self.store.flush_and_get_owned_session(session_id)
         fields: dict[str, Any] = encode_phase(details, snapshot)
         if expected_version is not None:
             fields["expected_version"] = validate_number("expected_version", expected_version)
@@ -322,24 +334,24 @@ class RemoteBackend(DatabaseBackend):
             end = len(prepared.bodies), prepared.chains[-1] if prepared.chains else b""
         else:
             end = held.head.length, held.head.chain
-        path = f"/sessions/{escape_id(session_id)}/phases"
-        version = int(self.store.write("POST", path, fields, session=held, raw=raw).value["version"])
-        held.head = build_head(*end, version)
+        path = f"/sessions/{escape_path_part(session_id)}/phases"
+        version = int(self.store.send_write_request("POST", path, fields, session=held, raw=raw).value["version"])
+        held.head = build_transcript_head(*end, version)
         self.store.notify_save_listeners(session_id)
         return version
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
-        path = f"/sessions/{escape_id(validate_id('session id', session_id))}/messages"
-        messages: list[dict[str, Any]] = self.store.transport.read(path, after=after, limit=limit, version=version)[
-            "messages"
-        ]
+        path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/messages"
+        messages: list[dict[str, Any]] = self.store.transport.send_read_request(
+            path, after=after, limit=limit, version=version
+        )["messages"]
         return messages
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:
-        held = self.store.require_owned(session_id)
+        held = self.store.flush_and_get_owned_session(session_id)
         raw = {"result": "null" if result is None else to_canonical_json(result, "result")}
-        path = f"/sessions/{escape_id(session_id)}/finish"
-        self.store.write("POST", path, {"status": status}, session=held, raw=raw)
+        path = f"/sessions/{escape_path_part(session_id)}/finish"
+        self.store.send_write_request("POST", path, {"status": status}, session=held, raw=raw)
         self.store.remove_owned_session(held)
         self.store.notify_save_listeners(session_id)
 
@@ -351,7 +363,9 @@ class RemoteBackend(DatabaseBackend):
             self.store.flush_pending_writes(session_id)
         finally:
             self.store.remove_owned_session(held)
-            released = self.store.write("POST", f"/sessions/{escape_id(session_id)}/release", {}, session=held).value
+            released = self.store.send_write_request(
+                "POST", f"/sessions/{escape_path_part(session_id)}/release", {}, session=held
+            ).value
         return bool(released["released"])
 
 
@@ -364,12 +378,12 @@ class RemoteOutbox:
 
     def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
         fields = {"limit": limit, "session_id": self.session_id}
-        claimed = self.store.write("POST", "/notices/claim", fields).value
+        claimed = self.store.send_write_request("POST", "/notices/claim", fields).value
         return [load_as(Notice, notice) for notice in claimed["notices"]], claimed["failed"]
 
-    def settle_notice(self, notice: Notice, *, delivered: bool) -> None:
+    def delete_or_postpone_notice(self, notice: Notice, *, delivered: bool) -> None:
         fields = {"kind": notice.kind, "attempt": notice.attempt, "delivered": delivered}
-        self.store.write("POST", f"/peer-calls/{escape_id(notice.call_id)}/notice", fields)
+        self.store.send_write_request("POST", f"/peer-calls/{escape_path_part(notice.call_id)}/notice", fields)
 
 
 class _TakenResults(OpenOperations):
@@ -383,7 +397,7 @@ class _TakenResults(OpenOperations):
         self._store.taken.setdefault(self._session_id, []).append({"number": row, "call_id": call_id})
 
 
-def _describe(description: SessionDescription) -> dict[str, Any]:
+def _encode_description(description: SessionDescription) -> dict[str, Any]:
     description.build_columns()  # raises what an invalid description raises
     return {
         "user_message": description.user_message,
@@ -395,12 +409,12 @@ def _describe(description: SessionDescription) -> dict[str, Any]:
     }
 
 
-def _build_review_required(session_id: str, undecided: Sequence[Mapping[str, Any]]) -> ReviewRequired:
+def _build_review_required_error(session_id: str, undecided: Sequence[Mapping[str, Any]]) -> ReviewRequired:
     unknown = any(call["status"] == CallStatus.INTERRUPTED for call in undecided)
     return (ReviewRequired if unknown else ApprovalRequired)(session_id, undecided)
 
 
-def encode_change(change: VersionChange) -> dict[str, str]:
+def encode_version_change(change: VersionChange) -> dict[str, str]:
     """Encode the state of a version beside its transcript, as JSON text by field. Raises what a save raises."""
     state = change.apply_to(VersionState.create_empty())
     raw = {"phase": f'"{state.phase.value}"'}
@@ -415,6 +429,6 @@ def encode_change(change: VersionChange) -> dict[str, str]:
     return raw
 
 
-def read_amount(value: float | str) -> float | Decimal:
+def parse_amount(value: float | str) -> float | Decimal:
     """Read an amount of money: text is an exact decimal number."""
     return Decimal(value) if isinstance(value, str) else value

@@ -21,7 +21,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
 from checkpoints.remote import verify_probes
 from checkpoints.remote.store import RemoteStore
-from checkpoints.remote.transport import escape_id
+from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.store import OwnedSession
@@ -30,7 +30,7 @@ from checkpoints.tools.idempotency import call_key_function, get_policy_name
 from checkpoints.tools.registry import Tool
 
 
-def describe_tool(tool: Tool) -> dict[str, Any]:
+def encode_tool(tool: Tool) -> dict[str, Any]:
     """Describe a tool for the log; what is not set is left out."""
     fields: dict[str, Any] = {
         "tool": tool.name,
@@ -56,15 +56,15 @@ class RemoteCallLog:
     session_id: str
 
     def issue_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[RemoteExecution | ToolResult]:
-        held: OwnedSession = yield Transact(lambda: self.store.require_owned(self.session_id))
+        held: OwnedSession = yield Transact(lambda: self.store.flush_and_get_owned_session(self.session_id))
         try:
-            fields = self._describe_request(request)
+            fields = self._encode_request(request)
         except (InvalidArguments, NotRepresentable, TooLarge) as error:
             return ToolResult(request.call_id, str(error), is_error=True)
         key, args = uuid.uuid4().hex, sort_stored_arguments(request.stored, encode_argument_order(request.args))
         while True:
             try:
-                answer: Mapping[str, Any] = yield Transact(partial(self._issue, held, fields, args, key))
+                answer: Mapping[str, Any] = yield Transact(partial(self._post_call, held, fields, args, key))
             except InvalidArguments as error:
                 return ToolResult(request.call_id, str(error), is_error=True)
             except ApprovalRequired:
@@ -93,10 +93,10 @@ class RemoteCallLog:
         self.store.executing.add(issued_call.pk)
         return RemoteExecution(self.store, held, request.tool, issued_call)
 
-    def _describe_request(self, request: DispatchRequest) -> dict[str, Any]:
+    def _encode_request(self, request: DispatchRequest) -> dict[str, Any]:
         policy = request.policy
         fields: dict[str, Any] = {
-            **describe_tool(request.tool),
+            **encode_tool(request.tool),
             "call_id": request.call_id,
             "idempotency": get_policy_name(policy).value if not callable(policy) else "function",
         }
@@ -106,12 +106,12 @@ class RemoteCallLog:
             fields["step"] = request.step
         return fields
 
-    def _issue(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
+    def _post_call(self, held: OwnedSession, fields: dict[str, Any], args: str, key: str) -> Any:
         taken = list(self.store.taken.get(self.session_id, ()))
-        path = f"/sessions/{escape_id(self.session_id)}/calls"
+        path = f"/sessions/{escape_path_part(self.session_id)}/calls"
         if taken:
             fields = {**fields, "taken": taken}
-        answer = self.store.write("POST", path, fields, session=held, key=key, raw={"args": args}).value
+        answer = self.store.send_write_request("POST", path, fields, session=held, key=key, raw={"args": args}).value
         if taken:
             del self.store.taken[self.session_id][: len(taken)]
         return answer
@@ -132,15 +132,17 @@ class RemoteExecution:
 
     @property
     def _path(self) -> str:
-        return f"/sessions/{escape_id(self.session_id)}/calls/{escape_id(self.issued_call.call_id)}"
+        return f"/sessions/{escape_path_part(self.session_id)}/calls/{escape_path_part(self.issued_call.call_id)}"
 
     def settle(self, outcome: CallOutcome) -> None:
-        settle_call(self.store, self.session_id, self.held.fence, self.issued_call, outcome)
+        report_call_outcome(self.store, self.session_id, self.held.fence, self.issued_call, outcome)
 
     def probe_flow(self, error: Exception) -> Flow[ToolResult]:
         call: Mapping[str, Any] = yield Transact(self._read_call)
         if self.tool.verify is not None and call["status"] == CallStatus.INTERRUPTED:
-            yield from verify_probes.probe_call_flow(self.store, self.held, call, self.tool.verify)
+            yield from verify_probes.ask_verify_hook_and_report_answer_flow(
+                self.store, self.held, call, self.tool.verify
+            )
             call = yield Transact(self._read_call)
         if call["undecided"]:
             raise ReviewRequired(self.session_id, [call]) from error
@@ -149,13 +151,13 @@ class RemoteExecution:
 
     def _read_call(self) -> Any:
         issued_call = self.issued_call
-        return self.store.transport.read(self._path, step=issued_call.step, attempt=issued_call.attempt)
+        return self.store.transport.send_read_request(self._path, step=issued_call.step, attempt=issued_call.attempt)
 
     def leave(self, *, answered: bool) -> None:
         self.store.executing.discard(self.issued_call.pk)
 
 
-def settle_call(
+def report_call_outcome(
     store: RemoteStore, session_id: str, fence: int | None, issued_call: IssuedCall, outcome: CallOutcome
 ) -> None:
     """Report the outcome of a call. Raises `LateResultRefused` if it can no longer count."""
@@ -167,5 +169,5 @@ def settle_call(
         "attempt": issued_call.attempt,
         "fence": fence,
     }
-    path = f"/sessions/{escape_id(session_id)}/calls/{escape_id(issued_call.call_id)}"
-    store.write("PATCH", path, fields, raw={"result": outcome.result or "null"})
+    path = f"/sessions/{escape_path_part(session_id)}/calls/{escape_path_part(issued_call.call_id)}"
+    store.send_write_request("PATCH", path, fields, raw={"result": outcome.result or "null"})

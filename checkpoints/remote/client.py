@@ -24,10 +24,10 @@ from checkpoints.models import DEFAULT_WORKSPACE
 from checkpoints.peers import peer_call_deadlines, response_outcomes
 from checkpoints.peers.peer_types import Deadline, Join, Paused, Swept
 from checkpoints.peers.response_outcomes import Answer
-from checkpoints.remote.backend import RemoteBackend, read_amount
-from checkpoints.remote.call_log import RemoteCallLog, settle_call
+from checkpoints.remote.backend import RemoteBackend, parse_amount
+from checkpoints.remote.call_log import RemoteCallLog, report_call_outcome
 from checkpoints.remote.store import RemoteStore
-from checkpoints.remote.transport import escape_id
+from checkpoints.remote.transport import escape_path_part
 from checkpoints.sessions.retention import RemovalCounts
 from checkpoints.store import call_records
 from checkpoints.store.call_records import CallOutcome, IssuedCall
@@ -94,12 +94,14 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
                 closing.callback(self.backend.release_session, owned_session.session_id)
             self.store.flush_pending_writes()
 
-    def _read(self, path: str, **parameters: Any) -> Any:
-        return self.store.transport.read(path, **parameters)
+    def _send_read_request(self, path: str, **parameters: Any) -> Any:
+        return self.store.transport.send_read_request(path, **parameters)
 
-    def _write(self, path: str, fields: Mapping[str, Any], method: str = "POST", *, session_id: str = "") -> Any:
-        session = self.backend.require_owned(session_id) if session_id else None
-        return self.store.write(method, path, fields, session=session).value
+    def _send_write_request(
+        self, path: str, fields: Mapping[str, Any], method: str = "POST", *, session_id: str = ""
+    ) -> Any:
+        session = self.backend.flush_and_get_owned_session(session_id) if session_id else None
+        return self.store.send_write_request(method, path, fields, session=session).value
 
     # ---- sessions
 
@@ -118,7 +120,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
     ) -> list[dict[str, Any]]:
         if updated_before is not None and updated_before.tzinfo is None:
             raise InvalidInput(f"updated_before is {updated_before!r}; give a datetime with a time zone.")
-        answer = self._read(
+        answer = self._send_read_request(
             "/sessions",
             status=status,
             agent=agent,
@@ -137,22 +139,22 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
     ) -> int:
         self.store.flush_pending_writes(session_id)
         fields = {"new_session_id": validate_id("session id", new_session_id), "version": version}
-        return int(self._write(f"{_path(session_id)}/fork", fields)["version"])
+        return int(self._send_write_request(f"{_build_session_path(session_id)}/fork", fields)["version"])
 
     def export_session(self, session_id: str, path: str | Path) -> ExportedFile:
-        _refuse("export_session")
+        _raise_not_over_http("export_session")
 
     def import_session(self, path: str | Path, *, session_id: str | None = None) -> ImportedSession:
-        _refuse("import_session")
+        _raise_not_over_http("import_session")
 
     def delete_session(self, session_id: str, *, dry_run: bool = False) -> RemovalCounts:
-        path = f"{_path(session_id)}?dry_run={'true' if dry_run else 'false'}"
-        return RemovalCounts(**self._write(path, {}, "DELETE"))
+        path = f"{_build_session_path(session_id)}?dry_run={'true' if dry_run else 'false'}"
+        return RemovalCounts(**self._send_write_request(path, {}, "DELETE"))
 
     def release_quarantine(
         self, session_id: str, *, actor: Actor | str, reason: str, accept_altered: bool = False
     ) -> int:
-        _refuse("release_quarantine")
+        _raise_not_over_http("release_quarantine")
 
     # ---- versions
 
@@ -201,7 +203,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         return self.backend.save_phase(session_id, details, snapshot, transcript, plan, expected_version)
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None = None) -> ImportedRecord:
-        self.backend.require_owned(session_id)
+        self.backend.flush_and_get_owned_session(session_id)
         migrated = migrate_phase_record(session_id, record, run_id)
         version = self.save_phase(
             session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript
@@ -209,15 +211,19 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         return ImportedRecord(version, migrated.run_id, migrated.applied)
 
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
-        loaded = self._read(f"{_path(session_id)}/versions/latest")["version"]
-        return None if loaded is None else _read_version(loaded)
+        loaded = self._send_read_request(f"{_build_session_path(session_id)}/versions/latest")["version"]
+        return None if loaded is None else _parse_version(loaded)
 
     def load(self, session_id: str, version: int) -> dict[str, Any]:
-        return _read_version(self._read(f"{_path(session_id)}/versions/{_number(version)}")["version"])
+        return _parse_version(
+            self._send_read_request(f"{_build_session_path(session_id)}/versions/{_validate_version_number(version)}")[
+                "version"
+            ]
+        )
 
     def list_checkpoints(self, session_id: str, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
-        answer = self._read(f"{_path(session_id)}/versions", before=before, limit=limit)
-        return [_read_version(version) for version in answer["versions"]]
+        answer = self._send_read_request(f"{_build_session_path(session_id)}/versions", before=before, limit=limit)
+        return [_parse_version(version) for version in answer["versions"]]
 
     def messages(
         self, session_id: str, *, after: int = 0, limit: int = 100, version: int | None = None
@@ -225,7 +231,11 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         return self.backend.list_messages(session_id, after, limit, version)
 
     def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts:
-        return RemovalCounts(**self._write(f"{_path(session_id)}/versions/{_number(version)}", {}, "DELETE"))
+        return RemovalCounts(
+            **self._send_write_request(
+                f"{_build_session_path(session_id)}/versions/{_validate_version_number(version)}", {}, "DELETE"
+            )
+        )
 
     def prune(
         self,
@@ -242,7 +252,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
             "older_than_seconds": None if older_than is None else older_than.total_seconds(),
             "dry_run": dry_run,
         }
-        return RemovalCounts(**self._write(f"{_path(session_id)}/prune", fields))
+        return RemovalCounts(**self._send_write_request(f"{_build_session_path(session_id)}/prune", fields))
 
     # ---- tool-call log, for loops without a registry
 
@@ -260,7 +270,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         intent = call_records.build_call_intent(
             call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
         )
-        held = self.backend.require_owned(session_id)
+        held = self.backend.flush_and_get_owned_session(session_id)
         fields = {
             "call_id": call_id,
             "tool": tool_name,
@@ -269,8 +279,12 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
             "key": idempotency_key,
             "step": step,
         }
-        answer = self.store.write(
-            "POST", f"{_path(session_id)}/calls", fields, session=held, raw={"args": intent.args_as_called}
+        answer = self.store.send_write_request(
+            "POST",
+            f"{_build_session_path(session_id)}/calls",
+            fields,
+            session=held,
+            raw={"args": intent.args_as_called},
         ).value
         held.issued_calls[call_id] = IssuedCall(answer["number"], call_id, answer["step"], answer["attempt"])
 
@@ -284,45 +298,49 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         held = self.store.find_owned_session(session_id)
         issued_call = held.issued_calls.pop(call_id, None) if held is not None and step is None else None
         if issued_call is None:
-            path = f"{_path(session_id)}/calls/{escape_id(validate_id('call id', call_id))}"
-            call = self._read(path, step=step)
+            path = f"{_build_session_path(session_id)}/calls/{escape_path_part(validate_id('call id', call_id))}"
+            call = self._send_read_request(path, step=step)
             issued_call = IssuedCall(call["number"], call_id, call["step"], call["attempt"])
-        settle_call(self.store, session_id, None if held is None else held.fence, issued_call, outcome)
+        report_call_outcome(self.store, session_id, None if held is None else held.fence, issued_call, outcome)
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
-        call: dict[str, Any] | None = self._read(
+        call: dict[str, Any] | None = self._send_read_request(
             "/completed-call", key=validate_id("idempotency key", idempotency_key)
         )["call"]
         return call
 
     def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
-        calls: list[dict[str, Any]] = self._read(f"{_path(session_id)}/calls")["calls"]
+        calls: list[dict[str, Any]] = self._send_read_request(f"{_build_session_path(session_id)}/calls")["calls"]
         return calls
 
     def pending_decisions(
         self, *, agent: str | None = None, after: int | None = None, limit: int = 50
     ) -> list[dict[str, Any]]:
-        calls: list[dict[str, Any]] = self._read("/pending", agent=agent, after=after, limit=limit)["calls"]
+        calls: list[dict[str, Any]] = self._send_read_request("/pending", agent=agent, after=after, limit=limit)[
+            "calls"
+        ]
         return calls
 
     # ---- resuming
 
     def preview_resume(self, session_id: str) -> dict[str, Any]:
-        preview: dict[str, Any] = self._read(f"{_path(session_id)}/preview")
+        preview: dict[str, Any] = self._send_read_request(f"{_build_session_path(session_id)}/preview")
         return preview
 
     def sweep_lost_runs(self, *, limit: int = 1000) -> list[str]:
-        _refuse("sweep_lost_runs, which the server does itself,")
+        _raise_not_over_http("sweep_lost_runs, which the server does itself,")
 
     # ---- other agents
 
     def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
-        held = self.backend.require_owned(session_id)
+        held = self.backend.flush_and_get_owned_session(session_id)
         fields = {
             "state": state,
             "joins": [{"id": join.id, "calls": [_encode_peer_call(call) for call in join.calls]} for join in joins],
         }
-        paused = self.store.write("POST", f"{_path(session_id)}/pause", fields, session=held).value
+        paused = self.store.send_write_request(
+            "POST", f"{_build_session_path(session_id)}/pause", fields, session=held
+        ).value
         self.store.remove_owned_session(held)
         return Paused(**{**paused, "complete": tuple(paused["complete"])})
 
@@ -336,8 +354,8 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         token: str | None = None,
     ) -> Answer:
         fields = {"result": result, "session_id": session_id, "peer": peer, "token": token}
-        path = f"/peer-calls/{escape_id(validate_id('peer call id', peer_call_id))}/response"
-        answer = self._write(path, fields)
+        path = f"/peer-calls/{escape_path_part(validate_id('peer call id', peer_call_id))}/response"
+        answer = self._send_write_request(path, fields)
         kind = getattr(response_outcomes, answer.pop("answer"))
         if "deadline" in answer:
             answer["deadline"] = datetime.fromisoformat(answer["deadline"])
@@ -345,33 +363,37 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         return answered
 
     def sweep_deadlines(self, *, limit: int = peer_call_deadlines.DEFAULT_LIMIT) -> Swept:
-        swept = self._write("/peer-calls/sweep", {"limit": limit})
+        swept = self._send_write_request("/peer-calls/sweep", {"limit": limit})
         return Swept(tuple(swept["expired"]), tuple((session_id, join) for session_id, join in swept["complete"]))
 
     def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
-        path = f"/peer-calls/{escape_id(validate_id('peer call id', peer_call_id))}/deadline"
-        return datetime.fromisoformat(self._write(path, {"seconds": _to_seconds(deadline)})["deadline"])
+        path = f"/peer-calls/{escape_path_part(validate_id('peer call id', peer_call_id))}/deadline"
+        return datetime.fromisoformat(
+            self._send_write_request(path, {"seconds": _get_seconds_until(deadline)})["deadline"]
+        )
 
     def list_paused(
         self, *, ready: bool | None = None, agent: str | None = None, limit: int = 50
     ) -> list[dict[str, Any]]:
-        sessions: list[dict[str, Any]] = self._read("/paused", ready=ready, agent=agent, limit=limit)["sessions"]
+        sessions: list[dict[str, Any]] = self._send_read_request("/paused", ready=ready, agent=agent, limit=limit)[
+            "sessions"
+        ]
         return sessions
 
     def peer_calls(self, session_id: str) -> list[dict[str, Any]]:
-        calls: list[dict[str, Any]] = self._read(f"{_path(session_id)}/peer-calls")["calls"]
+        calls: list[dict[str, Any]] = self._send_read_request(f"{_build_session_path(session_id)}/peer-calls")["calls"]
         return calls
 
     # ---- decisions
 
-    def _decide(self, kind: str, session_id: str, call_id: str, **fields: Any) -> None:
+    def _send_decision(self, kind: str, session_id: str, call_id: str, **fields: Any) -> None:
         """Take a decision with the token, which is its actor."""
         fields.pop("actor", None)
         evidence = fields.get("evidence")
         if isinstance(evidence, Mapping):
             fields["evidence"] = dict(evidence)
-        path = f"{_path(session_id)}/calls/{escape_id(validate_id('call id', call_id))}/decision"
-        self._write(path, {"kind": kind, **fields})
+        path = f"{_build_session_path(session_id)}/calls/{escape_path_part(validate_id('call id', call_id))}/decision"
+        self._send_write_request(path, {"kind": kind, **fields})
 
     def verify_call(
         self,
@@ -382,46 +404,46 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         step: int | None = None,
         attempt: int | None = None,
     ) -> str:
-        path = f"{_path(session_id)}/calls/{escape_id(validate_id('call id', call_id))}/decision"
-        return str(self._write(path, {"kind": "verify", "step": step, "attempt": attempt})["outcome"])
+        path = f"{_build_session_path(session_id)}/calls/{escape_path_part(validate_id('call id', call_id))}/decision"
+        return str(self._send_write_request(path, {"kind": "verify", "step": step, "attempt": attempt})["outcome"])
 
     def confirm_landed(self, session_id: str, call_id: str, result_text: str, **options: Any) -> None:
-        self._decide("confirm_landed", session_id, call_id, result=result_text, **options)
+        self._send_decision("confirm_landed", session_id, call_id, result=result_text, **options)
 
     def mark_failed(self, session_id: str, call_id: str, **options: Any) -> None:
-        self._decide("mark_failed", session_id, call_id, **options)
+        self._send_decision("mark_failed", session_id, call_id, **options)
 
     def approve_rerun(self, session_id: str, call_id: str, **options: Any) -> None:
-        self._decide("approve_rerun", session_id, call_id, **options)
+        self._send_decision("approve_rerun", session_id, call_id, **options)
 
     def withdraw_decision(self, session_id: str, call_id: str, **options: Any) -> None:
-        self._decide("withdraw", session_id, call_id, **options)
+        self._send_decision("withdraw", session_id, call_id, **options)
 
     def approve_call(self, session_id: str, call_id: str, **options: Any) -> None:
-        self._decide("approve", session_id, call_id, **options)
+        self._send_decision("approve", session_id, call_id, **options)
 
     def edit_call(self, session_id: str, call_id: str, new_args: dict[str, Any], **options: Any) -> None:
-        self._decide("edit", session_id, call_id, new_args=new_args, **options)
+        self._send_decision("edit", session_id, call_id, new_args=new_args, **options)
 
     def reject_call(self, session_id: str, call_id: str, message: str, **options: Any) -> None:
-        self._decide("reject", session_id, call_id, result=message, **options)
+        self._send_decision("reject", session_id, call_id, result=message, **options)
 
     def respond_call(self, session_id: str, call_id: str, message: str, **options: Any) -> None:
-        self._decide("respond", session_id, call_id, result=message, **options)
+        self._send_decision("respond", session_id, call_id, result=message, **options)
 
 
-def _path(session_id: str) -> str:
-    return f"/sessions/{escape_id(validate_id('session id', session_id))}"
+def _build_session_path(session_id: str) -> str:
+    return f"/sessions/{escape_path_part(validate_id('session id', session_id))}"
 
 
-def _number(version: object) -> int:
+def _validate_version_number(version: object) -> int:
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
         raise InvalidInput(f"version is {version!r}; it has to be a whole number from 1.")
     return version
 
 
-def _read_version(loaded: dict[str, Any]) -> dict[str, Any]:
-    return {**loaded, "budget_spent_usd": read_amount(loaded["budget_spent_usd"])}
+def _parse_version(loaded: dict[str, Any]) -> dict[str, Any]:
+    return {**loaded, "budget_spent_usd": parse_amount(loaded["budget_spent_usd"])}
 
 
 def _encode_peer_call(call: Any) -> dict[str, Any]:
@@ -429,13 +451,13 @@ def _encode_peer_call(call: Any) -> dict[str, Any]:
         "id": call.id,
         "peer": call.peer,
         "request": call.request,
-        "deadline_seconds": _to_seconds(call.deadline),
+        "deadline_seconds": _get_seconds_until(call.deadline),
         "token": call.token,
         "sent": call.sent,
     }
 
 
-def _to_seconds(deadline: Deadline) -> float:
+def _get_seconds_until(deadline: Deadline) -> float:
     """Return the seconds from now until a deadline."""
     if isinstance(deadline, timedelta):
         return deadline.total_seconds()
@@ -446,5 +468,5 @@ def _to_seconds(deadline: Deadline) -> float:
     return deadline
 
 
-def _refuse(operation: str) -> NoReturn:
+def _raise_not_over_http(operation: str) -> NoReturn:
     raise NotOverHttp(operation)

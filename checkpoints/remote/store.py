@@ -15,7 +15,7 @@ from checkpoints.conf import LEASE_SECONDS
 from checkpoints.exceptions import AtGate, CheckpointsError, OwnershipError, SessionFinished, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.models import Run, Session
-from checkpoints.remote.transport import Answer, Transport, escape_id
+from checkpoints.remote.transport import Answer, Transport, escape_path_part
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class RemoteStore(Store):
         """Describe this process for the pages."""
         return {"host": socket.gethostname()[:255], "pid": os.getpid()}
 
-    def write(
+    def send_write_request(
         self,
         method: str,
         path: str,
@@ -60,15 +60,17 @@ class RemoteStore(Store):
     ) -> Answer:
         """Do a write of a run, or of nobody. A session that was lost or has ended is no longer owned."""
         if session is None:
-            return self.transport.write(method, path, fields, key=key, raw=raw)
+            return self.transport.send_write_request(method, path, fields, key=key, raw=raw)
         with self.keep_session_from_idling(session.session_id):
             try:
-                return self.transport.write(method, path, {**fields, "fence": session.fence}, key=key, raw=raw)
+                return self.transport.send_write_request(
+                    method, path, {**fields, "fence": session.fence}, key=key, raw=raw
+                )
             except (OwnershipError, SessionNotFound):
                 self.remove_owned_session(session)
                 raise
 
-    def require_owned(self, session_id: str) -> OwnedSession:
+    def flush_and_get_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session that may be written to.
 
         Raises `NotOwner`, `AtGate`, `SessionFinished`, `SessionNotFound`, `NotDurable`.
@@ -76,19 +78,21 @@ class RemoteStore(Store):
         self.flush_pending_writes(session_id)
         owned_session = self.find_owned_session(session_id)
         if owned_session is None:
-            raise self._explain_not_owned(session_id)
+            raise self._build_error_of_session_not_owned(session_id)
         if owned_session.at_gate:
             raise AtGate(session_id)
         self.record_session_use(session_id)
         return owned_session
 
-    def _explain_not_owned(self, session_id: str) -> CheckpointsError:
-        session = self.transport.read(f"/sessions/{escape_id(session_id)}")
+    def _build_error_of_session_not_owned(self, session_id: str) -> CheckpointsError:
+        session = self.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")
         if session["finished"]:
             return SessionFinished(session_id, session["status"])
         return self.build_not_owner_error(session_id)
 
-    def hold(self, session_id: str, run: Mapping[str, Any], *, at_gate: bool, head: TranscriptHead) -> OwnedSession:
+    def add_session_and_keep_lease(
+        self, session_id: str, run: Mapping[str, Any], *, at_gate: bool, head: TranscriptHead
+    ) -> OwnedSession:
         """Hold a session that the server has given to this client, and keep its lease."""
         owned_session = self.find_owned_session(session_id)
         if owned_session is None or owned_session.fence != run["fence"]:
@@ -107,26 +111,29 @@ class RemoteStore(Store):
         owned_session.run.status = run["status"]
         owned_session.at_gate = at_gate
         owned_session.head = head
-        self._start_beating()
+        self._start_heartbeat_thread()
         return owned_session
 
     # heartbeat
 
-    def _start_beating(self) -> None:
+    def _start_heartbeat_thread(self) -> None:
         with self._beat_lock:
             if self._heart is None or not self._heart.is_alive():
                 self._beating.clear()
                 self._heart = threading.Thread(
-                    target=_beat, args=(weakref.ref(self), self._beating), name="harness-heartbeat-http", daemon=True
+                    target=_run_heartbeat_thread,
+                    args=(weakref.ref(self), self._beating),
+                    name="harness-heartbeat-http",
+                    daemon=True,
                 )
                 self._heart.start()
 
-    def beat(self) -> bool:
+    def renew_leases(self) -> bool:
         """Renew the leases of the sessions. Returns whether all are renewed that are not lost."""
         are_renewed = True
         for owned_session in self.list_owned_sessions():
             try:
-                path = f"/sessions/{escape_id(owned_session.session_id)}/heartbeat"
+                path = f"/sessions/{escape_path_part(owned_session.session_id)}/heartbeat"
                 self.transport.renew_lease(path, owned_session.fence)
             except (OwnershipError, SessionNotFound) as error:
                 self.remove_owned_session(owned_session)
@@ -144,7 +151,7 @@ class RemoteStore(Store):
         self.transport.close()
 
 
-def _beat(reference: weakref.ref[RemoteStore], ended: threading.Event) -> None:
+def _run_heartbeat_thread(reference: weakref.ref[RemoteStore], ended: threading.Event) -> None:
     pause = LEASE_SECONDS / BEATS_PER_LEASE
     while not ended.wait(pause):
         store = reference()
@@ -154,10 +161,10 @@ def _beat(reference: weakref.ref[RemoteStore], ended: threading.Event) -> None:
             if not store.list_owned_sessions():
                 store._heart = None
                 return
-        pause = LEASE_SECONDS / BEATS_PER_LEASE if store.beat() else _REPEAT_SECONDS
+        pause = LEASE_SECONDS / BEATS_PER_LEASE if store.renew_leases() else _REPEAT_SECONDS
         del store
 
 
-def build_head(length: int, chain: bytes, version: int) -> TranscriptHead:
+def build_transcript_head(length: int, chain: bytes, version: int) -> TranscriptHead:
     """Build the end of a transcript as a client knows it."""
     return TranscriptHead(0, length, chain or digests.EMPTY_CHAIN, version)

@@ -50,7 +50,7 @@ _READS: Final = frozenset({"GET"})
 _TIMES: Final = frozenset({"last_seen", "lease_ends", "at", "deadline"})
 
 
-def escape_id(identifier: str) -> str:
+def escape_path_part(identifier: str) -> str:
     """Return an identifier as one part of a path."""
     escaped = identifier.replace("~", "~0").replace("/", "~1")
     if set(escaped) == {"."}:
@@ -94,14 +94,14 @@ class Transport:
         self._is_closed = True
         self._connections.close()
 
-    def read(self, path: str, **parameters: Any) -> Any:
+    def send_read_request(self, path: str, **parameters: Any) -> Any:
         """Request a resource. Raises what the server raises, and `ServerUnavailable`."""
         given = {name: _encode_parameter(value) for name, value in parameters.items() if value is not None}
         seconds = ANSWER_SECONDS + float(given.get("wait", 0))
         target = f"{path}?{urlencode(given, quote_via=quote)}" if given else path
-        return self._send("GET", target, b"", {}, seconds).value
+        return self._send_request_with_retries("GET", target, b"", {}, seconds).value
 
-    def write(
+    def send_write_request(
         self, method: str, path: str, fields: Mapping[str, Any], *, key: str | None = None, raw: Mapping[str, str] = {}
     ) -> Answer:
         """Do a write, once. `raw` are fields as JSON text; `key` is the key of a request that is made again.
@@ -109,7 +109,7 @@ class Transport:
         Raises what the server raises, and `ServerUnavailable`, which says whether the write may have happened. The
         caller who then makes the same write again learns what the first one did.
         """
-        parts = [f"{json.dumps(name)}:{_encode(value)}" for name, value in fields.items()]
+        parts = [f"{json.dumps(name)}:{_encode_as_json(value)}" for name, value in fields.items()]
         parts += [f"{json.dumps(name)}:{text}" for name, text in raw.items()]
         body = f"{{{','.join(parts)}}}".encode()
         digest = hashlib.blake2b(f"{method} {path} ".encode() + body, digest_size=16).digest()
@@ -119,7 +119,7 @@ class Transport:
             body = gzip.compress(body, compresslevel=1)
             headers["Content-Encoding"] = "gzip"
         try:
-            return self._send(method, path, body, headers, ANSWER_SECONDS)
+            return self._send_request_with_retries(method, path, body, headers, ANSWER_SECONDS)
         except StorageError as error:
             if error.may_have_happened:
                 self._unanswered[digest] = key
@@ -133,15 +133,17 @@ class Transport:
         Raises what the server raises, and `ServerUnavailable`.
         """
         try:
-            self._send_once("POST", path, f'{{"fence":{fence}}}'.encode(), {}, BEAT_SECONDS)
+            self._send_request_once("POST", path, f'{{"fence":{fence}}}'.encode(), {}, BEAT_SECONDS)
         except AnswerLost as error:
             raise self._build_unavailable(error, may_have_happened=True) from error
 
-    def _send(self, method: str, target: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
+    def _send_request_with_retries(
+        self, method: str, target: str, body: bytes, headers: Mapping[str, str], seconds: float
+    ) -> Answer:
         may_have_happened = False
         for pause in (*PAUSES, None):
             try:
-                return self._send_once(method, target, body, headers, seconds)
+                return self._send_request_once(method, target, body, headers, seconds)
             except AnswerLost as error:
                 may_have_happened |= method not in _READS and error.is_sent
                 if pause is None:
@@ -156,7 +158,9 @@ class Transport:
             time.sleep(pause)
         raise AssertionError  # the loop ends by an answer or an error
 
-    def _send_once(self, method: str, target: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
+    def _send_request_once(
+        self, method: str, target: str, body: bytes, headers: Mapping[str, str], seconds: float
+    ) -> Answer:
         if self._is_closed:
             raise CheckpointerClosed
         connect_seconds = min(CONNECT_SECONDS, seconds)
@@ -164,7 +168,7 @@ class Transport:
             method, target, headers, body, seconds=seconds, connect_seconds=connect_seconds
         )
         if response.status >= HTTPStatus.MULTIPLE_CHOICES:
-            raise _build_error(response)
+            raise _build_error_of_response(response)
         return Answer(response.status, parse_json(response.text) if response.content else None)
 
     def _build_unavailable(self, error: AnswerLost, *, may_have_happened: bool) -> ServerUnavailable:
@@ -178,18 +182,18 @@ def _encode_parameter(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
-def _encode(value: Any) -> str:
+def _encode_as_json(value: Any) -> str:
     from checkpoints.formats.canonical import to_canonical_json
 
     return to_canonical_json(value, "request")
 
 
-def _build_error(response: Response) -> CheckpointsError:
+def _build_error_of_response(response: Response) -> CheckpointsError:
     """Build the exception that a problem names."""
     try:
         problem = response.parse_json()
         kind = getattr(exceptions, problem["type"])
-        facts = {name: _decode_fact(name, value) for name, value in problem["facts"].items()}
+        facts = {name: _decode_error_attribute(name, value) for name, value in problem["facts"].items()}
         detail = str(problem["detail"])
     except (ValueError, KeyError, TypeError, AttributeError):
         text = response.text[:200]
@@ -207,7 +211,7 @@ def _build_error(response: Response) -> CheckpointsError:
     return error
 
 
-def _decode_fact(name: str, value: Any) -> Any:
+def _decode_error_attribute(name: str, value: Any) -> Any:
     if name in _TIMES and isinstance(value, str):
         try:
             return datetime.fromisoformat(value)

@@ -10,23 +10,30 @@ from checkpoints.decisions import run_verify_hooks
 from checkpoints.decisions.decide import DecisionTarget
 from checkpoints.decisions.run_verify_hooks import VerifyProbe
 from checkpoints.remote.store import RemoteStore
-from checkpoints.remote.transport import escape_id
+from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store.store import OwnedSession
 
 
-def probe_call_flow(store: RemoteStore, held: OwnedSession, call: Mapping[str, Any], hook: Any) -> Flow[str]:
+def ask_verify_hook_and_report_answer_flow(
+    store: RemoteStore, held: OwnedSession, call: Mapping[str, Any], hook: Any
+) -> Flow[str]:
     """Ask a verify hook about an interrupted call, and report its answer."""
     target = DecisionTarget(held.session_id, call["call_id"], call["revision"], call["step"], call["attempt"])
     probe = VerifyProbe(call["number"], target, call["tool_name"], call["args_json"], call["args_digest"], hook)
     answer = yield from run_verify_hooks.ask_hook_flow(probe)
-    fields = {"step": call["step"], "attempt": call["attempt"], "revision": call["revision"], **_encode_answer(answer)}
-    path = f"/sessions/{escape_id(held.session_id)}/calls/{escape_id(call['call_id'])}/probe"
-    outcome: str = yield Transact(lambda: store.write("POST", path, fields, session=held).value["outcome"])
+    fields = {
+        "step": call["step"],
+        "attempt": call["attempt"],
+        "revision": call["revision"],
+        **_encode_hook_answer(answer),
+    }
+    path = f"/sessions/{escape_path_part(held.session_id)}/calls/{escape_path_part(call['call_id'])}/probe"
+    outcome: str = yield Transact(lambda: store.send_write_request("POST", path, fields, session=held).value["outcome"])
     return outcome
 
 
-def _encode_answer(answer: Landed | NotLanded | Unknown) -> dict[str, Any]:
+def _encode_hook_answer(answer: Landed | NotLanded | Unknown) -> dict[str, Any]:
     if isinstance(answer, Landed):
         return {"answer": "landed", "result": answer.result}
     if isinstance(answer, NotLanded):

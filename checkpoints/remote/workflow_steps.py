@@ -11,9 +11,9 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CallInProgress
 from checkpoints.formats.canonical import parse_json
 from checkpoints.remote import verify_probes
-from checkpoints.remote.call_log import RemoteExecution, describe_tool
+from checkpoints.remote.call_log import RemoteExecution, encode_tool
 from checkpoints.remote.store import RemoteStore
-from checkpoints.remote.transport import escape_id
+from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_records import IssuedCall
 from checkpoints.store.store import OwnedSession
@@ -30,14 +30,16 @@ class RemoteStepLog:
         """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
         self._store = store
         self._session_id = session_id
-        self._path = f"/sessions/{escape_id(session_id)}/workflows/{escape_id(workflow_id)}"
-        self._store.write("POST", self._path, {}, session=self._store.require_owned(session_id))
+        self._path = f"/sessions/{escape_path_part(session_id)}/workflows/{escape_path_part(workflow_id)}"
+        self._store.send_write_request(
+            "POST", self._path, {}, session=self._store.flush_and_get_owned_session(session_id)
+        )
 
     def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
-        owned_session: OwnedSession = yield Transact(lambda: self._store.require_owned(self._session_id))
+        owned_session: OwnedSession = yield Transact(lambda: self._store.flush_and_get_owned_session(self._session_id))
         key = uuid.uuid4().hex
         while True:
-            answer: Mapping[str, Any] = yield Transact(partial(self._issue, owned_session, request, key))
+            answer: Mapping[str, Any] = yield Transact(partial(self._post_step, owned_session, request, key))
             if answer["state"] != "running":
                 break
             if not wait_options.for_others:
@@ -51,8 +53,8 @@ class RemoteStepLog:
         self._store.executing.add(issued_call.pk)
         return RemoteExecution(self._store, owned_session, request.tool, issued_call)
 
-    def _issue(self, owned_session: OwnedSession, request: StepRequest, key: str) -> Any:
-        fields = {**describe_tool(request.tool), "step_id": request.step_id, "version": request.version}
+    def _post_step(self, owned_session: OwnedSession, request: StepRequest, key: str) -> Any:
+        fields = {**encode_tool(request.tool), "step_id": request.step_id, "version": request.version}
         policy = request.tool.idempotency
         if callable(policy):
             arguments = dict(parse_json(request.args))
@@ -60,17 +62,19 @@ class RemoteStepLog:
         else:
             fields["idempotency"] = policy or "once"
         raw = {"args": request.args}
-        return self._store.write("POST", f"{self._path}/steps", fields, session=owned_session, key=key, raw=raw).value
+        return self._store.send_write_request(
+            "POST", f"{self._path}/steps", fields, session=owned_session, key=key, raw=raw
+        ).value
 
     def probe_step_flow(self, request: StepRequest) -> Flow[bool]:
         hook = request.tool.verify
         if hook is None:
             return False
-        owned_session: OwnedSession = yield Transact(lambda: self._store.require_owned(self._session_id))
+        owned_session: OwnedSession = yield Transact(lambda: self._store.flush_and_get_owned_session(self._session_id))
         call: Mapping[str, Any] | None = yield Transact(partial(self._find_interrupted_call, request))
         if call is None:
             return False
-        yield from verify_probes.probe_call_flow(self._store, owned_session, call, hook)
+        yield from verify_probes.ask_verify_hook_and_report_answer_flow(self._store, owned_session, call, hook)
         return True
 
     def _find_interrupted_call(self, request: StepRequest) -> Mapping[str, Any] | None:
@@ -78,8 +82,8 @@ class RemoteStepLog:
         step = next((step for step in self.list_steps() if step["step_id"] == request.step_id), None)
         if step is None or step["status"] != CallStatus.INTERRUPTED:
             return None
-        path = f"/sessions/{escape_id(self._session_id)}/calls/{escape_id(step['call_id'])}"
-        call: Mapping[str, Any] = self._store.transport.read(path)
+        path = f"/sessions/{escape_path_part(self._session_id)}/calls/{escape_path_part(step['call_id'])}"
+        call: Mapping[str, Any] = self._store.transport.send_read_request(path)
         return call
 
     def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
@@ -87,5 +91,5 @@ class RemoteStepLog:
         return issued.value if isinstance(issued, StepValue) else None
 
     def list_steps(self) -> list[dict[str, Any]]:
-        steps: list[dict[str, Any]] = self._store.transport.read(self._path)["steps"]
+        steps: list[dict[str, Any]] = self._store.transport.send_read_request(self._path)["steps"]
         return steps

@@ -45,7 +45,7 @@ def pause_session(
 ) -> HttpResponse:
     checkpointer = get_client(request)
     if request.repeated:  # type: ignore[attr-defined]
-        stored = pause_run.find_pause(checkpointer.store, session_id, body.fence)
+        stored = pause_run.find_pause_of_fence(checkpointer.store, session_id, body.fence)
         if stored is not None:
             return _respond_with_pause(stored)
     hold_run(checkpointer, session_id, body.fence)
@@ -80,7 +80,7 @@ def take_paused(
     outcome = pass_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
     task = None
     if isinstance(outcome, ResumePoint):
-        taken = take_paused_task.take_task_at(store, session_id, state, outcome)
+        taken = take_paused_task.take_paused_task_at_resume_point(store, session_id, state, outcome)
         task = {
             "state": taken.state,
             "paused_version": taken.paused_version,
@@ -134,7 +134,7 @@ def settle_notice(
     store = get_client(request).store
     if not models.PeerCall.objects.filter(workspace_id=store.workspace_id, call_id=peer_call_id).exists():
         raise PeerCallNotFound(peer_call_id)
-    notice_outbox.settle_notice(store, peer_call_id, body.kind, body.attempt, delivered=body.delivered)
+    notice_outbox.delete_or_postpone_notice(store, peer_call_id, body.kind, body.attempt, delivered=body.delivered)
     return mark_as_storable(respond({"delivered": body.delivered}))
 
 

@@ -42,7 +42,7 @@ def play(address: str, token: str, session_id: str, path: str) -> None:
 
 def play_and_die(address: str, token: str, session_id: str, path: str, number: int, after: bool) -> None:
     """Die before the request of a write is sent, or after its answer has come."""
-    write, count = Transport.write, 0
+    write, count = Transport.send_write_request, 0
 
     def write_and_die(self: Transport, method: str, *args: Any, **options: Any) -> Any:
         nonlocal count
@@ -54,7 +54,7 @@ def play_and_die(address: str, token: str, session_id: str, path: str, number: i
             die()
         return answer
 
-    with patch.object(Transport, "write", write_and_die):
+    with patch.object(Transport, "send_write_request", write_and_die):
         play(address, token, session_id, path)
 
 

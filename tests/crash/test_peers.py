@@ -9,11 +9,11 @@ from tests.support.exhaustive_mode import boundaries
 WRITING = {
     "peers.peer_response.accept_response",
     "peers.cancel_paused_task.cancel_paused_task",
-    "peers.peer_call_deadlines._sweep_session",
-    "peers.pause_run._pause_in_transaction",
-    "peers.take_paused_task._consume_task_and_joins",
+    "peers.peer_call_deadlines._expire_calls_of_session",
+    "peers.pause_run._pause_run_in_transaction",
+    "peers.take_paused_task._mark_task_and_joins_taken",
     "peers.notice_outbox._claim_due_notices",
-    "peers.notice_outbox._clear_notice",
+    "peers.notice_outbox._delete_notice",
 }
 
 

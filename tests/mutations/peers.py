@@ -28,7 +28,7 @@ PEER_MUTATIONS = [
     Mutation(
         "an early response is counted by the pause",
         "checkpoints/peers/pause_run.py",
-        "    return bool(count) and join_counters.add_settled_calls_to_join(store, join, count, receipt)\n",
+        "    return bool(count) and join_counters.add_closed_calls_to_join(store, join, count, receipt)\n",
         "    return False\n",
         f"{ACCEPTING}::test_early_response_is_counted_by_the_pause",
     ),

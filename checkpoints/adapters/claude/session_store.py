@@ -136,7 +136,7 @@ class HarnessSessionStore(SessionStore):
         with SessionClaims.of(self.sync_checkpointer).exclude_changes(session_id):
             with self._lock:
                 mirror = self._mirrors.pop(session_id, None)
-            with line_log.open_log(store, session_id, description, key.group) as log:
+            with line_log.open_line_log_for_writing(store, session_id, description, key.group) as log:
                 size = log.size
                 places = log.add_lines(lines)
                 if places or not log.header:
@@ -172,7 +172,7 @@ class HarnessSessionStore(SessionStore):
         return mirror
 
     def _load_contents(self, session_id: str) -> list[bytes]:
-        return line_log.load_lines(self.sync_checkpointer.store, session_id) or []
+        return line_log.load_session_lines(self.sync_checkpointer.store, session_id) or []
 
     def _update_header(self, key: TranscriptKey, log: LineLog, entries: list[SessionStoreEntry]) -> None:
         now = int(database_now(self.sync_checkpointer.store.using).timestamp() * 1000)
@@ -193,7 +193,7 @@ class HarnessSessionStore(SessionStore):
             CheckpointCorrupted: A stored line is missing or altered.
         """
         session_id = transcript_keys.read_key(key).session_id
-        contents = await self._hop(partial(line_log.load_lines, self.sync_checkpointer.store, session_id))
+        contents = await self._hop(partial(line_log.load_session_lines, self.sync_checkpointer.store, session_id))
         return None if contents is None else [json.loads(content) for content in contents]
 
     # ---- lists
@@ -213,7 +213,7 @@ class HarnessSessionStore(SessionStore):
 
     async def _list_headers(self, project_key: str) -> list[dict[str, Any]]:
         group = transcript_keys.read_project_key(project_key).group
-        return await self._hop(partial(line_log.list_headers, self.sync_checkpointer.store, group))
+        return await self._hop(partial(line_log.list_log_headers, self.sync_checkpointer.store, group))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """List the subpaths of the subagents of a session."""
@@ -222,7 +222,7 @@ class HarnessSessionStore(SessionStore):
     def _list_subpaths(self, key: TranscriptKey) -> list[str]:
         group = TranscriptKey(key.project, key.session, "-").group
         store = self.sync_checkpointer.store
-        return [header["subpath"] for header in line_log.list_headers(store, group, parent_session_id=key.root_id)]
+        return [header["subpath"] for header in line_log.list_log_headers(store, group, parent_session_id=key.root_id)]
 
     # ---- removing
 

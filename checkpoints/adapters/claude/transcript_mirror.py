@@ -157,7 +157,7 @@ class MirrorWriter(ImportWriter):
         """Lock the session until the end of the caller's transaction; it is created if it does not exist."""
         store, using = self.store, self.store.using
         description = SessionDescription(agent=self.origin.agent, labels=self.origin.labels)
-        with state_store.lock_session(store, self.origin.session_id, description) as (row, owned_session):
+        with state_store.lock_or_create_session(store, self.origin.session_id, description) as (row, owned_session):
             if row.head_segment_id is None:
                 row.head_segment = Segment.objects.using(using).create(session=row)
                 Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)

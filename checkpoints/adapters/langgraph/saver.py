@@ -357,7 +357,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         channels = {channel for channel, _ in writes}
         requests = self._build_requests(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
         with self._claims.exclude_changes(thread_id):
-            is_waiting = state_store.save_writes(
+            is_waiting = state_store.save_task_writes(
                 self.sync_checkpointer.store,
                 thread_id,
                 namespace,
@@ -399,12 +399,12 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         store, keys = self.sync_checkpointer.store, None
         if not (is_input and task_id == NULL_TASK_ID):
             place = (thread_id, namespace, checkpoint_id, task_id)
-            value = state_store.load_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
+            value = state_store.load_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
             decoded = () if value is None else self._decode(value)
             keys = [interrupts.get_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
         if keys is None or keys:
             with self._claims.exclude_changes(thread_id):
-                interrupt_decisions.withdraw_requests(store, thread_id, keys=keys)
+                interrupt_decisions.discard_undecided_calls(store, thread_id, keys=keys)
 
     def build_resume(self, config: RunnableConfig) -> Command[Any] | None:
         """Build the command that resumes a thread as people have decided, for the process that runs the graph.
@@ -429,7 +429,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         asked = {each.id: interrupts.list_requests(each) for each in found if not interrupts.is_gate(each)}
         keys = [request.key for requests in asked.values() for request in requests]
         decided = (
-            interrupt_decisions.find_decisions(self.sync_checkpointer.store, _get_place(config)[0], keys)
+            interrupt_decisions.find_decisions_if_all_decided(self.sync_checkpointer.store, _get_place(config)[0], keys)
             if found
             else None
         )
@@ -452,7 +452,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def delete_thread(self, thread_id: str) -> None:
         """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a guarded call."""
         with self._claims.exclude_changes(str(thread_id)):
-            interrupt_decisions.withdraw_requests(self.sync_checkpointer.store, str(thread_id))
+            interrupt_decisions.discard_undecided_calls(self.sync_checkpointer.store, str(thread_id))
             remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -464,7 +464,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
         for session_id in remove_and_copy_states.find_sessions_of_runs(store, wanted):
             with self._claims.exclude_changes(session_id):
-                remove_and_copy_states.delete_states(store, session_id, select)
+                remove_and_copy_states.delete_selected_states(store, session_id, select)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all states of a thread into another one. Calls are not copied: `fork_session` does that.
@@ -481,7 +481,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             )
             if content is not None:
                 with self._claims.exclude_changes(target):
-                    state_store.save_transcript(store, target, content)
+                    state_store.write_version_of_transcript_if_changed(store, target, content)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete the states of threads: all with `delete`; with `keep_latest` all but those a resume needs.
@@ -494,7 +494,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if strategy == "keep_latest":
             delete: Callable[[Store, str], int] = remove_and_copy_states.delete_superseded_states
         else:
-            delete = remove_and_copy_states.delete_states
+            delete = remove_and_copy_states.delete_selected_states
         for thread_id in map(str, thread_ids):
             with self._claims.exclude_changes(thread_id):
                 delete(self.sync_checkpointer.store, thread_id)

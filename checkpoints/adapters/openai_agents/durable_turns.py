@@ -90,8 +90,8 @@ def find_open_run(store: Store, session_id: str) -> ContinuedRun | None:
 
 
 def begin(store: Store, session_id: str, items: list[Item], run: OpenRun, description: SessionDescription) -> None:
-    """Append the input of a run, and say that the run has begun. Raises what `locked_message_list.append` raises."""
-    locked_message_list.change(
+    """Append the input of a run, and store that the run has begun. Raises what `append_messages` raises."""
+    locked_message_list.write_next_version_under_lock(
         store,
         session_id,
         description,
@@ -138,7 +138,7 @@ def keep_answer(
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response)
         return VersionContent(None, added=items, payload=run.to_payload())
 
-    locked_message_list.change(store, session_id, description, build)
+    locked_message_list.write_next_version_under_lock(store, session_id, description, build)
 
 
 def add_items(
@@ -181,7 +181,7 @@ def add_items(
             after = replace(after, agent=agent)
         return replace(content, payload=None if after is None else after.to_payload())
 
-    locked_message_list.change(store, session_id, description, build)
+    locked_message_list.write_next_version_under_lock(store, session_id, description, build)
     return is_open
 
 
@@ -191,7 +191,7 @@ def _add_to_turn(
     """Return the version that items make, and the run that is open after it."""
     if run is None or not run.count:
         return VersionContent(None, added=items), run
-    answer = locked_message_list.list_newest(store, row.session_id)[run.first : run.first + run.count]
+    answer = locked_message_list.list_newest_messages(store, row.session_id)[run.first : run.first + run.count]
     rest = _subtract(items, answer)
     calls, results = _list_call_ids(answer)
     new_results = _list_call_ids(rest)[1]
@@ -227,7 +227,7 @@ def end(store: Store, session_id: str, description: SessionDescription, *, disca
         keep = run.first if discard and run.count and row.message_count == run.first + run.count else None
         return VersionContent(None, keep=keep, always=True)
 
-    locked_message_list.change(store, session_id, description, build)
+    locked_message_list.write_next_version_under_lock(store, session_id, description, build)
 
 
 def _read(store: Store, row: Session) -> OpenRun | None:

@@ -259,7 +259,7 @@ class HarnessSessionRepository(SessionRepository):
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Read a message. Returns None if there is none."""
         place = self.find_session_id(session_id, agent_id)
-        messages = self._run(partial(locked_message_list.list_newest, self.client.store, place))
+        messages = self._run(partial(locked_message_list.list_newest_messages, self.client.store, place))
         known = 0 <= message_id < len(messages)
         return message_codec.decode_message(messages[message_id], message_id) if known else None
 
@@ -281,7 +281,9 @@ class HarnessSessionRepository(SessionRepository):
             number = session_message.message_id
             if not 0 <= number < row.message_count:
                 raise SessionException(f"Message {number} does not exist")
-            tail = locked_message_list.list_newest(self.client.store, row.session_id, row.message_count - number)
+            tail = locked_message_list.list_newest_messages(
+                self.client.store, row.session_id, row.message_count - number
+            )
             session_message.created_at = message_codec.decode_message(tail[0], number).created_at
             changed = message_codec.encode_message(session_message)
             return VersionContent(None, keep=number, added=[changed, *tail[1:]])
@@ -311,7 +313,7 @@ class HarnessSessionRepository(SessionRepository):
 
         def load() -> list[dict[str, Any]]:
             self._get_agent(place, session_id, agent_id)
-            return locked_message_list.list_newest(self.client.store, place)
+            return locked_message_list.list_newest_messages(self.client.store, place)
 
         decoded = [message_codec.decode_message(message, number) for number, message in enumerate(self._run(load))]
         return decoded[offset:] if limit is None else decoded[offset : offset + limit]
@@ -368,7 +370,7 @@ class HarnessSessionRepository(SessionRepository):
 
         def change() -> None:
             with SessionClaims.of(self.client.sync).exclude_changes(place):
-                locked_message_list.change(self.client.store, place, description, build)
+                locked_message_list.write_next_version_under_lock(self.client.store, place, description, build)
 
         self._run(change)
 

@@ -64,22 +64,22 @@ class Command(BaseCommand):
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         if options["watch"]:
-            self._watch(checkpointer, options["path"][0], wishes)
+            self._watch_path(checkpointer, options["path"][0], wishes)
             return
         reports, problems = [], []
         for path in options["path"]:
             bar = ProgressBar(sys.stderr)
             try:
-                reports.append(self._import(checkpointer, path, wishes, bar, reread=options["reread"]))
+                reports.append(self._import_path(checkpointer, path, wishes, bar, reread=options["reread"]))
             except (CheckpointsError, OSError) as error:
                 problems.append(str(error))
                 continue
             finally:
                 bar.finish_line()
             self._print_report(reports[-1], as_json=options["json"])
-        _raise_for_status(reports, problems)
+        _raise_if_files_were_refused(reports, problems)
 
-    def _import(
+    def _import_path(
         self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions, bar: ProgressBar, *, reread: bool
     ) -> ImportReport:
         return import_transcripts(
@@ -94,7 +94,7 @@ class Command(BaseCommand):
             progress=bar,
         )
 
-    def _watch(self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions) -> None:
+    def _watch_path(self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions) -> None:
         stop, bar = Event(), ProgressBar(sys.stderr)
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
 
@@ -123,7 +123,7 @@ def _get_os_username() -> str:
         return ""
 
 
-def _raise_for_status(reports: list[ImportReport], problems: list[str]) -> None:
+def _raise_if_files_were_refused(reports: list[ImportReport], problems: list[str]) -> None:
     """Raise the error with the exit status of what was not read."""
     refused = sum(len(report.refused) for report in reports)
     if problems or refused:

@@ -32,10 +32,10 @@ class Command(BaseCommand):
             sweep_round = sweep_workspaces(options["database"], workspace=options["workspace"], limit=options["limit"])
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(json.dumps(asdict(sweep_round)) if options["json"] else _format_round(sweep_round))
+        self.stdout.write(json.dumps(asdict(sweep_round)) if options["json"] else _format_sweep_round(sweep_round))
 
 
-def _format_round(sweep_round: SweepRound) -> str:
+def _format_sweep_round(sweep_round: SweepRound) -> str:
     return "\n".join(
         [
             *(f"run lost: {session_id}" for session_id in sweep_round.lost),

@@ -37,7 +37,7 @@ class Command(BaseCommand):
         try:
             if get_seal_keys() is None and get_decision_keys() is None:
                 raise CommandError(f"{KEY_SETTING} and {VERIFY_SETTING} are empty: there is nothing to check.")
-            for checked in self._check_sessions(options, counts):
+            for checked in self._iterate_checked_sessions(options, counts):
                 for problem in checked.problems:
                     problems.append({"session": checked.session_id, **problem.to_dict()})
                     name = checked.session_id or "without a session"
@@ -56,7 +56,7 @@ class Command(BaseCommand):
         if problems:
             raise CommandError("The database holds rows that this library did not write.")
 
-    def _check_sessions(
+    def _iterate_checked_sessions(
         self, options: dict[str, Any], counts: VerificationCounts
     ) -> Iterator[verify_workspace.CheckedSession]:
         using = options["database"]

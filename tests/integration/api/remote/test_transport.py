@@ -97,7 +97,7 @@ def test_client_waits_as_the_server_asks_while_the_database_gives_no_answer(
         return []
 
     monkeypatch.setattr(SyncCheckpointer, "list_sessions", list_sessions)
-    assert cast(SyncRemoteCheckpointer, cp)._read("/sessions")["sessions"] == []
+    assert cast(SyncRemoteCheckpointer, cp)._send_read_request("/sessions")["sessions"] == []
     assert failures == []
     assert pauses == [1.0, 1.0]
 
@@ -142,7 +142,7 @@ def test_run_without_heartbeats_is_lost(open_checkpointer: Any) -> None:
     with pytest.raises(exceptions.SessionBusy) as busy:
         second.start_session("s")
     assert busy.value.lease_ends > busy.value.last_seen
-    first.store.beat()
+    first.store.renew_leases()
     Run.objects.update(lease_expires_at=clock.now() - timedelta(seconds=1))
     second.start_session("s")
     with pytest.raises(exceptions.OwnershipLost):
@@ -155,14 +155,14 @@ def test_heartbeat_without_an_answer_is_due_again(open_checkpointer: Any, monkey
     keys = ApiWrite.objects.count()
     with monkeypatch.context() as patch:
         patch.setattr(cp.store.transport._connections, "request", refuse)
-        assert not cp.store.beat()
+        assert not cp.store.renew_leases()
     lease_ends = Run.objects.get().lease_expires_at
-    assert cp.store.beat()
+    assert cp.store.renew_leases()
     assert Run.objects.get().lease_expires_at > lease_ends
     assert ApiWrite.objects.count() == keys  # repeating a heartbeat takes no key
     Run.objects.update(lease_expires_at=clock.now() - timedelta(seconds=1))
     open_checkpointer().start_session("s")
-    assert cp.store.beat()  # nothing is left to renew
+    assert cp.store.renew_leases()  # nothing is left to renew
     assert cp.store.list_owned_sessions() == []
 
 

@@ -82,7 +82,7 @@ def test_write_replaces_another_only_at_a_negative_position(cp: SyncCheckpointer
     _save(cp, 0)
     for value in (_item(1), _item(2)):
         writes = [NewWrite(0, "a", value), NewWrite(-1, "__error__", value)]
-        state_store.save_writes(cp.store, "s", "", "0000", "task", "path", writes)
+        state_store.save_task_writes(cp.store, "s", "", "0000", "task", "path", writes)
     loaded = state_store.load_state(cp.store, "s", "", None)
     assert loaded is not None
     assert [(write.channel, write.value) for write in loaded.writes] == [("__error__", _item(2)), ("a", _item(1))]
@@ -92,8 +92,8 @@ def test_removed_states_remove_their_blobs(cp: SyncCheckpointer) -> None:
     kept = [_item(number) for number in range(40)]
     _save(cp, 0, messages=[*kept, _item(99)], gone=_item(50))
     _save(cp, 1, messages=kept)
-    state_store.save_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
-    assert remove_and_copy_states.delete_states(cp.store, "s", lambda states: [states[-1]]) == 1
+    state_store.save_task_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
+    assert remove_and_copy_states.delete_selected_states(cp.store, "s", lambda states: [states[-1]]) == 1
     assert _load(cp) == {"messages": kept}
     assert not FrameworkWrite.objects.exists()
     assert Blob.objects.count() == 40 + 5 + 1  # five full groups, and the list
@@ -174,7 +174,7 @@ def test_states_that_rebuild_a_value_are_kept(cp: SyncCheckpointer) -> None:
 
 def test_copy_is_complete_and_independent(cp: SyncCheckpointer) -> None:
     _save(cp, 0, messages=[_item(number) for number in range(20)])
-    state_store.save_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
+    state_store.save_task_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", _item(60))])
     remove_and_copy_states.copy_states(cp.store, "s", "copy")
     remove_and_copy_states.delete_session_with_states(cp.store, "s")
     assert len(_load(cp, session_id="copy")["messages"]) == 20
