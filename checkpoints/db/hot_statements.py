@@ -87,7 +87,7 @@ class SaveBase:
     version: int
 
 
-def _mark_session_changed_sql(vendor: str, table: str = "") -> str:
+def build_session_change(vendor: str, table: str = "") -> str:
     """SQL of the columns that every write changes on the session, so that its pages refresh."""
     stored = f"{table}.{_session_column('revision')}" if table else _session_column("revision")
     return f"{_session_column('revision')} = {stored} + 1, {_session_column('updated_at')} = {NOW_SQL[vendor]}"
@@ -101,7 +101,7 @@ def mark_session_changed(connection: BaseDatabaseWrapper, session_pk: int) -> No
 
 @cache
 def _mark_session_sql(vendor: str) -> str:
-    changes = _mark_session_changed_sql(vendor)
+    changes = build_session_change(vendor)
     return f"UPDATE {quote_table(Session)} SET {changes} WHERE {_session_column('id')} = %s"
 
 
@@ -219,7 +219,7 @@ def _move_head_sql(head_move: _HeadMove) -> str:
     conditions += [f"{_session_column(field)} IS NULL" for field in head_move.expects_empty]
     return (
         f"UPDATE {quote_table(Session)} SET {version} = {version} + {head_move.versions}, "
-        f"{_mark_session_changed_sql(head_move.vendor)}{sets} "
+        f"{build_session_change(head_move.vendor)}{sets} "
         f"WHERE {' AND '.join(conditions)} "
         f"RETURNING {_session_column('id')} AS session_pk, {version} AS version"
     )
@@ -390,7 +390,7 @@ def _expect_head_sql(head_fields: Sequence[str]) -> str:
 def _lock_session_sql(vendor: str, allowed: int, head_fields: tuple[str, ...] = ()) -> str:
     """SQL that locks the session of a call under its fence and sets its status, if it has one of `allowed` statuses."""
     return (
-        f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, {_mark_session_changed_sql(vendor)}"
+        f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, {build_session_change(vendor)}"
         f"{_set_head_sql(head_fields)} "
         f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s "
         f"AND {_session_column('status')} IN ({make_placeholders(allowed)}) {_expect_head_sql(head_fields)}"
@@ -426,7 +426,7 @@ def _insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, head_f
         f"{make_placeholders(len(fields))} FROM locked_session "
         f"{_on_conflict_do_nothing_sql()}, {_call_column('session')} AS session_pk) "
         f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, "
-        f"{_mark_session_changed_sql('postgresql', quote_table(Session))}{_set_head_sql(head_fields)} "
+        f"{build_session_change('postgresql', quote_table(Session))}{_set_head_sql(head_fields)} "
         f"FROM inserted WHERE {quote_table(Session)}.{_session_column('id')} = inserted.session_pk "
         f"RETURNING inserted.{_call_column('id')}, inserted.{_call_column('step')}"
     )
@@ -482,7 +482,7 @@ def settle_call(
 def _lock_session_to_settle_sql(vendor: str, is_interrupted: bool, head_fields: tuple[str, ...]) -> str:
     status = f"{_session_column('status')} = %s, " if is_interrupted else ""
     return (
-        f"UPDATE {quote_table(Session)} SET {status}{_mark_session_changed_sql(vendor)}{_set_head_sql(head_fields)} "
+        f"UPDATE {quote_table(Session)} SET {status}{build_session_change(vendor)}{_set_head_sql(head_fields)} "
         f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s {_expect_head_sql(head_fields)}"
         f"RETURNING {_session_column('id')} AS session_pk"
     )
