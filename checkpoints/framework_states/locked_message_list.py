@@ -11,10 +11,10 @@ from typing import Any
 
 from checkpoints.framework_states import state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.models import Session
+from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import Store
-from checkpoints.versions import load_version
+from checkpoints.versions import load_version, save_version
 
 
 def list_newest_messages(store: Store, session_id: str, limit: int | None = None) -> list[dict[str, Any]]:
@@ -66,9 +66,7 @@ def append_messages(
         TooLarge: A message is larger than its limit.
     """
     if messages:
-        write_next_version_under_lock(
-            store, session_id, description, lambda row: VersionContent(None, added=list(messages), payload=payload)
-        )
+        change(store, session_id, description, lambda *_: VersionContent(None, added=list(messages), payload=payload))
 
 
 def remove_and_return_last_message(
@@ -91,7 +89,7 @@ def remove_and_return_last_message(
     """
     taken: list[dict[str, Any]] = []
 
-    def cut(row: Session) -> VersionContent | None:
+    def cut(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         if not row.message_count:
             return None
         taken.extend(list_newest_messages(store, session_id, 1))
@@ -101,21 +99,16 @@ def remove_and_return_last_message(
     return taken[0] if taken else None
 
 
-def remove_all_messages(store: Store, session_id: str, description: SessionDescription) -> None:
-    """Remove all messages by a version without them.
-
-    Its arguments and errors are those of `remove_and_return_last_message`.
-    """
-    write_next_version_under_lock(
-        store, session_id, description, lambda row: VersionContent(None, keep=0) if row.message_count else None
-    )
+def clear(store: Store, session_id: str, description: SessionDescription) -> None:
+    """Remove all messages by a version without them. Arguments and errors are those of `take_last`."""
+    change(store, session_id, description, lambda row, _: VersionContent(None, keep=0) if row.message_count else None)
 
 
 def write_next_version_under_lock(
     store: Store,
     session_id: str,
     description: SessionDescription,
-    build: Callable[[Session], VersionContent | None],
+    build: Callable[[Session, Checkpoint | None], VersionContent | None],
 ) -> None:
     """Write the version that a function says, in one transaction under the lock of the session.
 
@@ -123,7 +116,8 @@ def write_next_version_under_lock(
         store: State of the client.
         session_id: Identifier of the session.
         description: Description of the session if it does not exist.
-        build: Function that gets the locked session and returns the content; None writes nothing.
+        build: Function that gets the locked session and its newest version, and returns the content; None writes
+            nothing.
 
     Raises:
         SessionFinished: The session has ended.
@@ -133,10 +127,11 @@ def write_next_version_under_lock(
         TooLarge: A message is larger than its limit.
     """
     version = None
-    with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
-        content = build(row)
+    with state_store.lock_session(store, session_id, description) as (row, owned_session):
+        newest = save_version.find_newest_version(store.using, row.pk)
+        content = build(row, newest)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
-                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
+                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
     if version is not None:
         store.notify_save_listeners(session_id)
