@@ -303,7 +303,7 @@ class _Write:
     def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
         newest = save_version.find_newest_version(self.store.using, self.row.pk)
-        version = write_transcript_version.write_version(
+        version = write_transcript_version.write_version_if_needed(
             self.store, self.row, self.owned_session, head, end, change, self.operations, newest
         )
         if version is not None:

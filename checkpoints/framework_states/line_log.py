@@ -128,7 +128,7 @@ def open_line_log_for_writing(
         store: State of the client.
         session_id: Identifier of the session.
         description: Description of the session if it does not exist.
-        group: Name by which `list_headers` finds the log, if it is new; at most 255 characters.
+        group: Name by which `list_log_headers` finds the log, if it is new; at most 255 characters.
 
     Raises:
         SessionFinished: The session has ended.

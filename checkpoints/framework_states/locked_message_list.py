@@ -66,7 +66,9 @@ def append_messages(
         TooLarge: A message is larger than its limit.
     """
     if messages:
-        change(store, session_id, description, lambda *_: VersionContent(None, added=list(messages), payload=payload))
+        write_next_version_under_lock(
+            store, session_id, description, lambda *_: VersionContent(None, added=list(messages), payload=payload)
+        )
 
 
 def remove_and_return_last_message(
@@ -99,9 +101,11 @@ def remove_and_return_last_message(
     return taken[0] if taken else None
 
 
-def clear(store: Store, session_id: str, description: SessionDescription) -> None:
-    """Remove all messages by a version without them. Arguments and errors are those of `take_last`."""
-    change(store, session_id, description, lambda row, _: VersionContent(None, keep=0) if row.message_count else None)
+def remove_all_messages(store: Store, session_id: str, description: SessionDescription) -> None:
+    """Remove all messages by a version without them, as `remove_and_return_last_message` removes one."""
+    write_next_version_under_lock(
+        store, session_id, description, lambda row, _: VersionContent(None, keep=0) if row.message_count else None
+    )
 
 
 def write_next_version_under_lock(
@@ -127,7 +131,7 @@ def write_next_version_under_lock(
         TooLarge: A message is larger than its limit.
     """
     version = None
-    with state_store.lock_session(store, session_id, description) as (row, owned_session):
+    with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
         newest = save_version.find_newest_version(store.using, row.pk)
         content = build(row, newest)
         if content is not None:

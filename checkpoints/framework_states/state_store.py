@@ -120,7 +120,7 @@ class LoadedState:
 
 
 @contextmanager
-def lock_session(
+def lock_or_create_session(
     store: Store,
     session_id: str,
     description: SessionDescription | None,
@@ -202,11 +202,11 @@ def save_state(
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     version = None
     is_shown = build_content is not None
-    with lock_session(store, session_id, description, must_own=must_own, mark_changed=not is_shown) as (
+    with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=not is_shown) as (
         row,
         owned_session,
     ):
-        _write_state(store, row, new, writer, digests)
+        _write_state_row(store, row, new, writer, digests)
         content = None if build_content is None else build_content(row)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
@@ -317,7 +317,10 @@ def save_task_writes(
     writer = BlobWriter()
     by_position = {write.position: (write.channel, writer.add_value(write.value)) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
-    with lock_session(store, session_id, description, must_own=must_own, mark_changed=True) as (row, owned_session):
+    with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=True) as (
+        row,
+        owned_session,
+    ):
         writer.insert_blobs(store.using, row)
         stored = state_rows.read_writes_to_compare(store.using, row, **place, positions=by_position)
         for position, write in stored.items():
@@ -506,7 +509,7 @@ def _build_loaded_state(
 
 def write_version_of_transcript_if_changed(store: Store, session_id: str, content: VersionContent) -> None:
     """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
-    with lock_session(store, session_id, None) as (row, owned_session):
+    with lock_or_create_session(store, session_id, None) as (row, owned_session):
         newest = save_version.find_newest_version(store.using, row.pk)
         version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
     if version is not None:

@@ -70,7 +70,9 @@ def write_version_if_changed(
         store, row, get_or_create_head_of_locked_session(store, row), operations, content
     )
     change = VersionChange(payload=content.payload)
-    return write_version(store, row, owned_session, head, end, change, operations, newest, always=content.always)
+    return write_version_if_needed(
+        store, row, owned_session, head, end, change, operations, newest, always=content.always
+    )
 
 
 @contextmanager
@@ -119,7 +121,9 @@ def write_version_if_needed(
         answered_rows = operations.list_rows_answered_by(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
-        framework_interrupts.store_results_of_approved_calls(store, answered_rows, _read_results(end.said))
+        framework_interrupts.store_results_of_approved_calls(
+            store, answered_rows, _get_result_texts_by_call_id(end.said)
+        )
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         raise SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
     before = save_version.parse_version_state(row.session_id, newest)

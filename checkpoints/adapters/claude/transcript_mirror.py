@@ -182,7 +182,7 @@ class MirrorWriter(ImportWriter):
         using, session_id = self.store.using, self.origin.session_id
         if session_id not in self._locked:
             description = SessionDescription(agent=self.origin.agent, labels=self.origin.labels)
-            with state_store.lock_session(self.store, session_id, description) as locked:
+            with state_store.lock_or_create_session(self.store, session_id, description) as locked:
                 self._locked[session_id] = locked
         row, owned_session = self._locked[session_id]
         if row.head_segment_id is None:

@@ -370,7 +370,9 @@ class HarnessSessionRepository(SessionRepository):
 
         def change() -> None:
             with SessionClaims.of(self.client.sync).exclude_changes(place):
-                locked_message_list.change(self.client.store, place, description, lambda row, _: build(row))
+                locked_message_list.write_next_version_under_lock(
+                    self.client.store, place, description, lambda row, _: build(row)
+                )
 
         self._run(change)
 
