@@ -42,7 +42,10 @@ _COMPRESSED_FROM: Final = 2_048
 
 
 class ApiRequest(HttpRequest):
-    """Request with a valid token; created only by `serve_route`."""
+    """Request with a valid token; created only by `serve_route`.
+
+    Headers are read from `META`: `headers` would copy all of them first.
+    """
 
     token: ApiToken
     #: Body, decompressed.
@@ -63,7 +66,7 @@ class ApiRequest(HttpRequest):
 def get_client(request: HttpRequest) -> SyncCheckpointer:
     """Return the state of the client that makes a request."""
     token: ApiToken = request.token  # type: ignore[attr-defined]
-    return client_checkpointers.get_or_create_checkpointer(token, request.headers.get("Harness-Client", "")[:255])
+    return client_checkpointers.get_or_create_checkpointer(token, request.META.get("HTTP_HARNESS_CLIENT", "")[:255])
 
 
 class RoleToken(HttpBearer):
@@ -130,8 +133,8 @@ def serve_route(
 def _serve_authenticated(
     request: ApiRequest, view: Callable[[], HttpResponse], list_parameters: Callable[[str], frozenset[str]]
 ) -> HttpResponse:
-    authorization = request.headers.get("Authorization", "")
-    key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
+    authorization = request.META.get("HTTP_AUTHORIZATION", "")
+    key = request.META.get("HTTP_IDEMPOTENCY_KEY", "") if request.method in _WRITES else ""
     accept = partial(_accept_request, request, authorization, list_parameters)
     if not key:
         accept()
@@ -168,7 +171,7 @@ def _accept_request(
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
     request.allowance = rate_limit.consume_token(request.token.pk)
-    if request.GET:
+    if request.META.get("QUERY_STRING"):
         _require_known_parameters(request, list_parameters(request.method or ""))
 
 
@@ -228,7 +231,7 @@ def _masked_for(token: ApiToken) -> Iterator[None]:
 
 
 def _compress(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    accepts = "gzip" in request.headers.get("Accept-Encoding", "")
+    accepts = "gzip" in request.META.get("HTTP_ACCEPT_ENCODING", "")
     if response.streaming or not accepts or len(response.content) < _COMPRESSED_FROM:
         return response
     response.content = gzip.compress(response.content, compresslevel=1, mtime=0)
