@@ -25,7 +25,7 @@ from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.exceptions import StorageBusy, StorageError, StorageUnavailable
 from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
-from harness_site.api import calls
+from harness_site.api.client_checkpointers import hold_run
 from harness_site.mcp_guard.command import read_options
 from harness_site.mcp_guard.guarded_session import GuardedSession
 from harness_site.mcp_guard.policies import UNKNOWN_TOOL, ToolPolicy, parse_policies
@@ -175,7 +175,7 @@ def test_calls_wait_while_the_database_of_the_site_gives_no_answer(
     workspace: Workspace, effects: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, kind: type[StorageError]
 ) -> None:
     settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, "127.0.0.1"]
-    hold_run, pauses, site = calls.hold_run, cast(list[float], []), HttpServer()
+    pauses, site = cast(list[float], []), HttpServer()
     failures = [kind("It restarts.", may_have_happened=False) for _ in range(2)]
 
     def hold_run_later(*arguments: Any) -> Any:
@@ -189,7 +189,7 @@ def test_calls_wait_while_the_database_of_the_site_gives_no_answer(
         async with guarded(effects, url=site.address, token=token) as client:
             assert await client.call("send_mail") == "sent to b"
 
-    monkeypatch.setattr(calls, "hold_run", hold_run_later)
+    monkeypatch.setattr("harness_site.api.calls.hold_run", hold_run_later)
     monkeypatch.setattr("checkpoints.remote.transport.time", SimpleNamespace(sleep=pauses.append))
     try:
         asyncio.run(talk())
