@@ -113,9 +113,12 @@ def build_openapi_document(prefix: str) -> OpenAPISchema:
     return document
 
 
-def list_query_parameters(route: str, method: str) -> frozenset[str]:
-    """List the parameters that the query of a route may have. `route` is as Django's URL patterns have it."""
-    return _load_query_parameters().get((_PATH_PARAMETER.sub(r"{\1}", route), method.lower()), frozenset())
+def list_query_parameters(route: str, method: str) -> frozenset[str] | None:
+    """List the parameters that the query of a route may have; None for a method that the route does not have.
+
+    `route` is as Django's URL patterns have it.
+    """
+    return _load_query_parameters().get((_PATH_PARAMETER.sub(r"{\1}", route), method.lower()))
 
 
 @cache
