@@ -15,10 +15,10 @@ from checkpoints.enums import CallStatus, Phase, Role, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.overview import current_counts, periods, totals
-from harness_site.overview.templatetags.harness_overview import format_rounded_money
 from harness_site.overview.totals import SessionTotals
 from harness_site.search import hourly_call_statistics, hourly_session_totals, indexer, merge_hours_into_days
 from harness_site.search.models import DecisionSums, Progress, SessionSums, ToolSums
+from harness_site.sessions.session_formatting import format_rounded_money
 from tests.integration.search.conftest import complete
 from tests.support.factories import (
     make_call,
