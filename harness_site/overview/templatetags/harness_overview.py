@@ -1,6 +1,7 @@
 """Template tags and filters of the overview."""
 
 from datetime import datetime
+from decimal import Decimal
 
 from django import template
 from django.urls import reverse
@@ -15,7 +16,12 @@ from harness_site.overview.periods import Period
 from harness_site.sessions.session_formatting import format_rounded_money
 
 register = template.Library()
-register.filter("format_rounded_money", format_rounded_money)
+
+
+@register.filter
+def format_cost_sum(amount: Decimal) -> SafeString | str:
+    """Format a sum of costs with cents; a sum to which no session has stated a cost is unknown."""
+    return format_rounded_money(amount or None)
 
 
 @register.filter

@@ -318,6 +318,16 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
     assert f'type="datetime-local" id="first" name="first" value="{first}"' in form
 
 
+def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
+    begun(0, agent="desk")
+    hourly_session_totals.update_session_sums(None)
+    page = visible_text(reader.get("/overview/"))
+    assert "desk 1 0 % 0 –" in page
+    begun(0, "0.5", agent="desk")
+    hourly_session_totals.update_session_sums(None)
+    assert "desk 2 0 % 0 $0.50" in visible_text(reader.get("/overview/"))
+
+
 def test_hours_are_those_of_the_reader(reader: Client) -> None:
     begun(0)
     hourly_session_totals.update_session_sums(None)
