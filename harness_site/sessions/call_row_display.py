@@ -92,7 +92,7 @@ def build_workspace_call_lines(
                 pk=row.pk,
                 call=build_call_line(row.session_pk, row.record),
                 session_pk=row.session_pk,
-                session_address=urls.session(row.session_pk),
+                session_address=urls.build_session_url(row.session_pk),
                 session_name=shorten_text(mask_and_reveal_hidden(row.session_name), _LONGEST_SESSION_NAME),
                 agent=mask_and_reveal_hidden(row.agent),
             )
@@ -106,7 +106,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
     run = _("run %(number)s")
 
     def build_line(session_pk: int, record: CallRecord) -> CallLine:
-        shape, status = session_formatting.format_call_status(record)
+        shape, status = session_formatting.format_call_status_chip(record)
         args, args_size = _format_arguments_beginning(record)
         when = (requested if record.has_not_run else logged) % {"issued_at": at(record.issued_at)}
         duration = record.duration
@@ -114,7 +114,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             pk=record.pk,
             record=record,
             css_class="unknown" if record.status == CallStatus.INTERRUPTED else "waits" if record.is_undecided else "",
-            address=urls.call(session_pk, record.pk),
+            address=urls.build_call_url(session_pk, record.pk),
             tool=breakable(mask_and_reveal_hidden(record.tool)),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
             args=args,

@@ -20,7 +20,7 @@ from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows import SessionRow
-from harness_site.sessions.session_formatting import format_count, format_money, format_session_status
+from harness_site.sessions.session_formatting import format_count, format_rounded_money, format_session_status_chip
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import ago, build_filter_url, copyable
 
@@ -52,7 +52,7 @@ class SessionLine:
     activity: SafeString | str
     version: str
     messages: str
-    cost: str
+    cost: SafeString | str
     is_cost_estimated: bool
     time: SafeString | str
 
@@ -77,11 +77,11 @@ def build_session_lines(
     def build_line(row: SessionRow) -> SessionLine:
         with mask_values_in_context(secrets.get(row.pk, ())):
             name = mask_and_reveal_hidden(row.title or row.session_id)
-            shape, status = format_session_status(row.standing, row.undecided, row.awaiting)
+            shape, status = format_session_status_chip(row.standing, row.undecided, row.awaiting)
             return SessionLine(
                 pk=row.pk,
                 css_class="unknown" if row.undecided > row.awaiting else "waits" if row.awaiting else "",
-                address=urls.message_since(row.pk, since) if since else urls.session(row.pk),
+                address=urls.build_first_message_url_since(row.pk, since) if since else urls.build_session_url(row.pk),
                 name=shorten_text(name, _LONGEST_NAME),
                 box_name=sentence_of_box % {"name": shorten_text(name, _LONGEST_NAME_OF_BOX)},
                 session_id=copyable(mask_and_reveal_hidden(row.session_id)),
@@ -96,7 +96,7 @@ def build_session_lines(
                 activity=_format_activity(row),
                 version=format_count(row.version),
                 messages=format_count(row.messages),
-                cost=format_money(row.cost),
+                cost=format_rounded_money(row.cost),
                 is_cost_estimated=row.is_cost_estimated,
                 time=_format_time(row, sort),
             )

@@ -36,9 +36,9 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "rates": workspace_call_log.load_tool_success_rates(workspace, filters) if after is None else None,
         "wanted": filters,
         "statuses": CallStatus.choices,
-        "following": _build_query_string(request, after=str(page.after)) if page.after else "",
+        "following": _build_list_url(request, after=str(page.after)) if page.after else "",
         "later": after is not None,
-        "newest": _build_query_string(request),
+        "newest": _build_list_url(request),
         "looked_at": workspace_call_log.LOOKED_AT,
     }
     return render(request, "sessions/workspace_calls.html", context)
@@ -59,7 +59,7 @@ def _parse_log_filter(query: QueryDict) -> CallLogFilter:
     return CallLogFilter(calls=parse_call_filter(query), agent=agent, times=TimeRange.of(query))
 
 
-def _build_query_string(request: HttpRequest, **changed: str) -> str:
+def _build_list_url(request: HttpRequest, **changed: str) -> str:
     query = request.GET.copy()
     query.pop("after", None)
     for name, value in changed.items():

@@ -54,10 +54,10 @@ def show_search_results(
     exact_match = None
     if before is None:
         exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
-    if exact_match is None and _is_near_search_useful(request, found, before):
+    if exact_match is None and _is_spelling_suggestion_useful(request, found, before):
         near = near_terms.suggest_spelling(workspace, query)
         if near is not None:
-            return redirect(_build_near_url(request, near))
+            return redirect(_build_suggestion_url(request, near))
     by_session = load_search_hits(found.passages, query)
     if wanted.sort is not Sort.STARTED:
         by_session = _filter_hits_by_time(TimeRange.of(request.GET), by_session)
@@ -111,13 +111,13 @@ def _search_sessions(
     request: MemberRequest, query: SearchQuery, before: int | None, session_pk: int | None
 ) -> SearchPage:
     workspace = request.membership.workspace_id
-    if displayed_keys := _parse_displayed_sessions(request):
+    if displayed_keys := _parse_displayed_passages(request):
         page = search_query.reload_passages(workspace, query, displayed_keys)
         return replace(page, before=_parse_passage_key(request.GET.get("then", "")))
     return search_query.search_passages(workspace, query, before=before, session=session_pk)
 
 
-def _parse_displayed_sessions(request: HttpRequest) -> tuple[int, ...]:
+def _parse_displayed_passages(request: HttpRequest) -> tuple[int, ...]:
     keys = map(_parse_passage_key, request.GET.get("hits", "").split(",")[: search_query.PAGE])
     return tuple(key for key in keys if key is not None)
 
@@ -128,13 +128,13 @@ def _parse_passage_key(text: str) -> int | None:
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
-def _is_near_search_useful(request: HttpRequest, found: SearchPage, before: int | None) -> bool:
+def _is_spelling_suggestion_useful(request: HttpRequest, found: SearchPage, before: int | None) -> bool:
     """Return whether a new search over all sessions found nothing."""
     is_new = before is None and not any(request.GET.get(name) for name in ("within", "hits", "instead"))
     return is_new and not found.passages and not found.slow
 
 
-def _build_near_url(request: HttpRequest, near: SearchQuery) -> str:
+def _build_suggestion_url(request: HttpRequest, near: SearchQuery) -> str:
     """Return the URL of this search with a query of known words; `instead` is the one that finds nothing."""
     parameters = request.GET.copy()
     parameters["instead"], parameters["q"] = request.GET.get("q", ""), str(near)

@@ -73,7 +73,7 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
     if typed.day is None and typed.time is not None:
         found = _find_time_of_day(place, typed.time, zone)
     else:
-        moment = transcript_jump_target.combine_with_zone(typed.day or timezone.localdate(), typed.time, zone)
+        moment = transcript_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
         found = transcript_matches.find_first_message_time(place, since=moment)
     return place.length - 1 if found is None else found.position
 
@@ -94,7 +94,7 @@ def _find_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> Messa
         day = found.at.astimezone(zone).date()
         if day == moment.date():
             return found
-        moment = transcript_jump_target.combine_with_zone(day, at, zone)
+        moment = transcript_jump_target.combine_day_and_time(day, at, zone)
     return start if at < start.at.astimezone(zone).time() else None
 
 
