@@ -25,7 +25,7 @@ def redirect_to_home_page(request: MemberRequest) -> HttpResponse:
 
 @require_GET
 @login_not_required
-def check_health(request: HttpRequest) -> JsonResponse:
+def report_health(request: HttpRequest) -> JsonResponse:
     """Return 200 with `{"status": "ok"}` if this process answers and reaches its database."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
@@ -34,14 +34,14 @@ def check_health(request: HttpRequest) -> JsonResponse:
 
 @require_GET
 @login_not_required
-def check_live(request: HttpRequest) -> JsonResponse:
+def report_liveness(request: HttpRequest) -> JsonResponse:
     """Return 200 if this process answers. A database that is away does not call for a restart of this process."""
     return JsonResponse({"status": "ok"})
 
 
 @require_GET
 @login_not_required
-def check_ready(request: HttpRequest) -> JsonResponse:
+def report_readiness(request: HttpRequest) -> JsonResponse:
     """Return 200 if this process can serve pages, else 503 with `problem`: `database` or `migrations`."""
     try:
         with connection.cursor() as cursor:

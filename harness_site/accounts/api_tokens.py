@@ -58,7 +58,7 @@ class TokenIssuer:
     name: str
     address: str = ""
 
-    def told(self, **details: Any) -> dict[str, Any]:
+    def build_event_details(self, **details: Any) -> dict[str, Any]:
         return {**details, "address": self.address} if self.address else details
 
 
@@ -78,7 +78,9 @@ def create_token(
                 created_by=by.name,
                 expires_at=None if lifetime is None else clock.now() + lifetime,
             )
-            _record_token_event(token, AuditKind.TOKEN_CREATED, by.kind, by.name, by.told(token=name, role=role))
+            _record_token_event(
+                token, AuditKind.TOKEN_CREATED, by.kind, by.name, by.build_event_details(token=name, role=role)
+            )
     except IntegrityError as error:
         raise TokenNameTaken(name) from error
     return token, secret
@@ -88,7 +90,9 @@ def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
     """Revoke a token; do nothing if it is revoked already."""
     with transaction.atomic():
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
-            _record_token_event(token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.told(token=token.name))
+            _record_token_event(
+                token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.build_event_details(token=token.name)
+            )
 
 
 def authenticate_bearer_header(header: str, *, find_address: Callable[[], str] = str) -> ApiToken:
@@ -97,28 +101,30 @@ def authenticate_bearer_header(header: str, *, find_address: Callable[[], str] =
     `find_address` returns the address of the client; it is called where the audit trail records it.
     """
     secret = _parse_bearer_header(header)
-    token = _find_token(secret_digests.compute_secret_digest(secret))
+    token = _find_token_by_digest(secret_digests.compute_secret_digest(secret))
     if token is None:
         raise TokenRefused("unknown")
     now = clock.now()
     if token.status != "active":
-        _record_event_once(token, AuditKind.TOKEN_REFUSED, now, {"why": token.status, "address": find_address()})
+        _record_token_event_once_per_hour(
+            token, AuditKind.TOKEN_REFUSED, now, {"why": token.status, "address": find_address()}
+        )
         raise TokenRefused(token.status)
     _record_token_use(token, now, find_address)
     return token
 
 
-def _find_token(digest: str) -> ApiToken | None:
+def _find_token_by_digest(digest: str) -> ApiToken | None:
     """Find a token by its digest. Every request reads its row, whose values are converted again if it has changed."""
     with connection.cursor() as cursor:
         cursor.execute(_SELECT, [digest])
         row = cursor.fetchone()
-    values = None if row is None else _load_values(row)
+    values = None if row is None else _load_token_values(row)
     return None if values is None else ApiToken.from_db("default", _FIELDS, values)
 
 
 @lru_cache(maxsize=1_000)
-def _load_values(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _load_token_values(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Load the values of a row that was read as the database has it."""
     return ApiToken.objects.filter(pk=row[0]).values_list(*_FIELDS).first()
 
@@ -154,10 +160,10 @@ def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[],
         return
     if ApiToken.objects.filter(is_stale, pk=token.pk).update(last_used_at=now):
         token.last_used_at = now
-        _record_event_once(token, AuditKind.TOKEN_USED, now, {"address": find_address()})
+        _record_token_event_once_per_hour(token, AuditKind.TOKEN_USED, now, {"address": find_address()})
 
 
-def _record_event_once(token: ApiToken, kind: AuditKind, now: datetime, details: dict[str, Any]) -> None:
+def _record_token_event_once_per_hour(token: ApiToken, kind: AuditKind, now: datetime, details: dict[str, Any]) -> None:
     name = build_token_actor(token).name
     recent_events = AuditEvent.objects.filter(
         workspace=token.workspace_id, kind=kind, actor=name, created_at__gt=now - _AUDIT_INTERVAL

@@ -137,12 +137,12 @@ class _EventReader:
 
 def _start_changes() -> ChangeCursor:
     cursor = ChangeCursor(clock.now())
-    cursor.read()
+    cursor.fetch_new_changes()
     return cursor
 
 
 def _name_changes(cursor: ChangeCursor, workspace: int) -> list[dict[str, Any]]:
-    changes = {change.session: change for change in cursor.read() if change.workspace == workspace}
+    changes = {change.session: change for change in cursor.fetch_new_changes() if change.workspace == workspace}
     names = dict(Session.objects.filter(pk__in=changes).values_list("pk", "session_id"))
     return [
         {"event": "session.changed", "session_id": names[pk], "revision": change.revision, "at": change.at}

@@ -16,13 +16,13 @@ class DateRange:
     last: date | None
 
     @classmethod
-    def of(cls, asked: QueryDict) -> DateRange:
+    def from_query(cls, asked: QueryDict) -> DateRange:
         return cls(parse_date(asked.get("first", "")), parse_date(asked.get("last", "")))
 
     def __bool__(self) -> bool:
         return bool(self.first or self.last)
 
-    def hold(self, moment: datetime) -> bool:
+    def contains_moment(self, moment: datetime) -> bool:
         day = moment.astimezone(UTC).date()
         return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
 

@@ -25,7 +25,7 @@ from harness_site.mail_transport import (
     MAIL_ERRORS,
     describe_connection_error,
     is_mail_configured,
-    send_through_server,
+    send_email_through_server,
     set_email_headers,
 )
 from harness_site.notifications.recipients import get_email_address
@@ -85,7 +85,7 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
     set_email_headers(email, to=address, subject=_("Test message"))
     email.set_content(_("This is a test message. Mail from Harness works.") + f"\n\n{link}\n")
     try:
-        send_through_server(email, link)
+        send_email_through_server(email, link)
     except MAIL_ERRORS as error:
         logger.warning("The test message could not be sent: %s", error)
         return _render_system_page(request, form=form, mail_problem=describe_connection_error(error), status=409)

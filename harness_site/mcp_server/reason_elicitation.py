@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.server.session import ServerSession
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from harness_site.core.rendering.hidden_characters import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 
 REASON: Final = "reason"
 _SCHEMA: Final[dict[str, Any]] = {
@@ -39,7 +39,7 @@ async def elicit_reason(
     request with the answer.
     """
     given = params.arguments or {}
-    question = name_hidden_characters(
+    question = replace_hidden_characters_by_names(
         f"Reason for the decision {given['kind']} about the call {given['call_id']} "
         f"of the session {given['session_id']}"
     )

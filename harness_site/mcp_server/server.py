@@ -12,7 +12,7 @@ from mcp.server.lowlevel import Server
 from pydantic import ValidationError
 
 from checkpoints import __version__
-from harness_site.core.rendering.hidden_characters import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 from harness_site.mcp_server.api_requests import ApiProblem, ApiRequests
 from harness_site.mcp_server.reason_elicitation import REASON, can_elicit, elicit_reason
 from harness_site.mcp_server.tools import TOOLS, ToolDefinition
@@ -108,16 +108,16 @@ def _build_result(value: dict[str, Any]) -> types.CallToolResult:
 
 def _build_error(text: str) -> types.CallToolResult:
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=name_hidden_characters(text))], is_error=True
+        content=[types.TextContent(type="text", text=replace_hidden_characters_by_names(text))], is_error=True
     )
 
 
 def reveal_hidden(value: Any) -> Any:
     """Name the hidden characters of all texts in a JSON value: an assistant reads them, a person would not."""
     if isinstance(value, str):
-        return name_hidden_characters(value)
+        return replace_hidden_characters_by_names(value)
     if isinstance(value, dict):
-        return {name_hidden_characters(name): reveal_hidden(item) for name, item in value.items()}
+        return {replace_hidden_characters_by_names(name): reveal_hidden(item) for name, item in value.items()}
     if isinstance(value, list):
         return [reveal_hidden(item) for item in value]
     return value

@@ -37,7 +37,7 @@ class DeliveryTask(BackgroundTask):
                 if clock() >= next_forgetting:
                     next_forgetting = clock() + FORGET_SECONDS
                     await database_sync_to_async(delete_old_notices)()
-                self.record_round()
+                self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)
                 logger.exception("The messages could not be delivered; it is tried again.")

@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
-from harness_site.mail_transport import NoMailServer, is_mail_configured, send_through_server, set_email_headers
+from harness_site.mail_transport import NoMailServer, is_mail_configured, send_email_through_server, set_email_headers
 from harness_site.notifications.models import Delivery
 from harness_site.notifications.notice_text import NoticeItem, NoticeMessage
 from harness_site.site_address import build_absolute_url
@@ -24,7 +24,7 @@ def send_notification_email(delivery: Delivery, message: NoticeMessage) -> None:
     """
     if not is_mail_configured():
         raise NoMailServer
-    send_through_server(compose_notification(delivery, message), message.link)
+    send_email_through_server(compose_notification(delivery, message), message.link)
 
 
 def compose_notification(delivery: Delivery, message: NoticeMessage) -> EmailMessage:

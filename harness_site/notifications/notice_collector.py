@@ -18,7 +18,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from checkpoints.models import ToolCall, Workspace
-from harness_site.core.unreadable_rows import read_or_use_fallback
+from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.notifications.models import Delivery, Event, Notice, NoticedCall
 from harness_site.notifications.recipients import list_recipients
 
@@ -90,7 +90,7 @@ def _list_workspaces_with_passed_deadlines() -> set[int]:
 
 def _get_deadline_event_if_readable(call: ToolCall, now: datetime) -> Event | None:
     """Return the due event of a call's deadline; None if its record is unreadable, so that other calls are notified."""
-    return read_or_use_fallback(f"The deadline of call {call.pk}", lambda: _get_deadline_event(call, now), None)
+    return call_or_use_fallback(f"The deadline of call {call.pk}", lambda: _get_deadline_event(call, now), None)
 
 
 def _get_deadline_event(call: ToolCall, now: datetime) -> Event | None:

@@ -116,7 +116,7 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
             values = secrets.get(call.session_id, ())
             with (
                 masker.mask_values_in_context(values),
-                masker.masking_secrets_of(formatting.parse_json_or_text(call.args)),
+                masker.mask_secret_fields_in_context(formatting.parse_json_or_text(call.args)),
             ):
                 items.append(_build_item(call, notice.workspace))
         return _build_message(

@@ -16,7 +16,7 @@ from harness_site.core.masking.masker import (
     MASK,
     MaskedField,
     find_secret_list_item_indexes,
-    list_masked_fields,
+    list_fields_with_masked_names,
     mask_json_value,
     restore_masked_values,
 )
@@ -111,7 +111,7 @@ def _compare_values(path: str, before: Any, after: Any, depth: int) -> Iterator[
     if to_canonical_json(before) == to_canonical_json(after):
         return
     if depth < _DEEP and isinstance(before, dict) and isinstance(after, dict):
-        old, new = ({field.key: field for field in list_masked_fields(value)} for value in (before, after))
+        old, new = ({field.key: field for field in list_fields_with_masked_names(value)} for value in (before, after))
         for key in sorted(old.keys() | new.keys()):
             field = old.get(key) or new[key]
             yield from _compare_object_entry(

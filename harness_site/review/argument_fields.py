@@ -8,8 +8,8 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from checkpoints.formats import parse_json
-from harness_site.core.masking.masker import MASK, list_masked_fields, mask_json_value, mask_text
-from harness_site.core.rendering.hidden_characters import escape_hidden, has_hidden_characters
+from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_json_value, mask_text
+from harness_site.core.rendering.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.review.argument_changes import InvalidArgumentText, format_editable_arguments
 
 #: Maximum number of fields; more arguments are edited as JSON.
@@ -59,7 +59,8 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
     if len(arguments) > MAX_FIELDS:
         return ()
     masked_values = (
-        (field.key, MASK if field.hidden else mask_json_value(field.value)) for field in list_masked_fields(arguments)
+        (field.key, MASK if field.hidden else mask_json_value(field.value))
+        for field in list_fields_with_masked_names(arguments)
     )
     fields = enumerate((name, *_format_field_input(value)) for name, value in masked_values)
     return tuple(
@@ -77,7 +78,7 @@ def _format_field_input(value: Any) -> tuple[str, str]:
     """Return the field kind of a value and its text in the field."""
     if isinstance(value, str) and not has_hidden_characters(value):
         return "text", value
-    text = escape_hidden(json.dumps(value, ensure_ascii=False, indent=2))
+    text = escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=2))
     if isinstance(value, bool):
         return "boolean", text
     return ("number" if isinstance(value, int | float) else "json"), text

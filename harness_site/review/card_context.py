@@ -23,7 +23,7 @@ from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core import formatting
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.unreadable_rows import read_or_use_fallback
+from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.review import argument_changes, decision_preview
 from harness_site.review.call_event_history import TraceEvent, build_call_trace, has_never_run
 from harness_site.review.decision_options import ANSWERS, AnswerOption
@@ -86,17 +86,17 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "agreed_before": _list_earlier_equal_decisions(evidence, decision),
         "agreements": agreements,
         "own_votes": undecided and _has_voice(agreements, reader.user.get_username()),
-        "edit": read_or_use_fallback(
+        "edit": call_or_use_fallback(
             f"What people changed about call {call.pk}", lambda: _build_edit_context(call, evidence), None
         ),
-        "cited": read_or_use_fallback(
+        "cited": call_or_use_fallback(
             f"The evidence about call {call.pk}", lambda: _build_evidence_context(decision), None
         ),
-        "events": read_or_use_fallback(
+        "events": call_or_use_fallback(
             f"What happened to call {call.pk}", lambda: build_call_trace(call, evidence, events_of_runs), no_events
         ),
         "takeovers": events_of_runs.takeovers,
-        "around": read_or_use_fallback(
+        "around": call_or_use_fallback(
             f"The conversation around call {call.pk}", lambda: _load_preceding_conversation(call), None
         ),
         "driver": decision_preview.get_live_owner_run(call.session),
@@ -238,7 +238,7 @@ def build_decision_options(
     unknown = _("This cannot be predicted, because the session cannot be read.")
     fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
     description = f"What follows from a decision about call {call.pk}"
-    effects = read_or_use_fallback(
+    effects = call_or_use_fallback(
         description, lambda: _describe_option_effects(call, by_kind, options), fallback_effects
     )
     return [

@@ -69,7 +69,7 @@ def describe_decision_error(
         return _build_conflict_problem(f"{_describe_changes_since(call, error.given)} {changed}", f"{nothing} {todo}")
     if isinstance(error, NotUndecided):
         what = _("This call does not need a decision: {status}.").format(
-            status=status_labels.format_status_chip(error.status)[1].lower()
+            status=status_labels.get_status_shape_and_label(error.status)[1].lower()
         )
         return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", str(nothing))
     if isinstance(error, DecisionExpired):

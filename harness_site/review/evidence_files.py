@@ -76,7 +76,7 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
     file = _query_cited_files(files).filter(pk=pk).first() if pk < 2**63 else None
     if file is None:
         raise Http404(_("There is no such file in this workspace."))
-    call_argument_secrets.mask_session_secrets(file.call.session_id)
+    call_argument_secrets.mask_session_secrets_in_response(file.call.session_id)
     content = bytes(file.content)
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise Http404(

@@ -36,7 +36,7 @@ class IndexerTask(BackgroundTask):
                 if clock() >= next_days:
                     next_days = clock() + DAYS_SECONDS
                     days = await database_sync_to_async(hourly_session_totals.update_session_sums)(days)
-                self.record_round()
+                self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)
                 logger.exception("The search index could not be brought up to date; it tries again.")

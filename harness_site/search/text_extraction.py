@@ -13,8 +13,8 @@ from typing import Any, Final
 from checkpoints.formats import content_blocks, parse_or_text
 from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ReasoningPart, ResultPart, TextPart
 from checkpoints.models import Decision, Session, ToolCall
-from harness_site.core.call_sentences import mask_call_sentence
-from harness_site.core.masking.masker import mask_json_value, mask_text, masking_secrets_of
+from harness_site.core.call_sentences import build_masked_call_sentence
+from harness_site.core.masking.masker import mask_json_value, mask_secret_fields_in_context, mask_text
 
 #: Length of the pieces of a long text, and their overlap, so that no term is split.
 PIECE: Final = 8_000
@@ -36,7 +36,7 @@ class ExtractedText:
 
 def extract_message_text(body: str, message_id: str) -> ExtractedText:
     parts = content_blocks.read_message_parts(body)
-    with masking_secrets_of(*(part.args for part in parts if isinstance(part, CallPart))):
+    with mask_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
         words = _TextCollector()
         words.add(message_id)
         words.add_parts(parts)
@@ -45,9 +45,9 @@ def extract_message_text(body: str, message_id: str) -> ExtractedText:
 
 def extract_call_text(call: ToolCall) -> ExtractedText:
     args = parse_or_text(call.args)
-    with masking_secrets_of(args):
+    with mask_secret_fields_in_context(args):
         words = _TextCollector()
-        sentence = mask_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
+        sentence = build_masked_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
         for text in (call.call_id, call.tool, sentence):
             words.add(text)
         words.add_value(args)

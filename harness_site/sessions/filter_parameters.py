@@ -46,7 +46,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     Invalid values are ignored. The days filter by activity or, if the list is sorted by start, by start.
     """
     status, sort = asked.get("status", ""), asked.get("sort", "")
-    by_start, days = sort == Sort.STARTED, DateRange.of(asked)
+    by_start, days = sort == Sort.STARTED, DateRange.from_query(asked)
     conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in _parse_trait_parameters(asked)]
     if (known := asked.get("models", "")) in KNOWN_MODELS:
         conditions.append(_build_known_models_condition(workspace, known))
@@ -66,7 +66,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
 
 def get_required_index_kinds(asked: QueryDict) -> set[Kind]:
     """Return the kinds of text that must be indexed completely for the list to be complete."""
-    if asked.get("sort") != Sort.STARTED and DateRange.of(asked):
+    if asked.get("sort") != Sort.STARTED and DateRange.from_query(asked):
         return set(Kind)
     told_by_messages = {Kind.MESSAGE} if asked.get("models") in KNOWN_MODELS else set()
     return told_by_messages | {_TOLD_BY[trait] for trait, _value in _parse_trait_parameters(asked)}

@@ -16,7 +16,7 @@ from harness_site.core.formatting import convert_to_zone, format_date_with_year
 from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.selectors.pending_calls import BoundedCount, count_pending_calls
 from harness_site.review.sentence_values import render_call_sentence
-from harness_site.templatetags.harness_tags import due
+from harness_site.templatetags.harness_tags import render_deadline
 
 register = template.Library()
 
@@ -64,7 +64,9 @@ def mark_new_days(events: Iterable[TraceEvent]) -> Iterator[tuple[TraceEvent, da
 @register.simple_tag
 def deadline_chip(deadline: datetime) -> SafeString:
     """Render the time left as a chip that is louder the less there is; the page keeps it up to date."""
-    return format_html('<span class="deadline {}">{}</span>', get_urgency(deadline, clock.now()), due(deadline))
+    return format_html(
+        '<span class="deadline {}">{}</span>', get_urgency(deadline, clock.now()), render_deadline(deadline)
+    )
 
 
 def get_urgency(deadline: datetime, now: datetime) -> str:

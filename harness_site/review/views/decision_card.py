@@ -20,7 +20,7 @@ from checkpoints.models import ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response, mark_session_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response, mark_session_shown_in_response
 from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
@@ -150,7 +150,7 @@ def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_if_lost(call):
         call = call_evidence.find_call(request.membership.workspace, pk) or call
-    call_argument_secrets.mask_session_secrets(call.session_id)
+    call_argument_secrets.mask_session_secrets_in_response(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
     return call

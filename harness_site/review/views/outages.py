@@ -25,7 +25,7 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.masking.masked_references import build_masked_reference, resolve_masked_reference
 from harness_site.core.moment_parameters import parse_aware_datetime

@@ -17,9 +17,9 @@ from checkpoints.enums import Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_voter_lookup
-from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review import presence
 from harness_site.review.decided_call_rows import build_decided_row
 from harness_site.review.interrupt_lost_calls import interrupt_lost_calls
@@ -142,7 +142,7 @@ def _build_pending_rows(
         group = None if outage is None else builder.build_outage_group(outage)
         return builder.build(call, agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY), group, now=now)
 
-    return read_rows_or_mark_unreadable(calls, build_row, "call")
+    return convert_rows_or_mark_unreadable(calls, build_row, "call")
 
 
 def _parse_number(query: QueryDict) -> int | None:

@@ -142,7 +142,7 @@ def _draw_lane(run_course: RunCourse, run_items: RunItems, axis: Axis, y: float)
     calls, below = _draw_bars(run_items.calls, axis, below, _CALL, run_items.run)
     begin, end = axis.x(run_course.lane.start), axis.x(max(run_course.lane.end, run_course.lane.start))
     life = round(below + _SIGNS / 2, 1)
-    state = _("Taken over") if run_course.lane.takeover else status_labels.format_status_chip(run.status)[1]
+    state = _("Taken over") if run_course.lane.takeover else status_labels.get_status_shape_and_label(run.status)[1]
     lane = Lane(
         name=_("run %(number)s") % {"number": run.number},
         title=_("Run %(number)s on %(host)s: %(status)s")

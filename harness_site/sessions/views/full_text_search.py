@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from checkpoints.sessions.list_filters import SessionFilter, Sort
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
 from harness_site.core.date_range_parameters import DateRange
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.search import near_terms, search_query
@@ -60,7 +60,7 @@ def show_search_results(
             return redirect(_build_near_url(request, near))
     by_session = load_search_hits(found.passages, query)
     if wanted.sort is not Sort.STARTED:
-        by_session = _filter_hits_by_days(DateRange.of(request.GET), by_session)
+        by_session = _filter_hits_by_days(DateRange.from_query(request.GET), by_session)
     pks = tuple(by_session)
     if exact_match is not None:
         pks = (exact_match, *(pk for pk in pks if pk != exact_match))
@@ -101,7 +101,9 @@ def _filter_hits_by_days(days: DateRange, by_session: dict[int, list[SearchHit]]
     """
     if not days:
         return by_session
-    hits_of_days = {pk: [hit for hit in hits if hit.at is None or days.hold(hit.at)] for pk, hits in by_session.items()}
+    hits_of_days = {
+        pk: [hit for hit in hits if hit.at is None or days.contains_moment(hit.at)] for pk, hits in by_session.items()
+    }
     return {pk: hits for pk, hits in hits_of_days.items() if hits}
 
 

@@ -45,7 +45,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     """
     workspace = request.membership.workspace_id
     filters = parse_session_filter(workspace, request.GET)
-    days = DateRange.of(request.GET)
+    days = DateRange.from_query(request.GET)
     common = {
         "wanted": filters,
         "days": days,

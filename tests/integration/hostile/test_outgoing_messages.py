@@ -101,7 +101,7 @@ def test_header_injection_is_refused(settings: Any) -> None:
     composed = EmailMessage()
     composed["Subject"] = "x =?utf-8?q?=0D=0ABcc:_all@example.com?="
     with pytest.raises(mail_transport.HeaderContainsLineBreak, match=r"Subject .* line break"):
-        mail_transport.send_through_server(composed, "https://harness.example/")
+        mail_transport.send_email_through_server(composed, "https://harness.example/")
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
