@@ -279,7 +279,7 @@ def check_leases() -> Status:
 
 def check_search_index() -> Status:
     title, index = _("Search index"), load_index_status()
-    if not index.begun and index.behind:
+    if not index.was_ever_complete and index.behind:
         summary = _("The index is being built. About %(count)d texts are left.") % {"count": index.behind}
         advice = _("Recent texts are found first. If the number does not fall, run this command:")
         return Status("search", title, Level.ATTENTION, summary, advice, "harness index_search")

@@ -55,7 +55,7 @@ def show_search_results(
     if before is None:
         exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
     if exact_match is None and _is_near_search_useful(request, found, before):
-        near = near_terms.suggest_spelling(workspace, query)
+        near = near_terms.suggest_corrected_query(workspace, query)
         if near is not None:
             return redirect(_build_near_url(request, near))
     by_session = load_search_hits(found.passages, query)

@@ -74,7 +74,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         make_call(session=session, tool=f"tool-{number}")
         settled(f"other-{number}")
     complete()
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     with django_assert_num_queries(21):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
@@ -129,7 +129,7 @@ def test_sessions_and_costs_are_summed_by_day_and_agent() -> None:
     begun(0, "2", agent="desk", status=SessionStatus.FAILED)
     begun(13, "4", agent="mail")
     begun(14, "8", agent="old")
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     found = load()
     assert found.steps[-1][1] == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
     assert found.steps[0][1] == SessionTotals(1, 0, 0, 0, Decimal(4))
@@ -155,10 +155,10 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
     make_checkpoint(session=phased, phase=Phase.PRE_LLM, payload='{"details":{"model":"asked-for"}}')
     for model in ("large-1", "small-1"):
         make_checkpoint(session=mixed, usage=to_canonical_json({"model": model}), payload="not JSON")
-        hourly_session_totals.update_session_sums(None)
+        hourly_session_totals.update_hourly_session_sums(None)
     assert load().models == ()  # the messages have not been read yet
     complete()
-    hourly_session_totals.update_session_sums(datetime.now(UTC))
+    hourly_session_totals.update_hourly_session_sums(datetime.now(UTC))
     rows = {("several" if row.several else row.name): (row.sessions, row.cost) for row in load().models}
     assert rows == {
         "large-1": (3, Decimal(6)),
@@ -182,15 +182,15 @@ def test_hourly_sums_become_daily_sums_once() -> None:
     begun(0, "1")
     settled("slow")
     complete()
-    now = hourly_session_totals.update_session_sums(None)
+    now = hourly_session_totals.update_hourly_session_sums(None)
     assert SessionSums.objects.get().hourly
     assert ToolSums.objects.get().hourly
     later = now + timedelta(days=3)
-    hourly_session_totals.recount_day(make_workspace().pk, now.date(), hourly=False)
-    merge_hours_into_days.merge_old_hours(later)
+    hourly_session_totals.recount_session_sums_of_day(make_workspace().pk, now.date(), hourly=False)
+    merge_hours_into_days.merge_hourly_sums_into_days(later)
     settled("slow")
     complete()
-    merge_hours_into_days.merge_old_hours(later)
+    merge_hours_into_days.merge_hourly_sums_into_days(later)
     day = [(merge_hours_into_days.get_day_start(now), False)]
     assert list(SessionSums.objects.values_list("start", "hourly")) == day
     assert list(ToolSums.objects.values_list("start", "hourly")) == day
@@ -222,7 +222,7 @@ def test_waiting_time_ends_with_the_decision_of_a_person() -> None:
 
 def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     for seconds in (0, 1, 5, 59, 3600, 86_400 * 30):
-        wait = hourly_call_statistics.get_wait_class(seconds)
+        wait = hourly_call_statistics.get_wait_time_class(seconds)
         assert hourly_call_statistics.convert_wait_class_to_seconds(wait) == pytest.approx(max(seconds, 1), rel=0.1)
 
 
@@ -247,7 +247,7 @@ def test_invalid_period_is_explained(query: str, sentence: str) -> None:
 @pytest.mark.parametrize("period", ["period=24h", "period=90d", "first=2026-03-02&last=2026-03-01"])
 def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -> None:
     begun(0, "1.25", agent="desk", status=SessionStatus.FAILED)
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     page = reader.get(f"/overview/?{period}").content.decode()
     today = datetime.now(UTC).date().isoformat()
     assert f'href="/sessions/?first={today}&amp;last={today}&amp;status=failed&amp;sort=started"' in page
@@ -258,17 +258,17 @@ def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -
 
 def test_changed_day_is_counted_again() -> None:
     session = begun(3, "1", agent="desk")
-    since = hourly_session_totals.update_session_sums(None)
+    since = hourly_session_totals.update_hourly_session_sums(None)
     Session.objects.filter(pk=session.pk).update(budget_spent_usd=5, agent="mail", updated_at=since)
-    hourly_session_totals.update_session_sums(since)
+    hourly_session_totals.update_hourly_session_sums(since)
     assert list(SessionSums.objects.values_list("agent", "sessions", "cost")) == [("mail", 1, Decimal(5))]
 
 
 def test_deleted_sessions_are_removed_from_the_sums() -> None:
     session = begun(3, "1")
-    since = hourly_session_totals.update_session_sums(None)
+    since = hourly_session_totals.update_hourly_session_sums(None)
     Session.objects.filter(pk=session.pk).update(created_at=F("created_at") - timedelta(days=90))
-    hourly_session_totals.update_session_sums(since - timedelta(hours=1))
+    hourly_session_totals.update_hourly_session_sums(since - timedelta(hours=1))
     assert not SessionSums.objects.exists()
 
 
@@ -310,7 +310,7 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
     settled(evil)
     make_call(session=make_session(), sentence=evil)
     complete()
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     page = reader.get("/overview/").content.decode()
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3
@@ -335,7 +335,7 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     begun(0, "1", agent="desk", status=SessionStatus.FAILED)
     begun(0, "1", agent="desk")
     begun(15, "1", agent="desk")
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     assert "50 % of 2, before: 0 %" in visible_text(reader.get("/overview/"))
 
 
