@@ -56,7 +56,7 @@ _lock = threading.Lock()
 _served: set[tuple[int, str]] = set()
 
 
-def serve_once(
+def serve_write_once(
     token: ApiToken, key: str, parts: tuple[str, str, bytes], serve: Callable[[ApiWrite | None], HttpResponse]
 ) -> HttpResponse:
     """Answer a write with a key. `parts` are method, path and body; `serve` does it; a repetition gets the
@@ -66,8 +66,8 @@ def serve_once(
     """
     validate_id("Idempotency-Key", key)
     digest = hashlib.sha256(b"\0".join((parts[0].encode(), parts[1].encode(), parts[2]))).hexdigest()
-    with _serve_alone((token.pk, key)):
-        row, repeated = _note_write(token, key, digest)
+    with _refuse_concurrent_write((token.pk, key)):
+        row, repeated = _get_or_create_write_row(token, key, digest)
         if repeated and row.digest != digest:
             raise IdempotencyKeyReused(key)
         if repeated and row.status is not None and row.body:
@@ -76,23 +76,25 @@ def serve_once(
             response["Idempotency-Replayed"] = "true"
             return response
         response = serve(row if repeated else None)
-        return response if _store_answer(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+        return response if _store_response(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 
 
-def name_write(token: ApiToken, key: str) -> str:
+def compute_write_name(token: ApiToken, key: str) -> str:
     """Name a write by its key; one without a key has a new name each time."""
     return hashlib.blake2b(f"{token.pk} {key}".encode(), digest_size=16).hexdigest() if key else uuid.uuid4().hex
 
 
-def serve_without_key(token: ApiToken, response: HttpResponse) -> HttpResponse:
+def claim_call_of_write_without_key(token: ApiToken, response: HttpResponse) -> HttpResponse:
     """Claim the call that a write without a key is told to run. Returns the answer."""
     call = getattr(response, "issued_call", None)
-    if call is None or claim_call(ApiWrite(token=token, key=uuid.uuid4().hex, status=response.status_code), call):
+    if call is None or claim_call_for_write(
+        ApiWrite(token=token, key=uuid.uuid4().hex, status=response.status_code), call
+    ):
         return response
     return response.told_elsewhere  # type: ignore[attr-defined,no-any-return]
 
 
-def claim_call(write: ApiWrite, call: int) -> bool:
+def claim_call_for_write(write: ApiWrite, call: int) -> bool:
     """Claim an issued call for a write. Returns False if another write was told to run it."""
     if write.call == call:
         return True
@@ -109,7 +111,7 @@ def claim_call(write: ApiWrite, call: int) -> bool:
 
 
 @contextmanager
-def _serve_alone(name: tuple[int, str]) -> Iterator[None]:
+def _refuse_concurrent_write(name: tuple[int, str]) -> Iterator[None]:
     with _lock:
         if name in _served:
             raise RequestInProgress(name[1])
@@ -121,7 +123,7 @@ def _serve_alone(name: tuple[int, str]) -> Iterator[None]:
             _served.discard(name)
 
 
-def _note_write(token: ApiToken, key: str, digest: str) -> tuple[ApiWrite, bool]:
+def _get_or_create_write_row(token: ApiToken, key: str, digest: str) -> tuple[ApiWrite, bool]:
     """Return the row of the key, and whether it was there before."""
     if next(_writes) % _CLEANUP_INTERVAL == 0:
         ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
@@ -132,7 +134,7 @@ def _note_write(token: ApiToken, key: str, digest: str) -> tuple[ApiWrite, bool]
     return ApiWrite.objects.get(token=token, key=key), True
 
 
-def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
+def _store_response(row: ApiWrite, response: HttpResponse) -> bool:
     """Store the answer, and claim the call that it tells to run. Returns False if another write has claimed it."""
     if response.status_code in _TRANSIENT_STATUSES or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return True
@@ -140,7 +142,7 @@ def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
     row.status, row.body = response.status_code, body if len(body) <= _MAX_STORED_CHARS else ""
     call: int | None = getattr(response, "issued_call", None)
     if call is not None and call != row.call:
-        return claim_call(row, call)
+        return claim_call_for_write(row, call)
     _execute_without_sync(_UPDATE_SQL, [row.status, row.body, row.call, row.pk])
     return True
 
@@ -164,13 +166,13 @@ def _execute_without_sync(statement: str, parameters: Sequence[Any]) -> tuple[An
     return rows[0] if rows else None
 
 
-def build_issued_answer(response: HttpResponse, call: int, told_elsewhere: HttpResponse) -> HttpResponse:
+def attach_issued_call_to_response(response: HttpResponse, call: int, told_elsewhere: HttpResponse) -> HttpResponse:
     """Let the answer tell its write to run a call; `told_elsewhere` is the answer if another write was told first."""
     response.issued_call, response.told_elsewhere = call, told_elsewhere  # type: ignore[attr-defined]
     return response
 
 
-def mark_as_storable(response: HttpResponse) -> HttpResponse:
+def mark_response_as_storable(response: HttpResponse) -> HttpResponse:
     """Let the answer be stored with its key: it has no content of a session."""
     response.stored_with_key = True  # type: ignore[attr-defined]
     return response

@@ -42,7 +42,7 @@ class Allowance:
         }
 
 
-def consume_token(token: int) -> Allowance:
+def count_request_of_token(token: int) -> Allowance:
     """Count a request of a token. Returns what is left. Raises `RateLimited`."""
     per_second = settings.API_REQUESTS_PER_MINUTE / 60
     burst_limit = max(1.0, settings.API_REQUESTS_PER_MINUTE / 6)
@@ -64,7 +64,7 @@ def consume_token(token: int) -> Allowance:
     )
 
 
-def forget_requests() -> None:
+def clear_request_counts() -> None:
     """Forget what all tokens have used."""
     with _lock:
         _buckets.clear()

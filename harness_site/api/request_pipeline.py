@@ -21,9 +21,9 @@ from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
 from harness_site.api import client_checkpointers, idempotent_writes, json_bodies, rate_limit
-from harness_site.api.bearer_token_middleware import mark_token_view
+from harness_site.api.bearer_token_middleware import mark_view_as_token_authenticated
 from harness_site.api.models import ApiWrite
-from harness_site.api.problems import convert_to_problem, respond_with_problem
+from harness_site.api.problems import build_problem_response, convert_error_to_problem_response
 from harness_site.core.masking import masker
 
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -32,7 +32,7 @@ _COMPRESSED_FROM: Final = 2_048
 
 
 class ApiRequest(HttpRequest):
-    """Request with a valid token; created only by `serve_route`."""
+    """Request with a valid token; created only by `wrap_route_view`."""
 
     token: ApiToken
     #: Body, decompressed.
@@ -47,10 +47,10 @@ class ApiRequest(HttpRequest):
     @property
     def checkpointer(self) -> SyncCheckpointer:
         """State of the client that makes the request."""
-        return get_client(self)
+        return get_client_checkpointer(self)
 
 
-def get_client(request: HttpRequest) -> SyncCheckpointer:
+def get_client_checkpointer(request: HttpRequest) -> SyncCheckpointer:
     """Return the state of the client that makes a request."""
     token: ApiToken = request.token  # type: ignore[attr-defined]
     return client_checkpointers.get_or_create_checkpointer(token, request.headers.get("Harness-Client", "")[:255])
@@ -86,10 +86,10 @@ def _list_no_parameters(method: str) -> frozenset[str]:
     return frozenset()
 
 
-def serve_route(
+def wrap_route_view(
     view: View,
     list_parameters: Callable[[str], frozenset[str]] = _list_no_parameters,
-    convert_error: Callable[[Exception], HttpResponse] = convert_to_problem,
+    convert_error: Callable[[Exception], HttpResponse] = convert_error_to_problem_response,
 ) -> View:
     """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read.
 
@@ -97,11 +97,11 @@ def serve_route(
     for an error.
     """
 
-    @mark_token_view
+    @mark_view_as_token_authenticated
     @login_not_required
     @csrf_exempt
     @wraps(view)
-    def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def serve_request(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             response = _serve_authenticated(
                 cast(ApiRequest, request), partial(view, request, *args, **kwargs), list_parameters
@@ -112,9 +112,9 @@ def serve_route(
         if allowance is not None:
             for name, value in allowance.get_headers().items():
                 response[name] = value
-        return _compress(request, response)
+        return _compress_response(request, response)
 
-    return serve
+    return serve_request
 
 
 def _serve_authenticated(
@@ -126,20 +126,20 @@ def _serve_authenticated(
         )
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
-    request.allowance = rate_limit.consume_token(request.token.pk)
+    request.allowance = rate_limit.count_request_of_token(request.token.pk)
     if request.GET:
         _require_known_parameters(request, list_parameters(request.method or ""))
-    request.content = json_bodies.read_body(request) if request.method in _WRITES else b""
+    request.content = json_bodies.read_decompressed_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
     key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
-    request.write_name = idempotent_writes.name_write(request.token, key)
+    request.write_name = idempotent_writes.compute_write_name(request.token, key)
 
-    def answer(repeated: ApiWrite | None) -> HttpResponse:
+    def call_view(repeated: ApiWrite | None) -> HttpResponse:
         request.repeated = repeated
-        with _masked_for(request.token):
+        with _mask_secrets_for_token(request.token):
             response = view()
         if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            problem = respond_with_problem(
+            problem = build_problem_response(
                 RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED
             )
             problem["Allow"] = response["Allow"]
@@ -147,9 +147,9 @@ def _serve_authenticated(
         return response
 
     if not key:
-        return idempotent_writes.serve_without_key(request.token, answer(None))
+        return idempotent_writes.claim_call_of_write_without_key(request.token, call_view(None))
     parts = (request.method or "", request.get_full_path(), request.content)
-    return idempotent_writes.serve_once(request.token, key, parts, answer)
+    return idempotent_writes.serve_write_once(request.token, key, parts, call_view)
 
 
 def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> None:
@@ -160,14 +160,14 @@ def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> No
 
 
 @contextmanager
-def _masked_for(token: ApiToken) -> Iterator[None]:
+def _mask_secrets_for_token(token: ApiToken) -> Iterator[None]:
     """Mask secrets as on pages; an agent reads what it wrote itself."""
     is_agent = token.role == TokenRole.AGENT
     with masker.use_masking_rules(None if is_agent else masking_rules.load_workspace_masking_rules(token.workspace)):
         yield
 
 
-def _compress(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+def _compress_response(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     accepts = "gzip" in request.headers.get("Accept-Encoding", "")
     if response.streaming or not accepts or len(response.content) < _COMPRESSED_FROM:
         return response
@@ -177,7 +177,7 @@ def _compress(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     return response
 
 
-@serve_route
-def refuse_route(request: HttpRequest, path: str = "") -> HttpResponse:
+@wrap_route_view
+def raise_route_not_found(request: HttpRequest, path: str = "") -> HttpResponse:
     """Answer a path that is none of the API's."""
     raise RouteNotFound(request.method or "", request.path)

@@ -66,7 +66,7 @@ def _serve(listening: socket.socket, plan: Path) -> Never:
     from harness_site.api import idempotent_writes
     from harness_site.asgi import direct_application
 
-    serve_once = idempotent_writes.serve_once
+    serve_once = idempotent_writes.serve_write_once
 
     def serve_until_killed(token: Any, key: str, parts: Any, serve: Callable[[Any], Any]) -> Any:
         write = f"{parts[0]} {parts[1]}"
@@ -82,7 +82,7 @@ def _serve(listening: socket.socket, plan: Path) -> Never:
         _follow_plan(plan, write, PLACES[3])
         return response
 
-    idempotent_writes.serve_once = serve_until_killed
+    idempotent_writes.serve_write_once = serve_until_killed
     config = uvicorn.Config(direct_application, lifespan="off", log_level="critical", ws="none")
     uvicorn.Server(config).run(sockets=[listening])
     os._exit(0)
