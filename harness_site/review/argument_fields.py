@@ -30,11 +30,11 @@ class ArgumentField:
     typed: str
 
     @property
-    def lines(self) -> int:
+    def text_area_lines(self) -> int:
         """Height of the text area in lines, from 1 to 12."""
         return min(max(self.typed.count("\n") + 1 + len(self.typed) // _LINE, 1), 12)
 
-    def value(self) -> Any:
+    def parse_typed_value(self) -> Any:
         """Return the typed text as a JSON value. Raises `InvalidArgumentText`."""
         if self.kind == "text":
             return self.typed.replace("\r\n", "\n")
@@ -71,7 +71,7 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
 
 def compose_arguments_json(fields: tuple[ArgumentField, ...]) -> str:
     """Compose the arguments of these fields as JSON text. Raises `InvalidArgumentText`."""
-    return json.dumps({field.name: field.value() for field in fields}, ensure_ascii=False)
+    return json.dumps({field.name: field.parse_typed_value() for field in fields}, ensure_ascii=False)
 
 
 def _format_field_input(value: Any) -> tuple[str, str]:

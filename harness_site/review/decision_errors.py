@@ -98,7 +98,7 @@ def _build_conflict_problem(what: str, todo: str) -> DecisionProblem:
     return DecisionProblem(409, what, todo)
 
 
-def get_session_ended_problem(call: ToolCall, kind: str) -> DecisionProblem | None:
+def find_session_problem_with_decision(call: ToolCall, kind: str) -> DecisionProblem | None:
     """Return the problem with a decision in a quarantined session, or with one that would run a call of an ended
     session, or None if it can still run."""
     session = call.session

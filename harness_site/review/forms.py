@@ -33,7 +33,7 @@ def _build_text_field(label: Any, **attrs: Any) -> forms.CharField:
     return forms.CharField(required=False, strip=False, label=label, widget=widget)
 
 
-def build_evidence(evidence: str) -> dict[str, Any]:
+def build_evidence_from_text(evidence: str) -> dict[str, Any]:
     """Build the evidence to store from the typed text: a link, or a text; empty without any."""
     if not evidence:
         return {}
@@ -104,7 +104,7 @@ class DecisionForm(forms.Form):
 
     def build_evidence(self) -> dict[str, Any]:
         """Build the evidence to store."""
-        return build_evidence(self.cleaned_data["evidence"])
+        return build_evidence_from_text(self.cleaned_data["evidence"])
 
 
 class OutcomeForm(DecisionForm):
@@ -191,7 +191,7 @@ class ApprovalForm(DecisionForm):
         return "\n".join(f"{mask_text(field.name)}: {field.typed}" for field in self.argument_fields)
 
     @property
-    def lines(self) -> int:
+    def text_area_lines(self) -> int:
         """Height of the text area in lines, from 4 to 20."""
         return min(max((self["args"].value() or "").count("\n") + 2, 4), 20)
 
@@ -202,7 +202,7 @@ class ApprovalForm(DecisionForm):
         return bool(data["kind"] == DecisionKind.EDIT and data["shown"] != self.digest)
 
 
-def bind_decision_form(
+def build_bound_decision_form(
     data: QueryDict, call: ToolCall, files: MultiValueDict[str, Any] | None = None
 ) -> OutcomeForm | ApprovalForm:
     """Bind the submitted data to the form of its answer, or to the form of the pending question."""

@@ -19,7 +19,7 @@ from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review.presence import NOBODY, CallPresence
 from harness_site.review.selectors.outage_groups import Outage
-from harness_site.review.views.outages import build_outage_url
+from harness_site.review.views.outages import build_outage_page_url
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import build_filter_url, lowercase_label_in_sentence, render_time_ago
@@ -47,7 +47,7 @@ class OutageGroupRow:
     calls: tuple[OutageCallLine | UnreadableRecord, ...] = ()
 
     @property
-    def more(self) -> int:
+    def omitted_count(self) -> int:
         """Number of calls that are on its page only."""
         return max(self.number - len(self.calls), 0)
 
@@ -105,12 +105,12 @@ class PendingCallRow:
     quarantine_address: str = ""
 
     @property
-    def approved(self) -> int:
+    def approval_count(self) -> int:
         """Number of people who have approved."""
         return sum(agreement.people for agreement in self.voices if agreement.kind == DecisionKind.APPROVE)
 
     @property
-    def has_people(self) -> bool:
+    def names_people(self) -> bool:
         """Return whether the row names people."""
         return self.company != NOBODY or self.approvals > 1
 
@@ -129,7 +129,7 @@ class PendingRowBuilder:
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 
-    def build(
+    def build_row(
         self,
         call: ToolCall,
         agreements: tuple[Agreement, ...],
@@ -144,7 +144,7 @@ class PendingRowBuilder:
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall] = ()) -> OutageGroupRow:
         lines = convert_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call")
-        address = build_outage_url(outage)
+        address = build_outage_page_url(outage)
         return OutageGroupRow(outage.tool, outage.first, outage.last, outage.number, address, tuple(lines))
 
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
