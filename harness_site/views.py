@@ -9,7 +9,7 @@ from django.views.i18n import JavaScriptCatalog
 
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.installation.first_steps import find_first_session
+from harness_site.installation.first_steps import find_oldest_session
 from harness_site.installation.migration_state import probe
 
 
@@ -18,7 +18,7 @@ from harness_site.installation.migration_state import probe
 def redirect_to_home_page(request: MemberRequest) -> HttpResponse:
     """Redirect to the page that this member needs first; an admin without any session gets the first steps."""
     membership = request.membership
-    if membership.has_role(Role.ADMIN) and find_first_session(membership.workspace) is None:
+    if membership.has_role(Role.ADMIN) and find_oldest_session(membership.workspace) is None:
         return redirect("harness_installation:first-steps")
     return redirect("harness_review:review" if membership.has_role(Role.APPROVER) else "harness_sessions:sessions")
 

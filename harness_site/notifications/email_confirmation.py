@@ -66,7 +66,7 @@ def parse_confirmed_address(token: str, user: User) -> str:
     return str(address)
 
 
-def confirm_address(token: str, user: User, *, request: HttpRequest) -> None:
+def confirm_email_address(token: str, user: User, *, request: HttpRequest) -> None:
     """Use the address of this link for messages from now on. Raises `LinkRefused`."""
     address = parse_confirmed_address(token, user)
     with transaction.atomic():

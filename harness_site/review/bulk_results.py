@@ -31,7 +31,7 @@ class BulkResults:
 
 
 def store_bulk_results_in_user_session(request: MemberRequest, settled: list[BulkDecisionResult]) -> str:
-    """Store these results in place of the previous ones; return their name for `load_bulk_results_from_user_session`."""
+    """Store these results in place of the previous ones; return the name by which they are loaded again."""
     name = token_urlsafe(6)
     request.session[_KEY] = {
         "name": name,

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from harness_site.core.formatting import format_iso_time, format_number
 from harness_site.core.rendering.html_building import build_html, join_html
-from harness_site.overview.charts import Bar, Chart, format_step
+from harness_site.overview.charts import Bar, Chart, format_step_of_period
 from harness_site.overview.periods import Period
 from harness_site.sessions.session_formatting import format_money
 
@@ -36,19 +36,19 @@ def format_rounded_money(amount: Decimal) -> SafeString:
     return build_html("{}", shown) if shown == exact else build_html('<span title="{}">{}</span>', exact, shown)
 
 
-@register.simple_tag
-def period_query(period: Period) -> SafeString:
+@register.simple_tag(name="period_query")
+def build_period_query(period: Period) -> SafeString:
     """Return the query parameters that select the days of a period in a list."""
     return mark_safe(f"first={period.first_day.isoformat()}&amp;last={period.last_day.isoformat()}")  # noqa: S308 - dates
 
 
-@register.filter
-def utc_date(moment: datetime) -> str:
+@register.filter("utc_date")
+def format_utc_date(moment: datetime) -> str:
     return moment.date().isoformat()
 
 
-@register.filter
-def utc_iso(moment: datetime) -> str:
+@register.filter("utc_iso")
+def format_utc_iso_time(moment: datetime) -> str:
     return format_iso_time(moment)
 
 
@@ -86,6 +86,6 @@ def _render_bar(bar: Bar, name: str, sessions: str) -> SafeString:
     return build_html('<a href="{}?{}">{}{}</a>', sessions, bar.query, ground, pieces)
 
 
-@register.simple_tag
-def step_label(period: Period, step: datetime) -> str:
-    return format_step(period, step)
+@register.simple_tag(name="step_label")
+def format_step_label(period: Period, step: datetime) -> str:
+    return format_step_of_period(period, step)

@@ -67,7 +67,7 @@ def test_mail_has_only_the_headers_and_lines_of_the_site(text: str, alice: User)
         delivery = Delivery.objects.filter(notice__noticed__tool_call=call).get()
         said = build_notice_message(delivery.notice)
         assert said is not None
-        composed = emails.compose_notification(delivery, said)
+        composed = emails.compose_notification_email(delivery, said)
         head, *_ = composed.as_bytes().partition(b"\n\n")
         names = [line.partition(b":")[0].decode().lower() for line in head.split(b"\n") if line[:1].strip()]
         assert sorted(names) == sorted(HEADERS)

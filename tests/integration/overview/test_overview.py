@@ -289,11 +289,11 @@ def test_each_settled_call_counts_once() -> None:
     assert found["lost"].mean is None
     assert [tool.name for tool in sums.slowest_tools] == ["slow", "quick"]
     assert [tool.name for tool in sums.most_interrupted_tools] == ["lost"]
-    assert sums.interrupted == 2
+    assert sums.interrupted_call_count == 2
     ToolCall.objects.filter(pk=waiting.pk).update(status="failed", revision=9)
     complete()
     assert ToolSums.objects.get(tool="waiting").interrupted == 1
-    assert load().interrupted == 2
+    assert load().interrupted_call_count == 2
 
 
 def test_rebuilt_index_counts_nothing_twice() -> None:
