@@ -54,8 +54,9 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
     The decisions, from `confirm_landed` to `respond_call`, refuse one that does not count by a subclass of
     `DecisionRefused`: `NotPermitted` (the actor may not decide), `ReasonRequired` (there is no reason),
     `AlreadyDecided` (somebody else has decided), `StaleRevision` (the call has changed since the revision),
-    `NotUndecided` (the call does not wait for this decision), `DecisionExpired` (its deadline has passed, and the actor
-    is no admin) or `SecondPersonRequired` (the actor has decided so already, and another person has to agree).
+    `NotUndecided` (the call does not wait for this decision), `DecisionNotAccepted` (the agent's framework does not
+    accept this kind of decision about the call), `DecisionExpired` (its deadline has passed, and the actor is no admin)
+    or `SecondPersonRequired` (the actor has decided so already, and another person has to agree).
     """
 
     def __new__(cls, url: str | Path | None = None, **options: Any) -> Self:

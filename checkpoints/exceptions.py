@@ -26,6 +26,7 @@ __all__ = [
     "DecisionExpired",
     "DecisionKeyInvalid",
     "DecisionKeyUnknown",
+    "DecisionNotAccepted",
     "DecisionNotSigned",
     "DecisionRefused",
     "DecisionSignatureInvalid",
@@ -571,6 +572,19 @@ class DecisionExpired(DecisionRefused):
         self.session_id, self.call_id, self.deadline = session_id, call_id, deadline
         super().__init__(
             f"The time to decide call {call_id!r} of session {session_id!r} ended at {deadline:%Y-%m-%d %H:%M:%S} UTC."
+        )
+
+
+class DecisionNotAccepted(DecisionRefused):
+    """The agent's framework does not accept this kind of decision about the call; `allowed` are those it accepts."""
+
+    code = "decision_not_accepted"
+    hint = "Take one of the decisions that the agent accepts. Nothing was changed."
+
+    def __init__(self, session_id: str, call_id: str, kind: str, allowed: Sequence[str]) -> None:
+        self.session_id, self.call_id, self.kind, self.allowed = session_id, call_id, kind, list(allowed)
+        super().__init__(
+            f"The agent accepts {', '.join(self.allowed)} for call {call_id!r} of session {session_id!r}, not {kind}."
         )
 
 

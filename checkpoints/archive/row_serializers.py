@@ -64,6 +64,8 @@ SIGNATURES_SINCE_VERSION = 6
 ORDER_SINCE_VERSION = 7
 #: Version of the format whose chains have one digest for each message.
 CHAINS_SINCE_VERSION = 8
+#: Version of the format that added the decisions that the framework of a call accepts.
+ALLOWED_SINCE_VERSION = 9
 #: Columns of a session that say something about its rows in this database.
 _OWN_OF_DATABASE = (*HEAD_FIELDS, "quarantined_at", "quarantine")
 _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
@@ -96,6 +98,8 @@ def upgrade_row(kind: str, values: object, version: int) -> object:
         return {"signed_terms": None, "signature": None, **values}
     if kind != "tool_call":
         return values
+    if version < ALLOWED_SINCE_VERSION:
+        values = {"allowed_decisions": "", **values}
     if version < ORDER_SINCE_VERSION:
         values = {"args_order": "", **values}
     if version < TEMPLATES_SINCE_VERSION:

@@ -24,6 +24,7 @@ _NEW_CALL: dict[str, Any] = {
     "id": None,
     "answered_version": None,
     "sentence_template": "",
+    "allowed_decisions": "",
     "result": None,
     "revision": 1,
     "interrupted_at": None,

@@ -24,7 +24,9 @@ from checkpoints.store.store import Store
 
 
 def log_requests(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:
-    """Log the calls of an interrupt that people have to decide about. Those that are logged already stay as they are.
+    """Log the calls of an interrupt that people have to decide about.
+
+    Of those that are logged already, the ones that await a decision get the decisions that are allowed now.
 
     Args:
         store: State of the client.
@@ -34,13 +36,21 @@ def log_requests(store: Store, row: Session, intents: Sequence[CallIntent], get_
     """
     run: Run | None = None
     calls = _select_requests(store, row).exclude(status=CallStatus.DISCARDED)
-    known = set(calls.filter(idempotency_key__in=[intent.key for intent in intents]).values_list("idempotency_key"))
-    for intent in (intent for intent in intents if (intent.key,) not in known):
+    known = {call.idempotency_key: call for call in calls.filter(idempotency_key__in=[each.key for each in intents])}
+    for intent in intents:
+        if intent.key in known:
+            _update_allowed_decisions(calls, known[intent.key], ",".join(intent.allowed_decisions))
+            continue
         step = row.latest_version
         attempts = ToolCall.objects.using(store.using).filter(session=row, step=step, call_id=intent.call_id)
         attempt = (attempts.aggregate(last=Max("attempt"))["last"] or 0) + 1
         run = run or get_run()
         intent_log.insert_call_awaiting_approval(store, row, run, intent, step, attempt)
+
+
+def _update_allowed_decisions(calls: QuerySet[ToolCall], call: ToolCall, allowed: str) -> None:
+    if call.status == call_transitions.WITHDRAW.before and call.allowed_decisions != allowed:
+        calls.filter(pk=call.pk).update(allowed_decisions=allowed, revision=F("revision") + 1)
 
 
 def find_asking_run(store: Store, row: Session) -> Run | None:

@@ -325,6 +325,7 @@ def insert_call_awaiting_approval(
     """
     values = _build_call_values(run.pk, intent, attempt) | {"status": call_transitions.ASK.after, "step": step}
     values["sentence_template"] = intent.sentence_template
+    values["allowed_decisions"] = ",".join(intent.allowed_decisions)
     values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
     call = ToolCall(session_id=session.pk, workspace_id=store.workspace_id, **values)
     call.save(using=store.using, force_insert=True)

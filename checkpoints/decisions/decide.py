@@ -25,6 +25,7 @@ from checkpoints.db.clock import database_now
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions.actors import Actor, Vote, to_actor
 from checkpoints.enums import (
+    APPROVAL_KINDS,
     DECIDING_KINDS,
     FINISHED_SESSION_STATUSES,
     ActorKind,
@@ -38,6 +39,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import (
     AlreadyDecided,
     DecisionExpired,
+    DecisionNotAccepted,
     EditorMayNotApprove,
     InvalidInput,
     NotRepresentable,
@@ -169,6 +171,7 @@ def record_decision(
         AlreadyDecided: Somebody else has decided.
         StaleRevision: The call has changed since `target.revision`.
         NotUndecided: The call does not wait for this kind of decision.
+        DecisionNotAccepted: The agent's framework does not accept this kind of decision about the call.
         DecisionExpired: Its deadline has passed, and `actor` is no admin.
         SecondPersonRequired: `actor` has decided so already, and another person has to agree.
         EditorMayNotApprove: `actor` has changed the arguments, and several people have to approve them.
@@ -213,6 +216,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         require_undecided(store, session, call, _resolve_revision(store, target, seen_call, call), rule.before)
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
+        _require_accepted(session, call, verdict.kind)
         _require_before_deadline(store, session, call, verdict.actor)
         people = [verdict.actor.person] if rule.by_one else _list_agreeing_people(store, session, call, verdict)
         final = rule.by_one or len(people) >= call.approvals
@@ -321,6 +325,13 @@ def _resolve_revision(store: Store, target: DecisionTarget, seen_call: ToolCall,
         return target.revision
     decisions = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
     return target.revision if decisions.filter(revision=target.revision).exists() else call.revision
+
+
+def _require_accepted(session: Session, call: ToolCall, kind: DecisionKind) -> None:
+    """Raise `DecisionNotAccepted` for a decision before the call runs that its framework does not accept."""
+    allowed = call.list_allowed_decisions()
+    if kind in APPROVAL_KINDS and kind not in allowed:
+        raise DecisionNotAccepted(session.session_id, call.call_id, kind.value, [each.value for each in allowed])
 
 
 def _require_before_deadline(store: Store, session: Session, call: ToolCall, actor: Actor) -> None:

@@ -925,6 +925,7 @@ class Migration(migrations.Migration):
                 ("sentence_template", models.TextField(blank=True, db_default="", default="")),
                 ("approvals", models.SmallIntegerField(default=1)),
                 ("decide_within", models.DurationField(null=True)),
+                ("allowed_decisions", models.CharField(blank=True, db_default="", default="", max_length=40)),
                 ("verifiable", models.BooleanField(default=False)),
                 (
                     "status",

@@ -49,6 +49,8 @@ class CallIntent:
     requires_approval: bool = False
     approvals: int = 1
     decide_within: timedelta | None = None
+    #: Kinds of the decisions that the framework which asks accepts; empty if it accepts all.
+    allowed_decisions: tuple[str, ...] = ()
     #: Digest of the arguments it was requested with, if a person has changed them to `args`; else empty.
     asked_args_digest: str = ""
     #: Order in which the caller wrote the arguments, as `ToolCall.args_order` has it.

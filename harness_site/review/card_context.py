@@ -31,7 +31,7 @@ from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
 from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.sessions.selectors import conversation
-from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_call_agreements
+from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
 from harness_site.sessions.session_formatting import mask_safe_link
 from harness_site.sessions.timeline.selectors import run_events
 
@@ -67,7 +67,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     undecided = call.status in UNDECIDED_CALL_STATUSES
     decision = None if undecided else evidence.final_decision
     no_events: list[TraceEvent] = []
-    agreements = list_call_agreements(call, evidence.decisions, build_voter_lookup(reader.workspace))
+    agreements = list_incomplete_agreements(call, evidence.decisions, build_voter_lookup(reader.workspace))
     return {
         "call": call,
         "session": call.session,
@@ -269,7 +269,9 @@ def _describe_effects_or_log_error(
 
 
 def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
-    return kind != DecisionKind.EDIT or argument_changes.format_editable_arguments(call.args) is not None
+    if kind == DecisionKind.EDIT and argument_changes.format_editable_arguments(call.args) is None:
+        return False
+    return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_decisions()
 
 
 def _find_own_decision(agreement: Agreement | None, reader: str) -> Decision | None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from django.db import connection
 
 from checkpoints.db.sql_quoting import build_insert, convert_values, quote_table
-from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason
+from checkpoints.enums import APPROVAL_KINDS, ActorKind, CallStatus, DecisionKind, InterruptReason
 from harness_site.search.models import DecisionSums, ToolSums
 
 KEYS: Final[dict[type[ToolSums] | type[DecisionSums], str]] = {ToolSums: "tool", DecisionSums: "wait"}
@@ -24,8 +24,6 @@ AMOUNTS: Final[dict[type[ToolSums] | type[DecisionSums], tuple[str, ...]]] = {
 #: Each class of waiting times ends at this many times its beginning.
 _WAIT_FACTOR: Final = 1.2
 _LAST_WAIT_CLASS: Final = 120
-#: Decisions about a call that was asked for approval; all others are about an interrupted one.
-_APPROVALS: Final = frozenset({DecisionKind.APPROVE, DecisionKind.EDIT, DecisionKind.REJECT, DecisionKind.RESPOND})
 _PEOPLE: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
 #: Statuses that tell nothing about a tool: it did not run, or another row has the outcome.
 _UNCOUNTED: Final = frozenset({CallStatus.REJECTED, CallStatus.SUPERSEDED})
@@ -59,7 +57,8 @@ def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
 
     `decision` has the required fields of `Decision` and the times of its call.
     """
-    since = decision.tool_call__issued_at if decision.kind in _APPROVALS else decision.tool_call__interrupted_at
+    # All other decisions are about an interrupted call.
+    since = decision.tool_call__issued_at if decision.kind in APPROVAL_KINDS else decision.tool_call__interrupted_at
     is_withdrawal = decision.kind == DecisionKind.WITHDRAW
     if is_withdrawal or not decision.final or decision.actor_kind not in _PEOPLE or since is None:
         return None

@@ -50,9 +50,9 @@ class CallLine:
     duration: str
 
     @property
-    def is_decided_or_undecided(self) -> bool:
+    def has_decisions_to_show(self) -> bool:
         """Return whether there is something to say in the column of decisions."""
-        return bool(self.record.rulings or self.record.late or self.record.undecided)
+        return bool(self.record.rulings or self.record.late or self.record.is_undecided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class WorkspaceCallLine:
 
 def build_session_call_lines(session_pk: int, records: Iterable[CallRecord]) -> list[CallLine | UnreadableRecord]:
     """Build the lines of the calls of one session, whose secrets are masked until the response."""
-    build_line = _get_line_builder(SessionLinks())
+    build_line = _make_line_builder(SessionLinks())
     return convert_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
 
 
@@ -81,7 +81,7 @@ def build_workspace_call_lines(
     `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
     """
     urls = SessionLinks()
-    build_call_line = _get_line_builder(urls)
+    build_call_line = _make_line_builder(urls)
 
     def build_line(row: LoggedCall) -> WorkspaceCallLine:
         args = formatting.parse_json_or_text(row.record.args)
@@ -98,20 +98,20 @@ def build_workspace_call_lines(
     return convert_rows_or_mark_unreadable(rows, build_line, "call")
 
 
-def _get_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
+def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
     """Return the function that builds a line; the words that all lines share are looked up once."""
     requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
     run = _("run %(number)s")
 
     def build_line(session_pk: int, record: CallRecord) -> CallLine:
         shape, status = session_formatting.format_call_status(record)
-        args, args_size = _format_arguments(record)
-        when = (requested if record.idle else logged) % {"issued_at": render_time(record.issued_at)}
+        args, args_size = _format_arguments_beginning(record)
+        when = (requested if record.has_not_run else logged) % {"issued_at": render_time(record.issued_at)}
         duration = record.duration
         return CallLine(
             pk=record.pk,
             record=record,
-            css_class="unknown" if record.status == CallStatus.INTERRUPTED else "waits" if record.undecided else "",
+            css_class="unknown" if record.status == CallStatus.INTERRUPTED else "waits" if record.is_undecided else "",
             address=urls.call(session_pk, record.pk),
             tool=allow_line_breaks_in_name(mask_and_reveal_hidden(record.tool)),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
@@ -127,7 +127,7 @@ def _get_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLin
     return build_line
 
 
-def _format_arguments(record: CallRecord) -> tuple[str, str]:
+def _format_arguments_beginning(record: CallRecord) -> tuple[str, str]:
     """Return the beginning of the arguments, and their size if there is more."""
     line = session_formatting.format_json_on_one_line(session_formatting.parse_stored_value(record.args_as_called))
     beginning = display_text.cut_and_mask_text_to_preview(line, _LONGEST_ARGUMENTS)

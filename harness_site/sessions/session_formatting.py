@@ -290,9 +290,9 @@ def get_call_result_parts(card: CallCard) -> tuple[Part, ...]:
     """Return the result of a call as the model received it, else as the log has it."""
     if card.result is not None:
         return card.result.parts
-    if card.record is None or card.record.result is None:
+    if card.newest_attempt is None or card.newest_attempt.result is None:
         return ()
-    return (TextPart(card.record.result),)
+    return (TextPart(card.newest_attempt.result),)
 
 
 def format_text_beginning(content: str) -> str:

@@ -106,9 +106,9 @@ def build_session_lines(
 
 def _format_activity(row: SessionRow) -> SafeString | str:
     owner = row.owner
-    if row.finished and not row.has_times:
+    if row.is_finished and not row.has_times:
         return ""
-    if row.finished:
+    if row.is_finished:
         return _("after %(duration)s") % {"duration": formatting.format_duration(row.duration.total_seconds())}
     if owner is None:
         return _("resume it to continue") if row.standing == Standing.STALLED else _("no process")

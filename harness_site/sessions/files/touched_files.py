@@ -62,7 +62,7 @@ class TouchedFile:
     def is_changed(self) -> bool:
         return any(not call.is_read for call in self.calls)
 
-    def to_change(self) -> FileChange:
+    def build_net_change(self) -> FileChange:
         """Return the net change."""
         kind: file_change_parsing.ChangeKind = (
             "deleted" if self.is_deleted else "written" if self.is_written else "edited"
@@ -90,11 +90,11 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
     for pk, tool, issued_at, args, status in rows.iterator(chunk_size=100) if tools else ():
         count, characters = count + 1, characters + len(args)
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
-            return TouchedFiles(_order_files(files.values()), is_complete=False)
-        open_path = _add_call(
+            return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=False)
+        open_path = _add_call_to_files(
             files, (pk, tool, issued_at), parse_or_text(args), status == CallStatus.COMPLETED, open_path
         )
-    return TouchedFiles(_order_files(files.values()), is_complete=True)
+    return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
 
 
 def _touches_files(tool: str) -> bool:
@@ -102,11 +102,11 @@ def _touches_files(tool: str) -> bool:
     return any(build in _FILE_VIEWS for build in builders) or tool_view_table.is_command(tool)
 
 
-def _order_files(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
+def _sort_changed_files_first(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
     return tuple(sorted(files, key=lambda file: not file.is_changed))
 
 
-def _add_call(
+def _add_call_to_files(
     files: dict[str, TouchedFile], call: tuple[int, str, datetime], args: Any, is_applied: bool, open_path: str
 ) -> str:
     """Add a call to the files that it touched; return the path of the file that an editor has open after it."""
@@ -116,7 +116,7 @@ def _add_call(
     if not isinstance(args, dict):
         return open_path
     uses_editor = swe_agent_editor.view_editor_command in tool_view_table.find_view_builders(tool)
-    for found in iterate_changes(tool, args):
+    for found in iterate_file_changes(tool, args):
         change = found if found.path else replace(found, path=open_path)
         if not change.path:  # the log does not say which file was open
             continue
@@ -133,7 +133,7 @@ def _add_call(
     return open_path
 
 
-def iterate_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
+def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
     """Yield what a call does to files; a file that is only read has no hunks."""
     builders = tool_view_table.find_view_builders(tool)
     if edits.view_patch in builders or tool_view_table.is_command(tool):

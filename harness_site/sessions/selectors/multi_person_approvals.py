@@ -25,7 +25,7 @@ class Agreement:
     people: int
 
 
-def list_call_agreements(
+def list_incomplete_agreements(
     call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = count_everybody
 ) -> tuple[Agreement, ...]:
     """List the incomplete agreements of a call by kind of decision; `decisions` are all of the call, in order.

@@ -92,12 +92,12 @@ class ToolRatesReport:
 def load_call_log_page(
     workspace_pk: int, wanted: CallLogFilter, *, after: Cursor | None = None, size: int = PAGE
 ) -> CallLogPage:
-    calls = _query_issued_calls(workspace_pk, *_parse_day_range(wanted))
+    calls = _query_issued_calls(workspace_pk, *_get_day_range_bounds(wanted))
     if after is not None:
         calls = calls.filter(keyset_pagination.filter_before_cursor(after, "issued_at"))
     calls = _order_newest_first(calls)
     end = (
-        _find_last_counted_call(list(_query_calls_around_limit(calls, LOOKED_AT)))
+        _select_call_at_limit(list(_query_calls_around_limit(calls, LOOKED_AT)))
         if wanted.calls or wanted.agent
         else None
     )
@@ -116,14 +116,14 @@ def load_call_log_page(
 
 def load_tool_success_rates(workspace_pk: int, wanted: CallLogFilter) -> ToolRatesReport:
     """Load the rates of each tool over the newest calls of the chosen days; the other filters are ignored."""
-    since, until = _parse_day_range(wanted)
-    end = _find_last_counted_call(list(_query_rated_calls(workspace_pk, since, until)))
+    since, until = _get_day_range_bounds(wanted)
+    end = _select_call_at_limit(list(_query_calls_around_rating_limit(workspace_pk, since, until)))
     grouped = _query_tool_sums(workspace_pk, since if end is None else end.issued_at, until)
     tools = tuple(ToolRates(**row) for row in grouped)
     return ToolRatesReport(tools, sum(tool.calls for tool in tools), None if end is None else end.issued_at)
 
 
-def _query_rated_calls(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
+def _query_calls_around_rating_limit(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
     return _query_calls_around_limit(_order_newest_first(_query_issued_calls(workspace, since, until)), RATED)
 
 
@@ -145,7 +145,7 @@ def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QueryS
     return sums.order_by("-calls", "tool")[:_TOOLS]
 
 
-def _parse_day_range(filters: CallLogFilter) -> tuple[datetime, datetime]:
+def _get_day_range_bounds(filters: CallLogFilter) -> tuple[datetime, datetime]:
     """Return the start (inclusive) and end (exclusive) of the chosen days."""
     since = _get_midnight(filters.first) if filters.first else _ALWAYS[0]
     return since, _get_midnight(filters.last) + timedelta(days=1) if filters.last else _ALWAYS[1]
@@ -164,7 +164,7 @@ def _query_calls_around_limit(calls: QuerySet[ToolCall], limit: int) -> QuerySet
     return calls.only("pk", "issued_at")[limit - 1 : limit + 1]
 
 
-def _find_last_counted_call(last: Sequence[ToolCall]) -> ToolCall | None:
+def _select_call_at_limit(last: Sequence[ToolCall]) -> ToolCall | None:
     """Return the last call within the limit; None if no call is beyond it."""
     return last[0] if len(last) > 1 else None
 

@@ -33,7 +33,9 @@ _CONTEXT = 160
 @register.filter
 def format_messages_delta(found: Comparison) -> str:
     """Format the change of the number of messages: +4, or +4 −1 if some were removed."""
-    added, removed = (found.added, found.removed) if not found.rest_a + found.rest_b else _get_version_lengths(found)
+    added, removed = (
+        (found.added_count, found.removed_count) if not found.rest_a + found.rest_b else _get_version_lengths(found)
+    )
     return " ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number) or "0"
 
 
@@ -92,7 +94,7 @@ def format_tokens_delta(found: Comparison) -> str:
 
 @register.filter
 def count_done_steps(plan: Plan | None) -> int:
-    return plan.done if plan else 0
+    return plan.done_count if plan else 0
 
 
 @register.filter

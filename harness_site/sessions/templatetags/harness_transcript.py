@@ -242,7 +242,7 @@ def get_call_copy_url(card: CallCard, address: str) -> str:
 
     `address` is the URL of the call, or of its message if the call is not logged.
     """
-    if card.record is not None:
+    if card.newest_attempt is not None:
         return f"{address}?as="
     return f"{address}&{urlencode({'call': replace_unencodable(card.call.call_id)})}&as="
 
@@ -256,7 +256,7 @@ def has_visible_arguments(args: Any) -> bool:
 def has_changed_arguments(card: CallCard) -> bool:
     """Return whether a person changed the arguments that the model asked for."""
     try:
-        return card.record is not None and card.record.args != to_canonical_json(card.call.args)
+        return card.newest_attempt is not None and card.newest_attempt.args != to_canonical_json(card.call.args)
     except InvalidInput:  # the requested arguments cannot be canonicalized
         return False
 
@@ -264,8 +264,8 @@ def has_changed_arguments(card: CallCard) -> bool:
 @register.filter
 def get_call_state(card: CallCard) -> tuple[str, str]:
     """Return the chip shape and label of a call, from the log or else from its result."""
-    if card.record is not None:
-        return session_formatting.format_call_status(card.record)
+    if card.newest_attempt is not None:
+        return session_formatting.format_call_status(card.newest_attempt)
     if card.result is None:
         return "off", _("No result")
     return ("bad", _("Error")) if card.result.is_error else ("ok", _("Completed"))

@@ -24,7 +24,7 @@ def view_todo_list(use: ToolUse) -> ToolView | None:
     return ToolView(
         "todo",
         _("Todo list"),
-        note=_("%(done)d of %(total)d done") % {"done": plan.done, "total": len(plan.steps)},
+        note=_("%(done)d of %(total)d done") % {"done": plan.done_count, "total": len(plan.steps)},
         content={"plan": plan, "explanation": use.show_line(use.get_text("explanation"))},
         has_result=not use.is_error,
     )

@@ -14,11 +14,11 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core import date_range_parameters
 from harness_site.sessions import transcript_jump_target
 from harness_site.sessions.selectors import transcript_matches
-from harness_site.sessions.selectors.conversation import Place
+from harness_site.sessions.selectors.conversation import TranscriptVersion
 from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot, MessageTime
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
 from harness_site.sessions.transcript_jump_target import JumpTarget
-from harness_site.sessions.views.transcript import get_requested_version_place
+from harness_site.sessions.views.transcript import find_requested_transcript_version
 
 #: Days with messages that are tried for a time of day without a day.
 _MAX_DAYS = 100
@@ -35,7 +35,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     """
     head = get_session_head_or_404(request, pk)
     session = head.stored
-    place = get_requested_version_place(request, head, session)
+    place = find_requested_transcript_version(request, head, session)
     target, at = request.GET.get("to", ""), parse_number_parameter(request, "at")
     if (where := request.GET.get("where")) is not None:
         typed = transcript_jump_target.parse_jump_target(where)
@@ -44,13 +44,13 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
             return redirect(_build_position_url(pk, place, at or 0, none="place" if typed is None else "time"))
         at = found
     elif target == "day" and (day := date_range_parameters.parse_date(request.GET.get("day", ""))) is not None:
-        first = transcript_matches.find_first_message(place, since=date_range_parameters.get_day_start(day))
+        first = transcript_matches.find_first_message_time(place, since=date_range_parameters.get_day_start(day))
         at = place.length if first is None else first.position
     position = max(0, min(at or 0, place.length - 1))
     if target not in set(Landmark):
         return redirect(_build_position_url(pk, place, position))
     back = "back" in request.GET
-    spot = transcript_matches.find_next_landmark(
+    spot = transcript_matches.find_next_error_or_decision(
         session, place, Landmark(target), beyond=-1 if at is None else at, back=back
     )
     return redirect(
@@ -60,7 +60,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     )
 
 
-def _find_typed_position(session: Session, place: Place, typed: JumpTarget) -> int | None:
+def _find_typed_position(session: Session, place: TranscriptVersion, typed: JumpTarget) -> int | None:
     """Find the first message at or after a typed place; the last message if there is none.
 
     None if the messages have no times.
@@ -74,21 +74,21 @@ def _find_typed_position(session: Session, place: Place, typed: JumpTarget) -> i
         found = _find_time_of_day(place, typed.time, zone)
     else:
         moment = transcript_jump_target.combine_with_zone(typed.day or timezone.localdate(), typed.time, zone)
-        found = transcript_matches.find_first_message(place, since=moment)
+        found = transcript_matches.find_first_message_time(place, since=moment)
     return place.length - 1 if found is None else found.position
 
 
-def _find_time_of_day(place: Place, at: time, zone: tzinfo) -> MessageTime | None:
+def _find_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> MessageTime | None:
     """Find the first message at or after a time of day, on the first day that has one.
 
     If no day has one, the first message if the transcript begins later than that time, else None.
     """
-    start = transcript_matches.find_first_message(place)
+    start = transcript_matches.find_first_message_time(place)
     if start is None:
         return None
     moment = transcript_jump_target.find_next_time_of_day(at, start.at, zone)
     for _ in range(_MAX_DAYS):
-        found = transcript_matches.find_first_message(place, since=moment)
+        found = transcript_matches.find_first_message_time(place, since=moment)
         if found is None:
             break
         day = found.at.astimezone(zone).date()
@@ -98,12 +98,12 @@ def _find_time_of_day(place: Place, at: time, zone: tzinfo) -> MessageTime | Non
     return start if at < start.at.astimezone(zone).time() else None
 
 
-def _build_landmark_url(pk: int, place: Place, spot: LandmarkSpot) -> str:
+def _build_landmark_url(pk: int, place: TranscriptVersion, spot: LandmarkSpot) -> str:
     if spot.position is None:
         return f"{reverse('harness_sessions:session', args=[pk])}#call-{spot.call_pk}"
     return _build_position_url(pk, place, spot.position)
 
 
-def _build_position_url(pk: int, place: Place, position: int, **more: str) -> str:
+def _build_position_url(pk: int, place: TranscriptVersion, position: int, **more: str) -> str:
     query = urlencode({"v": place.version, "at": position} | {name: value for name, value in more.items() if value})
     return f"{reverse('harness_sessions:session', args=[pk])}?{query}#m-{position}"

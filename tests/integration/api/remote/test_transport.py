@@ -236,6 +236,23 @@ def test_server_signs_decisions_and_refuses_forged_ones(
     approver.close()
 
 
+def test_server_names_the_decisions_that_the_agent_accepts(open_checkpointer: Any, server: HttpServer) -> None:
+    approver = SyncCheckpointer(server.address, token=make_token(TokenRole.APPROVER, name="approver"))
+    agent = open_checkpointer()
+    agent.start_session("s")
+    registry = ToolRegistry(checkpointer=agent, session_id="s")
+    registry.tool(requires_approval=True)(_pay)
+    with pytest.raises(exceptions.ApprovalRequired):
+        registry.dispatch("_pay", {"order": "17"}, "c1")
+    ToolCall.objects.update(allowed_decisions="approve,reject", revision=2)
+    assert approver.pending_decisions()[0]["allowed_decisions"] == ["approve", "reject"]
+    with pytest.raises(exceptions.DecisionNotAccepted) as caught:
+        approver.respond_call("s", "c1", "Paid by hand.", actor="", revision=2)
+    assert (caught.value.kind, caught.value.allowed) == ("respond", ["approve", "reject"])
+    approver.reject_call("s", "c1", "No.", actor="", revision=2)
+    approver.close()
+
+
 def _pay(order: str) -> str:
     return f"paid {order}"
 
