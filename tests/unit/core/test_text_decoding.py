@@ -235,7 +235,7 @@ def test_only_the_displayed_prefix_is_searched() -> None:
     looked_at: list[int] = []
 
     class Counted(masker.MaskingRules):
-        def secret_name(self, name: str) -> bool:
+        def is_secret_name(self, name: str) -> bool:
             looked_at.append(len(name))
             return False
 
