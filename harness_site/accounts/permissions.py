@@ -92,7 +92,7 @@ def list_members_with_role(workspace: Workspace, role: Role) -> list[str]:
 def require_member(at_least: Role) -> Callable[[MemberView[P, R]], View[P, R]]:
     """Restrict a view to members with at least this role. Raises `NotAMember` or `RoleTooSmall` (both 403)."""
 
-    def decorate(view: MemberView[P, R]) -> View[P, R]:
+    def wrap_view(view: MemberView[P, R]) -> View[P, R]:
         @wraps(view)
         def check_role_and_call_view(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
             membership = get_request_membership(request)
@@ -107,4 +107,4 @@ def require_member(at_least: Role) -> Callable[[MemberView[P, R]], View[P, R]]:
 
         return check_role_and_call_view
 
-    return decorate
+    return wrap_view

@@ -50,7 +50,7 @@ def require_reauthentication_within(
     Use it below `require_member`. Users who sign in only through another site are not asked.
     """
 
-    def decorate(
+    def wrap_view(
         view: Callable[Concatenate[MemberRequest, P], R],
     ) -> Callable[Concatenate[MemberRequest, P], HttpResponseBase]:
         @wraps(view)
@@ -61,7 +61,7 @@ def require_reauthentication_within(
 
         return check_login_and_call_view
 
-    return decorate
+    return wrap_view
 
 
 def resume_suspended_request(request: HttpRequest, state: Mapping[str, str]) -> HttpResponseBase:

@@ -40,7 +40,7 @@ def require_token(*roles: TokenRole) -> Callable[[TokenView[P]], View[P]]:
     Browsers never send the Authorization header by themselves and no cookie is read, so these views need no CSRF token.
     """
 
-    def decorate(view: TokenView[P]) -> View[P]:
+    def wrap_view(view: TokenView[P]) -> View[P]:
         @login_not_required
         @csrf_exempt
         @wraps(view)
@@ -63,7 +63,7 @@ def require_token(*roles: TokenRole) -> Callable[[TokenView[P]], View[P]]:
 
         return check_token_and_call_view
 
-    return decorate
+    return wrap_view
 
 
 def _build_refusal_response(status: int, code: str, detail: str) -> HttpResponse:

@@ -82,7 +82,7 @@ class GuardedSession:
     _unanswered: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     _tools: dict[tuple[str, str], Tool] = field(default_factory=dict)
 
-    async def dispatch(self, request: CallRequest, forward: Forward) -> ToolResult:
+    async def dispatch_call(self, request: CallRequest, forward: Forward) -> ToolResult:
         """Log a call, forward it unless the log has its answer, and log its outcome.
 
         Args:

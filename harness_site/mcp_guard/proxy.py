@@ -208,7 +208,7 @@ class GuardProxy:
             return _get_result_of_reply(reply)
 
         try:
-            result = await self.session.dispatch(request, forward)
+            result = await self.session.dispatch_call(request, forward)
         except CheckpointsError as error:
             if replies and not isinstance(error, ReviewRequired):
                 logger.warning("The call %s ran, and its result is not in the log: %s", request.tool, error)

@@ -30,7 +30,7 @@ def list_recipients(workspace: int, event: Event) -> list[Recipient]:
 
 def list_webhook_recipients(workspace: int, event: Event) -> list[Recipient]:
     hooks = Webhook.objects.filter(workspace=workspace).order_by("pk")
-    return [Recipient(hook.host, webhook=hook) for hook in hooks if hook.wants(event)]
+    return [Recipient(hook.host, webhook=hook) for hook in hooks if hook.wants_event(event)]
 
 
 def find_email_recipient(member: Membership, event: Event) -> Recipient | None:
@@ -82,4 +82,4 @@ def _list_email_recipients(workspace: int, event: Event) -> list[Recipient]:
 
 
 def _get_address_if_event_wanted(user: User, event: Event) -> str:
-    return get_notification_address(user) if get_notification_preferences(user).wants(event) else ""
+    return get_notification_address(user) if get_notification_preferences(user).wants_event(event) else ""

@@ -37,7 +37,7 @@ class ChosenCall:
     kind: DecisionKind
 
     @classmethod
-    def parse(cls, text: str) -> Self | None:
+    def parse_form_value(cls, text: str) -> Self | None:
         pk, _, rest = text.partition(".")
         revision, _, kind = rest.partition(".")
         if kind not in DecisionKind.values or not all(part.isdecimal() and len(part) < 19 for part in (pk, revision)):

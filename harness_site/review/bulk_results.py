@@ -22,11 +22,11 @@ class BulkResults:
     rows: tuple[BulkDecisionResult, ...]
 
     @property
-    def recorded(self) -> list[BulkDecisionResult]:
+    def recorded_results(self) -> list[BulkDecisionResult]:
         return [row for row in self.rows if row.refused is None]
 
     @property
-    def refused(self) -> list[BulkDecisionResult]:
+    def refused_results(self) -> list[BulkDecisionResult]:
         return [row for row in self.rows if row.refused is not None]
 
 

@@ -86,21 +86,21 @@ class DecisionForm(forms.Form):
             self.add_error(name, words)
 
     @property
-    def first_invalid(self) -> str:
+    def first_invalid_field(self) -> str:
         """Name of the first field on the page that has an error; empty without one."""
         if not self.is_bound:
             return ""
         return next((name for name in self.shown_order if name in self.errors), "")
 
     @property
-    def first_error(self) -> str:
+    def first_error_message(self) -> str:
         """Error of the first invalid field, to be repeated beside the button."""
-        return str(self.errors[self.first_invalid][0]) if self.first_invalid else ""
+        return str(self.errors[self.first_invalid_field][0]) if self.first_invalid_field else ""
 
-    def focus_first_invalid(self) -> None:
+    def focus_first_invalid_field(self) -> None:
         """Let the browser focus the first invalid field when it loads the page."""
-        if self.first_invalid and self.first_invalid != "kind":
-            self.fields[self.first_invalid].widget.attrs["autofocus"] = True
+        if self.first_invalid_field and self.first_invalid_field != "kind":
+            self.fields[self.first_invalid_field].widget.attrs["autofocus"] = True
 
     def build_evidence(self) -> dict[str, Any]:
         """Build the evidence to store."""

@@ -39,7 +39,7 @@ class ResponseDeadlines:
 
         async def send_and_watch(message: Message) -> None:
             nonlocal watch
-            await response.send(message)
+            await response.send_within_deadline(message)
             if watch is None and response.sent > _WATCH_DISCONNECT_BYTES:
                 watch = asyncio.create_task(response.wait_for_disconnect(receive))
 
@@ -84,7 +84,7 @@ class _Response:
         """Bytes sent per second of waiting for the client."""
         return self.sent / (self._waited + SLOW_SECONDS)
 
-    async def send(self, message: Message) -> None:
+    async def send_within_deadline(self, message: Message) -> None:
         """Send one message; do nothing if the client is gone, as the threads above expect."""
         if self.disconnected.is_set():
             return

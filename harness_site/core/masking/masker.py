@@ -433,7 +433,7 @@ def _map_span_to_original(place: Span, readings: Sequence[DecodedText]) -> Span:
 
 def _iterate_secret_spans(text: str, rules: MaskingRules) -> Iterator[Span]:
     if rules.values:
-        yield from rules.known_values.find(text)
+        yield from rules.known_values.find_spans(text)
     if len(text) < 4:
         return
     if rules.words is not None:

@@ -205,7 +205,7 @@ def render_decision_card(
     if problem and type(context.get("form")) is not type(form):
         context["typed"] = form
     if isinstance(context.get("form"), DecisionForm):
-        context["form"].focus_first_invalid()
+        context["form"].focus_first_invalid_field()
     mark_session_shown_in_response(request, call.session_id)
     # The same operation may have run in other sessions; the card shows its results there.
     mark_excerpts_shown_in_response(request, "card", {other.session_id for other in context["known"].same_key})

@@ -162,7 +162,9 @@ def request_verifications(request: MemberRequest) -> HttpResponse:
 def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
     """Decide about each selected call by its own evidence; a refusal does not affect the others."""
     window = _parse_outage_window(request.POST)
-    choices = [choice for choice in map(ChosenCall.parse, request.POST.getlist("call")[:PAGE]) if choice is not None]
+    choices = [
+        choice for choice in map(ChosenCall.parse_form_value, request.POST.getlist("call")[:PAGE]) if choice is not None
+    ]
     form = ReasonForm(request.POST)
     if not form.is_valid():
         return _render_outage_page(request, window, form, status=422)
