@@ -1201,10 +1201,12 @@ class IntegrityError(SealError):
 
     `table` and `row` name it, `why` says what does not match. `is_alteration` says whether the row was altered for
     certain, so that its session is put under quarantine; the alternative is that something is not set up yet.
+    `session_pk` is the key of the session with the row, if it is another one than that of the operation.
     """
 
     code = "integrity_error"
     is_alteration: ClassVar[bool] = True
+    session_pk: int | None = None
     hint = (
         "Nothing was run. Compare the row with a backup: somebody has changed the database without this library, or "
         "it is damaged."

@@ -54,6 +54,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="IntegrityCheck",
             fields=[
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 (
                     "workspace",
                     models.OneToOneField(
@@ -78,6 +79,7 @@ class Migration(migrations.Migration):
             name="EarlyResponse",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 (
                     "workspace",
                     models.ForeignKey(
@@ -346,8 +348,8 @@ class Migration(migrations.Migration):
                             ("estimated", "Estimated from a price table"),
                             ("unknown", "Unknown"),
                         ],
-                        db_default="stated",
-                        default="stated",
+                        db_default="unknown",
+                        default="unknown",
                         max_length=10,
                     ),
                 ),
@@ -1200,6 +1202,7 @@ class Migration(migrations.Migration):
             name="Workflow",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 (
                     "session",
                     models.ForeignKey(

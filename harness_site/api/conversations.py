@@ -235,7 +235,7 @@ def _complete_item_fields(given: Item) -> Item:
 def _derive_title_from_items(items: list[Item]) -> str:
     """Find the first text of the user, as a title of one line."""
     text = content_blocks.find_first_user_text(items)
-    return SessionDescription(text).get_columns()["title"] if text else ""
+    return SessionDescription(text).build_columns()["title"] if text else ""
 
 
 def _load_items(checkpointer: SyncCheckpointer, session_id: str) -> list[Item]:

@@ -11,17 +11,27 @@ from typing import Any, Final, cast
 
 from allauth.account.adapter import get_adapter
 from django.contrib.auth.decorators import login_not_required
+from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from ninja.security import HttpBearer
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import InvalidFields, RoleInsufficient, RouteNotFound, TokenInvalid
+from checkpoints.exceptions import (
+    InvalidFields,
+    InvalidIdentifier,
+    RequestInProgress,
+    RoleInsufficient,
+    RouteNotFound,
+    TokenInvalid,
+)
+from checkpoints.ids import validate_id
 from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
 from harness_site.api import client_checkpointers, idempotent_writes, json_bodies, rate_limit
 from harness_site.api.bearer_token_middleware import mark_view_as_token_authenticated
+from harness_site.api.idempotent_writes import KeyedWrite
 from harness_site.api.models import ApiWrite
 from harness_site.api.problems import build_problem_response, convert_error_to_problem_response
 from harness_site.core.masking import masker
@@ -120,36 +130,88 @@ def wrap_route_view(
 def _serve_authenticated(
     request: ApiRequest, view: Callable[[], HttpResponse], list_parameters: Callable[[str], frozenset[str]]
 ) -> HttpResponse:
+    authorization = request.headers.get("Authorization", "")
+    key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
+    accept = partial(_accept_request, request, authorization, list_parameters)
+    if not key:
+        accept()
+        _read_content(request)
+        return idempotent_writes.claim_call_of_write_without_key(request.token, _serve_view(request, view, key, None))
+    try:
+        with idempotent_writes.serve_alone(authorization, key):
+            if _can_note_with_token(authorization, key):
+                write = _read_write(request, key)
+                reader = idempotent_writes.NotingTokenReader(write)
+                accept(reader.read_row)
+                note = reader.build_note(request.token)
+            else:
+                accept()
+                write, note = _read_write(request, key), None
+            serve = partial(_serve_view, request, view, key)
+            return idempotent_writes.serve_write_once(request.token, write, note, serve)
+    except RequestInProgress:
+        accept()
+        raise
+
+
+def _accept_request(
+    request: ApiRequest,
+    authorization: str,
+    list_parameters: Callable[[str], frozenset[str]],
+    read_row: api_tokens.ReadRow = api_tokens.read_row,
+) -> None:
+    """Authenticate the token of a request, count the request, and check the names of its parameters."""
     try:
         request.token = api_tokens.authenticate_bearer_header(
-            request.headers.get("Authorization", ""), find_address=partial(get_adapter().get_client_ip, request)
+            authorization, find_address=partial(get_adapter().get_client_ip, request), read_row=read_row
         )
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
     request.allowance = rate_limit.count_request_of_token(request.token.pk)
     if request.GET:
         _require_known_parameters(request, list_parameters(request.method or ""))
+
+
+def _can_note_with_token(authorization: str, key: str) -> bool:
+    """Return True if the token and the key of a write need only one statement.
+
+    It has to be a token that this process has accepted before, and that may make a request now: what a stranger sends
+    is not decompressed, and a request that is refused leaves no note.
+    """
+    if connection.vendor != "postgresql":
+        return False
+    try:
+        validate_id("Idempotency-Key", key)
+    except InvalidIdentifier:
+        return False
+    token = api_tokens.find_known_token(authorization)
+    return token is not None and rate_limit.may_request(token)
+
+
+def _read_content(request: ApiRequest) -> None:
     request.content = json_bodies.read_decompressed_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
-    key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
+
+
+def _read_write(request: ApiRequest, key: str) -> KeyedWrite:
+    _read_content(request)
+    return KeyedWrite(request.method or "", request.get_full_path(), request.content, key)
+
+
+def _serve_view(
+    request: ApiRequest, view: Callable[[], HttpResponse], key: str, repeated: ApiWrite | None
+) -> HttpResponse:
+    request.repeated = repeated
     request.write_name = idempotent_writes.compute_write_name(request.token, key)
-
-    def call_view(repeated: ApiWrite | None) -> HttpResponse:
-        request.repeated = repeated
-        with _mask_secrets_for_token(request.token):
-            response = view()
-        if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            problem = build_problem_response(
-                RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED
-            )
-            problem["Allow"] = response["Allow"]
-            return problem
-        return response
-
-    if not key:
-        return idempotent_writes.claim_call_of_write_without_key(request.token, call_view(None))
-    parts = (request.method or "", request.get_full_path(), request.content)
-    return idempotent_writes.serve_write_once(request.token, key, parts, call_view)
+    with _mask_secrets_for_token(request.token):
+        response = view()
+    if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        problem = build_problem_response(
+            RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED
+        )
+        problem["Allow"] = response["Allow"]
+        return problem
+    return response
 
 
 def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> None:

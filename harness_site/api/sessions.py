@@ -82,9 +82,9 @@ def update_client_state_before_opening(
     """Bring the state of the client in line with what the client knows of the session. Returns it."""
     store = get_client_checkpointer(request).store
     _set_client_process(request, store, body.process)
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is not None and owned_session.fence != body.fence:
-        store.remove_owned(owned_session)
+        store.remove_owned_session(owned_session)
     elif owned_session is not None and body.executing is not None:
         for number in _list_issued_call_keys(owned_session) - set(body.executing):
             store.executing.discard(number)
@@ -106,11 +106,11 @@ def _attach_run_of_first_attempt(store: Store, session_id: str, first_attempt: A
 
 def _require_no_run_of_unnamed_client(request: HttpRequest, store: Store, session_id: str) -> None:
     """Require that no other process without a name drives the session: they cannot be told apart by their token."""
-    if request.headers.get("Harness-Client") or store.find_owned(session_id) is not None:
+    if request.headers.get("Harness-Client") or store.find_owned_session(session_id) is not None:
         return
     session = _find_session_of_client(store, session_id)
     if session is not None and session.owner is not None and run_liveness.is_run_alive(session.owner):
-        raise ownership.build_session_busy(session, session.owner)
+        raise ownership.build_session_busy_error(session, session.owner)
 
 
 def _find_session_of_client(store: Store, session_id: str) -> Session | None:
@@ -140,10 +140,13 @@ def pass_gate(
 ) -> ResumePoint | list[ToolCall]:
     """Take the session and try the gate. Returns the point, or with `hold` the calls that hold the run there.
 
-    Raises what `start_or_resume.try_gate` raises, and without `hold` `ReviewRequired`; then the session is released.
+    Raises what `resume_or_list_undecided_calls` raises, and without `hold` `ReviewRequired`; then the session is
+    released.
     """
     with store.keep_session_from_idling(session_id):
-        outcome = start_or_resume.try_gate(store, session_id, description=description, takeover=takeover, paused=paused)
+        outcome = start_or_resume.resume_or_list_undecided_calls(
+            store, session_id, description=description, takeover=takeover, paused=paused
+        )
     if hold or isinstance(outcome, ResumePoint):
         return outcome
     calls = [encode_undecided_call(store, call) for call in outcome]
@@ -163,7 +166,7 @@ def build_opening_response(
             HTTPStatus.CREATED if is_first else HTTPStatus.OK,
         )
     calls = [encode_undecided_call(store, call) for call in outcome]
-    run = store.get_owned(session_id).run
+    run = store.get_owned_session(session_id).run
     return build_json_response(
         {"point": None, "run": encode_run(run), "undecided": calls, **fields}, HTTPStatus.ACCEPTED, waiting=True
     )

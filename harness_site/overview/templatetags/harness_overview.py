@@ -6,9 +6,11 @@ from typing import Final
 
 from django import template
 from django.urls import reverse
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 
-from harness_site.core.formatting import format_iso_time, format_number
+from harness_site.core.formatting import format_exact_time, format_iso_time, format_number
+from harness_site.core.masking.masked_references import build_masked_reference
 from harness_site.core.rendering.html_building import build_html, join_html
 from harness_site.overview.charts import Bar, Chart, format_step_of_period
 from harness_site.overview.periods import Period
@@ -37,14 +39,36 @@ def format_rounded_money(amount: Decimal) -> SafeString:
 
 
 @register.simple_tag(name="period_query")
-def build_period_query(period: Period) -> SafeString:
-    """Return the query parameters that select the days of a period in a list."""
-    return mark_safe(f"first={period.first_day.isoformat()}&amp;last={period.last_day.isoformat()}")  # noqa: S308 - dates
+def build_period_query(period: Period, agent: str) -> str:
+    """Return the query parameters that select a period, and an agent if one is chosen, in a list."""
+    return f"{period.build_query()}{_build_agent_parameter(agent)}"
 
 
-@register.filter("utc_date")
-def format_utc_date(moment: datetime) -> str:
-    return moment.date().isoformat()
+@register.simple_tag
+def step_query(period: Period, step: datetime, agent: str) -> str:
+    """Return the query parameters that select one step of a period, and an agent if one is chosen, in a list."""
+    return f"{period.build_step_query(step)}{_build_agent_parameter(agent)}"
+
+
+@register.simple_tag
+def period_parameters(period: Period) -> str:
+    """Return the query parameters of this page that select a period."""
+    return urlencode({"period": period.key}) if period.key else period.build_query()
+
+
+@register.filter
+def agent_parameter(agent: str) -> str:
+    """Return the query parameter that selects an agent, with the ampersand before it; empty without an agent."""
+    return _build_agent_parameter(agent)
+
+
+def _build_agent_parameter(agent: str) -> str:
+    return f"&{urlencode({'agent': build_masked_reference(agent)})}" if agent else ""
+
+
+@register.filter
+def exact_time(moment: datetime) -> str:
+    return format_exact_time(moment)
 
 
 @register.filter("utc_iso")
@@ -53,13 +77,16 @@ def format_utc_iso_time(moment: datetime) -> str:
 
 
 @register.simple_tag
-def render_bars(chart: Chart, name: str) -> SafeString:
-    """Render the bars of a chart. There may be hundreds, for which a template would take several times as long."""
-    sessions = reverse("harness_sessions:sessions")
-    return join_html("\n", "{}", ((_render_bar(bar, name, sessions),) for bar in chart.bars))
+def render_bars(chart: Chart, name: str, agent: str) -> SafeString:
+    """Render the bars of a chart, whose links keep the agent that is chosen.
+
+    There may be hundreds, for which a template would take several times as long.
+    """
+    sessions, chosen = reverse("harness_sessions:sessions"), _build_agent_parameter(agent)
+    return join_html("\n", "{}", ((_render_bar(bar, name, f"{sessions}?{bar.query}{chosen}"),) for bar in chart.bars))
 
 
-def _render_bar(bar: Bar, name: str, sessions: str) -> SafeString:
+def _render_bar(bar: Bar, name: str, address: str) -> SafeString:
     pieces = join_html(
         "",
         '<rect class="{}"{} x="{}" y="{}" width="{}" height="{}"/>',
@@ -81,9 +108,7 @@ def _render_bar(bar: Bar, name: str, sessions: str) -> SafeString:
         bar.step_x,
         bar.step_width,
     )
-    if not bar.query:
-        return build_html("<g>{}{}</g>", ground, pieces)
-    return build_html('<a href="{}?{}">{}{}</a>', sessions, bar.query, ground, pieces)
+    return build_html('<a href="{}">{}{}</a>', address, ground, pieces)
 
 
 @register.simple_tag(name="step_label")

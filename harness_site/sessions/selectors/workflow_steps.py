@@ -89,11 +89,12 @@ def load_workflow_page(session_pk: int, *, after: WorkflowCursor | None = None, 
     steps_of_session = WorkflowStep.objects.filter(workflow__session=session_pk).select_related("workflow")
     if after is not None:
         steps_of_session = steps_of_session.filter(
-            keyset_pagination.filter_after_row(("workflow", "position"), (after.workflow, after.position))
+            keyset_pagination.build_after_row_condition(("workflow", "position"), (after.workflow, after.position))
         )
     steps = list(steps_of_session.order_by("workflow", "position")[: size + 1])
     page_steps = steps[:size]
     row_seals.verify_rows(page_steps)
+    row_seals.verify_rows({step.workflow_id: step.workflow for step in page_steps}.values())
     rows = _load_step_rows(session_pk, page_steps)
     parts = [list(group) for _, group in groupby(page_steps, key=lambda step: step.workflow_id)]
     last = WorkflowCursor(page_steps[-1].workflow_id, page_steps[-1].position) if len(steps) > size else None
