@@ -69,7 +69,9 @@ def _build_view_of_methods(**views: Callable[..., HttpResponse]) -> Callable[...
             return HttpResponseNotAllowed(list(views))
         return view(request, *args, **kwargs)
 
-    def list_parameters(method: str) -> frozenset[str]:
+    def list_parameters(method: str) -> frozenset[str] | None:
+        if method not in views:
+            return None
         return _LIST_PARAMETERS if method == "GET" else frozenset()
 
     return wrap_route_view(call_view_of_method, list_parameters, _convert_error_to_openai_response)
