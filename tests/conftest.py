@@ -18,12 +18,17 @@ from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from tests.support.database_cleanup import empty
 from tests.support.processes import Child, database_url
+from tests.support.sealed_mode import is_sealed, set_sealed_environment
 
 Open = Callable[..., SyncCheckpointer]
 StartChild = Callable[..., Child]
 
 #: Folders with the tests that take longest.
 LONG = {"mutations", "property", "crash", "concurrency"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "unsealed(reason): is left out with HARNESS_TEST_SEALED=1, for a stated reason")
 
 
 def pytest_sessionstart() -> None:
@@ -43,6 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     The processes first get parts of the list that follow each other and are of one size.
     """
+    items[:] = [item for item in items if not (is_sealed(item.nodeid) and item.get_closest_marker("unsealed"))]
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     quick = [item for item in items if LONG.isdisjoint(item.path.parts)]
     long = [item for item in items if not LONG.isdisjoint(item.path.parts)]
@@ -79,6 +85,17 @@ def leftover_database_files_are_removed() -> Iterator[None]:
         file = Path(name)
         for left in file.parent.glob(f"{file.name}*"):
             left.unlink()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rows_are_sealed_where_wanted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    if not is_sealed(request.node.nodeid):
+        yield
+        return
+    with set_sealed_environment(tmp_path_factory.mktemp("sealed")):
+        yield
 
 
 @pytest.fixture(autouse=True)
