@@ -16,6 +16,7 @@ from django.utils import timezone, translation
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from harness_site.core import deferred_writes
 from tests.support.database_cleanup import empty
 from tests.support.processes import Child, database_url
 from tests.support.sealed_mode import is_sealed, set_sealed_environment
@@ -43,12 +44,24 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _leave_out_unsealed_tests(config, items)
+    _spread_long_tests(items)
+
+
+def _leave_out_unsealed_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that cannot run with seals, where the others do."""
+    left_out = [item for item in items if is_sealed(item.nodeid) and item.get_closest_marker("unsealed")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _spread_long_tests(items: list[pytest.Item]) -> None:
     """Give each process some of the longest tests first, so that none runs alone at the end.
 
     The processes first get parts of the list that follow each other and are of one size.
     """
-    items[:] = [item for item in items if not (is_sealed(item.nodeid) and item.get_closest_marker("unsealed"))]
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     quick = [item for item in items if LONG.isdisjoint(item.path.parts)]
     long = [item for item in items if not LONG.isdisjoint(item.path.parts)]
@@ -104,6 +117,13 @@ def language_and_time_zone_are_reset() -> Iterator[None]:
     yield
     translation.deactivate()
     timezone.deactivate()
+
+
+@pytest.fixture(autouse=True)
+def deferred_writes_are_forgotten() -> Iterator[None]:
+    """What a test leaves to be written would be written during another test."""
+    yield
+    deferred_writes.forget_all()
 
 
 @pytest.fixture

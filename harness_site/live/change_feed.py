@@ -10,8 +10,9 @@ from channels.db import database_sync_to_async
 from channels.layers import BaseChannelLayer, get_channel_layer
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints.audit import seal_all_workspaces
+from checkpoints.audit import seal_events_of_all_workspaces
 from checkpoints.db.clock import database_now
+from harness_site.core import deferred_writes
 from harness_site.core.background_task import BackgroundTask
 from harness_site.live.changed_sessions import ChangeCursor, SessionChange
 from harness_site.live.sweep_task import SweepTask
@@ -58,7 +59,7 @@ class ChangeFeedTask(BackgroundTask):
                 await publish_changes(await database_sync_to_async(cursor.read)())
                 if clock() >= next_sealing:
                     next_sealing = clock() + SEALING_SECONDS
-                    await database_sync_to_async(seal_all_workspaces)()
+                    await database_sync_to_async(seal_events_of_all_workspaces)()
                 if clock() >= next_heartbeat:
                     next_heartbeat = clock() + HEARTBEAT_SECONDS
                     await get_channel_layer_or_fail().group_send(EVERYBODY, {"type": "live.heartbeat"})
@@ -80,7 +81,10 @@ async def publish_changes(changes: list[SessionChange]) -> None:
 
 
 async def handle_lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Handle the ASGI lifespan protocol: feed, sweeper, indexer and deliverer run from startup to shutdown."""
+    """Handle the ASGI lifespan protocol: feed, sweeper, indexer and deliverer run from startup to shutdown.
+
+    Deferred writes that still wait are done at shutdown.
+    """
     tasks = (ChangeFeedTask(), SweepTask(), IndexerTask(), DeliveryTask())
     while True:
         message = await receive()
@@ -91,5 +95,6 @@ async def handle_lifespan(scope: dict[str, Any], receive: Receive, send: Send) -
         elif message["type"] == "lifespan.shutdown":
             for task in tasks:
                 await task.stop()
+            await database_sync_to_async(deferred_writes.flush_all)()
             await send({"type": "lifespan.shutdown.complete"})
             return

@@ -32,7 +32,7 @@ from harness_site.review.models import Comment
 from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.sessions.selectors import conversation
 from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
-from harness_site.sessions.session_formatting import mask_safe_link
+from harness_site.sessions.session_formatting import mask_link_if_safe
 from harness_site.sessions.timeline.selectors import run_events
 
 #: Number of transcript messages shown around a call.
@@ -204,7 +204,7 @@ def _build_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
     evidence = formatting.parse_json_or_text(decision.evidence)
     if not isinstance(evidence, dict):
         return {"rest": evidence}
-    link = mask_safe_link(evidence.get("link"))
+    link = mask_link_if_safe(evidence.get("link"))
     text = evidence.get("text") if isinstance(evidence.get("text"), str) else ""
     handled_names = {name for name, content in (("link", link), ("text", text)) if content} | {"file"}
     return {

@@ -12,6 +12,7 @@ from typing import Final
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
@@ -46,6 +47,7 @@ class CallLine:
     status_shape: str
     status: str
     logged: SafeString
+    repeats: str
     run: str
     duration: str
 
@@ -90,7 +92,7 @@ def build_workspace_call_lines(
                 pk=row.pk,
                 call=build_call_line(row.session_pk, row.record),
                 session_pk=row.session_pk,
-                session_address=urls.session(row.session_pk),
+                session_address=urls.build_session_url(row.session_pk),
                 session_name=shorten_text(mask_and_reveal_hidden(row.session_name), _LONGEST_SESSION_NAME),
                 agent=mask_and_reveal_hidden(row.agent),
             )
@@ -104,7 +106,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
     run = _("run %(number)s")
 
     def build_line(session_pk: int, record: CallRecord) -> CallLine:
-        shape, status = session_formatting.format_call_status(record)
+        shape, status = session_formatting.format_call_status_chip(record)
         args, args_size = _format_arguments_beginning(record)
         when = (requested if record.has_not_run else logged) % {"issued_at": at(record.issued_at)}
         duration = record.duration
@@ -112,7 +114,7 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             pk=record.pk,
             record=record,
             css_class="unknown" if record.status == CallStatus.INTERRUPTED else "waits" if record.is_undecided else "",
-            address=urls.call(session_pk, record.pk),
+            address=urls.build_call_url(session_pk, record.pk),
             tool=breakable(mask_and_reveal_hidden(record.tool)),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
             args=args,
@@ -120,11 +122,21 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
             status_shape=shape,
             status=status,
             logged=mark_safe(when),  # noqa: S308 - escaped above
+            repeats=_format_repeats(record),
             run=run % {"number": record.run_number},
             duration="–" if duration is None else formatting.format_duration(duration.total_seconds()),
         )
 
     return build_line
+
+
+def _format_repeats(record: CallRecord) -> str:
+    """Format the number of a later attempt, and how often the result was replayed; mostly there is nothing to say."""
+    parts = [_("attempt %(number)s") % {"number": record.attempt}] if record.attempt > 1 else []
+    if record.replays:
+        sentence = ngettext("replayed %(count)s time", "replayed %(count)s times", record.replays)
+        parts.append(sentence % {"count": session_formatting.format_count(record.replays)})
+    return " · ".join(parts)
 
 
 def _format_arguments_beginning(record: CallRecord) -> tuple[str, str]:

@@ -46,7 +46,7 @@ class TranscriptSearchResult:
     after: int
 
     @property
-    def anything(self) -> bool:
+    def has_hits(self) -> bool:
         return self.is_hit or bool(self.before or self.after)
 
 
@@ -67,7 +67,7 @@ def find_transcript_hits(at: TranscriptVersion, query: SearchQuery, here: int) -
     )
 
 
-def find_first_hit(at: TranscriptVersion, query: SearchQuery) -> int | None:
+def find_first_hit_position(at: TranscriptVersion, query: SearchQuery) -> int | None:
     return next(_iterate_hit_positions(at, query, start=-1), None)
 
 

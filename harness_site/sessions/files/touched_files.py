@@ -27,12 +27,12 @@ MAX_CHARACTERS: Final = 8_000_000
 _MAX_COMBINED: Final = 100
 _FILE_VIEWS: Final = frozenset(
     {
-        edits.view_edit,
-        edits.view_write,
-        edits.view_patch,
-        notebooks.view_notebook_edit,
-        swe_agent_editor.view_editor_command,
-        reads.view_read,
+        edits.build_edit_view,
+        edits.build_write_view,
+        edits.build_patch_view,
+        notebooks.build_notebook_edit_view,
+        swe_agent_editor.build_editor_command_view,
+        reads.build_read_view,
     }
 )
 
@@ -99,7 +99,7 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
 
 def _touches_files(tool: str) -> bool:
     builders = tool_view_table.find_view_builders(tool)
-    return any(build in _FILE_VIEWS for build in builders) or tool_view_table.is_command(tool)
+    return any(build in _FILE_VIEWS for build in builders) or tool_view_table.is_command_tool(tool)
 
 
 def _sort_changed_files_first(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
@@ -115,7 +115,7 @@ def _add_call_to_files(
         args = {"input": args}
     if not isinstance(args, dict):
         return open_path
-    uses_editor = swe_agent_editor.view_editor_command in tool_view_table.find_view_builders(tool)
+    uses_editor = swe_agent_editor.build_editor_command_view in tool_view_table.find_view_builders(tool)
     for found in iterate_file_changes(tool, args):
         change = found if found.path else replace(found, path=open_path)
         if not change.path:  # the log does not say which file was open
@@ -136,13 +136,13 @@ def _add_call_to_files(
 def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
     """Yield what a call does to files; a file that is only read has no hunks."""
     builders = tool_view_table.find_view_builders(tool)
-    if edits.view_patch in builders or tool_view_table.is_command(tool):
-        yield from file_change_parsing.read_patch(file_change_parsing.find_patch_text(args))
+    if edits.build_patch_view in builders or tool_view_table.is_command_tool(tool):
+        yield from file_change_parsing.parse_patch(file_change_parsing.find_patch_text(args))
         return
     readers: dict[tool_view_table.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
-        edits.view_edit: file_change_parsing.read_edit,
-        edits.view_write: file_change_parsing.read_write,
-        notebooks.view_notebook_edit: file_change_parsing.read_notebook_edit,
+        edits.build_edit_view: file_change_parsing.parse_edit_arguments,
+        edits.build_write_view: file_change_parsing.parse_write_arguments,
+        notebooks.build_notebook_edit_view: file_change_parsing.parse_notebook_edit_arguments,
     }
     for build in builders:
         read = readers.get(build)
@@ -150,13 +150,13 @@ def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange
         if change is not None:
             yield change
             return
-    if swe_agent_editor.view_editor_command in builders:
-        change = swe_agent_editor.read_editor_change(tool, args)
+    if swe_agent_editor.build_editor_command_view in builders:
+        change = swe_agent_editor.parse_editor_command(tool, args)
         if change is not None:
             yield change
         return
-    path = file_change_parsing.get_path(args)
-    if path and reads.view_read in builders and args.get("command", "view") == "view":
+    path = file_change_parsing.get_path_argument(args)
+    if path and reads.build_read_view in builders and args.get("command", "view") == "view":
         yield FileChange(path, "edited")
 
 

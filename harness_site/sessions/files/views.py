@@ -94,7 +94,9 @@ def _build_file_row(
     use = ToolUse("", {}, None, is_whole=is_whole)
     shown, is_complete = None, True
     if file.is_changed and (is_whole or number < _FILES):
-        shown, is_complete = edits.show_file_change(use, file.build_net_change(), _ALL_HUNKS if is_whole else _HUNKS)
+        shown, is_complete = edits.build_file_difference(
+            use, file.build_net_change(), _ALL_HUNKS if is_whole else _HUNKS
+        )
     lines = (
         (shown.added, shown.removed)
         if shown is not None and is_complete
@@ -104,7 +106,7 @@ def _build_file_row(
     )
     return FileRow(
         number,
-        use.show_line(_make_path_relative(file.path, folders)),
+        use.mask_line_for_display(_make_path_relative(file.path, folders)),
         file.is_changed,
         shown,
         is_complete,

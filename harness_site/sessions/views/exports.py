@@ -49,7 +49,7 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
     """Stream a CSV file of every session that matches the filters of the list."""
     workspace = request.membership.workspace_id
     filters = filter_parameters.parse_session_filter(workspace, request.GET)
-    list_sessions_matching_words = filter_parameters.list_sessions_matching_words(workspace, request.GET)
+    matching_keys = filter_parameters.list_sessions_matching_words(workspace, request.GET)
     audit_events.record_member_event(
         request.membership,
         AuditKind.EXPORTED,
@@ -57,7 +57,7 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
         what="sessions",
         filters=_describe_list_filters(request),
     )
-    keys = session_rows.load_matching_session_keys(workspace, filters, only=list_sessions_matching_words)
+    keys = session_rows.load_matching_session_keys(workspace, filters, only=matching_keys)
     rows = csv_export.generate_csv_lines(session_rows.iterate_session_rows(workspace, keys))
     name = f"sessions-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(rows, CSV, name, total=f"record {len(keys)}")

@@ -59,8 +59,8 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_or_404(request, pk)
     place = find_requested_transcript_version(request, head, head.stored)
     words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter(request, "at")
-    piece = _get_requested_end(request)
-    hit = transcript_search.find_first_hit(place, words) if words and at is None and not piece else None
+    piece = _get_requested_direction(request)
+    hit = transcript_search.find_first_hit_position(place, words) if words and at is None and not piece else None
     if hit is not None:
         query = urlencode({"v": place.version, "find": str(words), "at": hit})
         return redirect(f"{request.path}?{query}#m-{hit}")
@@ -94,7 +94,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "found": transcript_search.find_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,
         "piece": piece,
-        "spot": _get_start_of_search(request, window, opening, at),
+        "spot": _get_error_search_start(request, window, opening, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
         "timeline": run_lanes.load_run_lanes(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
@@ -120,7 +120,7 @@ def _build_environment_context(head: SessionHead, window: Conversation) -> dict[
     facts = read_session_environment(head.stored)
     modes = facts.permission_modes
     return {
-        "subagents": subagent_tree.map_subagent_calls(head.stored, (facts.subagents or {}).items()),
+        "subagents": subagent_tree.load_subagent_sessions_by_call(head.stored, (facts.subagents or {}).items()),
         "is_imported": facts.is_imported,
         "permissions": modes[0] if len(modes) == 1 else "",
         "permissions_by_position": permission_modes.load_permission_modes_by_position(window) if len(modes) > 1 else {},
@@ -220,7 +220,7 @@ def find_requested_transcript_version(request: HttpRequest, head: SessionHead, f
     return place
 
 
-def _get_start_of_search(request: HttpRequest, window: Conversation, opening: Opening | None, at: int | None) -> int:
+def _get_error_search_start(request: HttpRequest, window: Conversation, opening: Opening | None, at: int | None) -> int:
     """Return the position from which the next error or decision is searched."""
     if at is not None:
         return at
@@ -229,7 +229,7 @@ def _get_start_of_search(request: HttpRequest, window: Conversation, opening: Op
     return window.first - 1 if "after" in request.GET else window.upto
 
 
-def _get_requested_end(request: MemberRequest) -> str:
+def _get_requested_direction(request: MemberRequest) -> str:
     """Return which end of an open page requests more messages.
 
     The other end already has a link to them.

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core import date_range_parameters
+from harness_site.core import time_range_parameters
 from harness_site.sessions import transcript_jump_target
 from harness_site.sessions.selectors import transcript_matches
 from harness_site.sessions.selectors.conversation import TranscriptVersion
@@ -31,7 +31,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
 
     Query parameters: `where` is a message number, a time of day, a day, or a day and a time, in the reader's time zone;
     `to` is the kind of landmark, `at` the start position, and `back` reverses the direction; with `to=day`, `day` is a
-    day in UTC, as in lists.
+    day or a time in UTC, as in lists.
     """
     head = get_session_head_or_404(request, pk)
     session = head.stored
@@ -43,8 +43,8 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
         if found is None:
             return redirect(_build_position_url(pk, place, at or 0, none="place" if typed is None else "time"))
         at = found
-    elif target == "day" and (day := date_range_parameters.parse_date(request.GET.get("day", ""))) is not None:
-        first = transcript_matches.find_first_message_time(place, since=date_range_parameters.get_day_start(day))
+    elif target == "day" and (since := time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None:
+        first = transcript_matches.find_first_message_time(place, since=since)
         at = place.length if first is None else first.position
     position = max(0, min(at or 0, place.length - 1))
     if target not in set(Landmark):
@@ -73,7 +73,7 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
     if typed.day is None and typed.time is not None:
         found = _find_time_of_day(place, typed.time, zone)
     else:
-        moment = transcript_jump_target.combine_with_zone(typed.day or timezone.localdate(), typed.time, zone)
+        moment = transcript_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
         found = transcript_matches.find_first_message_time(place, since=moment)
     return place.length - 1 if found is None else found.position
 
@@ -94,7 +94,7 @@ def _find_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> Messa
         day = found.at.astimezone(zone).date()
         if day == moment.date():
             return found
-        moment = transcript_jump_target.combine_with_zone(day, at, zone)
+        moment = transcript_jump_target.combine_day_and_time(day, at, zone)
     return start if at < start.at.astimezone(zone).time() else None
 
 

@@ -154,6 +154,31 @@ def test_list_by_start_filters_days_of_the_start(reader: Client) -> None:
     assert listed(reader, "/sessions/?sort=started&last=2025-03-02") == [early]
 
 
+def test_list_accepts_times_beside_days(reader: Client) -> None:
+    early, late = made(created=0.5), made(created=0.75)
+    for pk, minute in ((early, 1), (late, 59)):
+        make_message(session=Session.objects.get(pk=pk), created_at=DAY + timedelta(hours=40, minutes=minute))
+    make_message(session=Session.objects.get(pk=late), created_at=DAY + timedelta(hours=41))
+    complete()
+    assert listed(reader, "/sessions/?sort=started&first=2025-03-04T12:00&last=2025-03-04T18:00") == [early]
+    assert listed(reader, "/sessions/?sort=started&first=2025-03-04T12:00:01&last=2025-03-04") == [late]
+    assert set(listed(reader, "/sessions/?first=2025-03-05T16:00&last=2025-03-05T17:00")) == {early, late}
+    assert listed(reader, "/sessions/?first=2025-03-05T17:00&last=2025-03-05T18:00Z") == [late]
+    page = reader.get("/sessions/?first=2025-03-05T17:00&last=2025-03-05").content.decode()
+    assert 'type="datetime-local" id="first" name="first" value="2025-03-05T17:00"' in page
+    assert 'type="date" id="last" name="last" value="2025-03-05"' in page
+    assert f"/sessions/{late}/jump/?to=day&amp;day=2025-03-05T17:00" in page
+
+
+def test_decisions_of_people_are_found_with_and_without_a_time(reader: Client) -> None:
+    decided = make_decision(call=make_call(session=make_session()), actor="bob", created_at=DAY)
+    make_decision(call=make_call(session=make_session()), actor="hook", actor_kind=ActorKind.MACHINE, created_at=DAY)
+    complete()
+    assert listed(reader, "/sessions/?decided=1") == [decided.session_id]
+    assert listed(reader, "/sessions/?decided=1&first=2025-03-04T00:00&last=2025-03-04T01:00") == [decided.session_id]
+    assert listed(reader, "/sessions/?decided=1&first=2025-03-04T01:00") == []
+
+
 def test_cost_filter_has_two_bounds(reader: Client) -> None:
     cheap, dear = made(budget_spent_usd="0.031"), made(budget_spent_usd="12.5")
     assert listed(reader, "/sessions/?least=0.031&most=1") == [cheap]

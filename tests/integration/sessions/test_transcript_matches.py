@@ -63,7 +63,7 @@ def found(session: Session, words: str, here: int) -> tuple[int, int | None, int
 
 
 def first(place: TranscriptVersion, *words: str) -> list[int | None]:
-    return [transcript_search.find_first_hit(place, SearchQuery.parse(each)) for each in words]
+    return [transcript_search.find_first_hit_position(place, SearchQuery.parse(each)) for each in words]
 
 
 def test_words_are_found_in_any_case_and_language(session: Session) -> None:
