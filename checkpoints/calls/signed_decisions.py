@@ -135,7 +135,7 @@ def verify_decisions_of_calls(using: str, calls: Sequence[ToolCall]) -> None:
         verify_signature(decision)
         decisions[decision.tool_call_id].append(decision)
     for call in calls:
-        _require_call_follows(call, _find_last_by_person(decisions[call.pk]))
+        _require_call_matches_decision(call, _find_last_decision_by_person(decisions[call.pk]))
 
 
 def require_approval_quorum(call: ToolCall, approvals: int) -> None:
