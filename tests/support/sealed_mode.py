@@ -49,7 +49,7 @@ def is_sealed(path: str) -> bool:
 @contextmanager
 def set_sealed_environment(folder: Path) -> Iterator[None]:
     """Configure a key of seals, a key that signs decisions, and an empty witness in `folder`."""
-    FileWitness.create(folder / "witness")
+    FileWitness.create_storage(folder / "witness")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_SEAL_KEY", SEAL_KEY)
         patch.setenv("HARNESS_DECISION_SIGNING_KEY", SIGNING_KEY)
