@@ -134,7 +134,7 @@ def settle_notice(
     store = get_client_checkpointer(request).store
     if not models.PeerCall.objects.filter(workspace_id=store.workspace_id, call_id=peer_call_id).exists():
         raise PeerCallNotFound(peer_call_id)
-    notice_outbox.settle_notice(store, peer_call_id, body.kind, body.attempt, delivered=body.delivered)
+    notice_outbox.delete_or_postpone_notice(store, peer_call_id, body.kind, body.attempt, delivered=body.delivered)
     return mark_response_as_storable(build_json_response({"delivered": body.delivered}))
 
 
