@@ -14,7 +14,7 @@ from django.db import connections, models
 from django.db.models.expressions import DatabaseDefault
 
 from checkpoints.db.sql_quoting import (
-    build_insert,
+    build_insert_sql,
     convert_row,
     convert_values,
     make_placeholders,
@@ -40,7 +40,7 @@ def select_rows(using: str, model: type[SomeModel], conditions: str, params: Seq
     Returns:
         The rows, as the ORM gives them.
     """
-    names, sql, converters = _get_select(model)
+    names, sql, converters = _get_select_sql(model)
     if connections[using].vendor != "postgresql":  # its columns have converters of the connection
         return list(model._default_manager.using(using).raw(f"{sql} {conditions}", params))
     with connections[using].cursor() as cursor:
@@ -56,7 +56,7 @@ def select_rows(using: str, model: type[SomeModel], conditions: str, params: Seq
 
 
 @cache
-def _get_select(model: type[models.Model]) -> tuple[list[str], str, list[tuple[int, Any]]]:
+def _get_select_sql(model: type[models.Model]) -> tuple[list[str], str, list[tuple[int, Any]]]:
     """Return the attributes of a model, the SQL that selects them, and the fields that convert what was read."""
     fields = model._meta.concrete_fields
     sql = f"SELECT {quote_columns(model, [field.name for field in fields])} FROM {quote_table(model)}"
@@ -75,7 +75,7 @@ def insert_row(using: str, row: models.Model) -> None:
     if row.pk is None:
         del given[key.name]
     with connection.cursor() as cursor:
-        sql = f"{build_insert(model, tuple(given))} RETURNING {quote_column(model, key.name)}"
+        sql = f"{build_insert_sql(model, tuple(given))} RETURNING {quote_column(model, key.name)}"
         cursor.execute(sql, convert_values(connection, model, given))
         row.pk = key.to_python(cursor.fetchone()[0])
     row._state.adding, row._state.db = False, using
@@ -103,11 +103,11 @@ def insert_rows(
         for start in range(0, len(rows), _BATCH_SIZE):
             batch = rows[start : start + _BATCH_SIZE]
             params = [value for row in batch for value in convert_row(connection, model, fields, row)]
-            cursor.execute(_build_insert(model, fields, len(batch), ignore_conflicts), params)
+            cursor.execute(_build_insert_sql(model, fields, len(batch), ignore_conflicts), params)
 
 
 @cache
-def _build_insert(model: type[models.Model], fields: tuple[str, ...], count: int, ignore_conflicts: bool) -> str:
+def _build_insert_sql(model: type[models.Model], fields: tuple[str, ...], count: int, ignore_conflicts: bool) -> str:
     row = f"({make_placeholders(len(fields))})"
     return (
         f"INSERT INTO {quote_table(model)} ({quote_columns(model, fields)}) VALUES {', '.join([row] * count)}"

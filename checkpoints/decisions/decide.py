@@ -203,7 +203,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
     evidence = dump_evidence(verdict.evidence)
     changes = _build_call_changes(verdict, rule)
     with (
-        quarantine.quarantine_if_altered(store, target.session_id),
+        quarantine.quarantine_on_integrity_error(store, target.session_id),
         database_operation(store.using),
         transaction.atomic(using=store.using),
     ):
@@ -242,7 +242,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         terms = DecisionTerms(call.approvals, people, asked_args_digest, call.deadline)
         signed_decisions.insert_decision(decision, terms, using=store.using)
         _record_audit_event(store, session, call, verdict)
-        _release_reviewed_session(store, session)
+        _mark_session_ready_if_all_decided(store, session)
 
 
 def validate_decision_reason(given: object, actor: Actor) -> str:
@@ -426,7 +426,7 @@ def _record_audit_event(store: Store, session: Session, call: ToolCall, verdict:
     )
 
 
-def _release_reviewed_session(store: Store, session: Session) -> None:
+def _mark_session_ready_if_all_decided(store: Store, session: Session) -> None:
     """Set a session under review to ready after the last decision."""
     changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
     if session.status not in FINISHED_SESSION_STATUSES and not pending_calls.list_undecided_calls(store, session):

@@ -78,12 +78,12 @@ class LineLog:
                     task_id=line.key or f"line {self.size}",
                     position=self.size,
                     channel=_CHANNEL,
-                    digest=writer.add((_TYPE, line.content)),
+                    digest=writer.add_value((_TYPE, line.content)),
                 )
             )
             places.append(place)
             self.size += 1
-        writer.insert(using, self.row)
+        writer.insert_blobs(using, self.row)
         state_rows.create_rows(using, rows)
         return places
 
@@ -104,7 +104,7 @@ class LineLog:
             )
         else:
             states.filter(pk=self._state.pk).update(body=body)
-        row_lookups.bump_revision(self._store, self.row.pk)
+        row_lookups.increment_session_revision(self._store, self.row.pk)
 
 
 @contextmanager

@@ -112,7 +112,7 @@ def write_version(
         answered_rows = operations.list_rows_answered_by(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
-        framework_interrupts.report_results(store, answered_rows, _read_results(end.said))
+        framework_interrupts.store_results_of_approved_calls(store, answered_rows, _read_results(end.said))
     newest = save_version.find_newest_version(using, row.pk)
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         raise SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
@@ -157,11 +157,11 @@ def _find_end(
         if content.keep is not None and content.keep < head.length:
             head = _branch(store, row, head, content.keep)
             kept = replace(head, length=content.keep, chain=_read_chain(store, head, content.keep))
-        end = save_version.extend_transcript_head(kept, list(content.added))
+        end = save_version.build_end_after_new_messages(kept, list(content.added))
         return head, replace(end, said=[*end.said, *content.answers])
-    prepared = transcript_segments.prepare_transcript(list(content.transcript))
+    prepared = transcript_segments.encode_and_digest_transcript(list(content.transcript))
     keep, repeated = head.length, Counter[str]()
-    if not transcript_segments.is_continuation(prepared, head):
+    if not transcript_segments.does_transcript_continue_head(prepared, head):
         keep = transcript_segments.count_common_prefix(store.using, prepared, head)
         repeated = save_version.count_results_after_edited_message(
             store, row.pk, row.session_id, operations, head, prepared, keep
@@ -175,7 +175,7 @@ def _read_chain(store: Store, head: TranscriptHead, length: int) -> bytes:
     """Return the digest of the first `length` messages."""
     if not length:
         return digests.EMPTY_CHAIN
-    ((chain,),) = segment_queries.read_messages(
+    ((chain,),) = segment_queries.read_message_field_rows(
         connections[store.using], head.segment_id, length, ("chain",), length - 1
     )
     return bytes(chain)

@@ -17,7 +17,7 @@ from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
 _CHUNK_SIZE = 1000
 
 
-def seal_session(using: str, session_pk: int) -> int:
+def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
     """Seal the rows of a session that have no seal. Returns their number.
 
     What is sealed is what the database holds now: nothing tells whether a row was altered before. Only a transcript

@@ -48,13 +48,13 @@ def pause_run(store: Store, session_id: str, state: dict[str, Any], joins: Itera
     `CallInProgress` and `ReviewRequired`.
     """
     request = _validate_pause(state, joins)
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     try:
         with database_operation(store.using):
             pause = _pause_in_transaction(store, owned_session, request)
     except StorageUnavailable as error:
         pause = _read_pause_after_lost_commit(store, owned_session, error)
-    store.remove_owned(owned_session)
+    store.remove_owned_session(owned_session)
     return pause
 
 
@@ -94,7 +94,7 @@ def parse_deadline(deadline: Deadline) -> Any:
         delay = timedelta(-1)
     if delay < timedelta(0) or delay > timedelta(days=36_500):
         raise InvalidInput(f"The deadline is {deadline!r}: give seconds or a duration from now, or a moment.")
-    return clock.database_time_after(delay)
+    return clock.build_database_time_after(delay)
 
 
 def _pause_in_transaction(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
@@ -126,7 +126,7 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
     )
     if row is None:
         raise row_lookups.build_fence_lost_error(store, owned_session)
-    create_finish_release.require_settled(store, owned_session, row)
+    create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
     paused_task_guards.close_saved_joins(store, row, saved_now=True)
     task = _create_paused_task(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex

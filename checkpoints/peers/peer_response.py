@@ -102,7 +102,7 @@ def _find_peer_call(store: Store, call_id: str) -> PeerCall | None:
 def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
     if pause_run.settle_peer_call(store, call, response.result, response.receipt):
         complete = join_counters.add_settled_calls_to_join(store, call.join, 1, response.receipt)
-        paused_task_guards.bump_revision(store, row)
+        paused_task_guards.increment_session_revision(store, row)
         return _build_acceptance(call, complete)
     if call.status == PeerCallStatus.ANSWERED:
         if call.receipt == response.receipt:
@@ -111,7 +111,7 @@ def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:
         if _keep_late_response(store, call, response):
-            paused_task_guards.bump_revision(store, row)
+            paused_task_guards.increment_session_revision(store, row)
         return Late(call.call_id, row.session_id, call.deadline)
     return Cancelled(call.call_id, row.session_id)
 

@@ -63,11 +63,11 @@ def copy_calls_to_fork(
     if get_seal_keys() is not None:
         row_seals.verify_rows(calls.filter(session=origin_pk))
     with connection.cursor() as cursor:
-        cursor.execute(_build_copy_sql(connection.vendor, len(carried), len(changed)), parameters)
+        cursor.execute(_build_copy_calls_sql(connection.vendor, len(carried), len(changed)), parameters)
     sealed_model.seal_stored_rows(calls.filter(session=forked_pk))
 
 
-def _build_copy_sql(vendor: str, carried_count: int, changed_count: int) -> str:
+def _build_copy_calls_sql(vendor: str, carried_count: int, changed_count: int) -> str:
     """Build the statement that copies the calls; its parameters are in the order of `_RESET_COLUMNS`."""
     columns = [
         field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET_COLUMNS + _OMITTED_COLUMNS

@@ -50,7 +50,7 @@ class SessionFilter:
         return get_time_field(self.sort)
 
     @property
-    def lookups(self) -> dict[str, Any]:
+    def field_lookups(self) -> dict[str, Any]:
         """Field lookups on the session's own columns."""
         lookups = {
             "agent": self.agent.replace("\0", "") if self.agent else None,
@@ -62,14 +62,14 @@ class SessionFilter:
         return {name: value for name, value in lookups.items() if value is not None}
 
 
-def select_sessions(workspace_id: int) -> QuerySet[Session]:
+def select_sessions_of_workspace(workspace_id: int) -> QuerySet[Session]:
     """Select all sessions of a workspace."""
     return Session.objects.filter(workspace_id=workspace_id)
 
 
 def filter_sessions(workspace_id: int, session_filter: SessionFilter) -> QuerySet[Session]:
     """Select the sessions that match the filter, unordered."""
-    sessions = select_sessions(workspace_id).filter(**session_filter.lookups)
+    sessions = select_sessions_of_workspace(workspace_id).filter(**session_filter.field_lookups)
     return (
         sessions.filter(STANDING_CONDITIONS[session_filter.standing]) if session_filter.standing else sessions
     ).filter(*session_filter.among)

@@ -31,7 +31,7 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
     """Return the session of that id in the store's workspace. Raises `SessionNotFound`, `InvalidIdentifier`,
     `IntegrityError`."""
     names = (store.workspace_id, validate_id("session id", session_id))
-    rows = select_rows(store.using, Session, _get_conditions(connections[store.using].vendor, lock), names)
+    rows = select_rows(store.using, Session, _build_session_where_sql(connections[store.using].vendor, lock), names)
     if not rows:
         raise SessionNotFound(session_id)
     row_seals.verify_row(rows[0])
@@ -39,7 +39,7 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
 
 
 @cache
-def _get_conditions(vendor: str, lock: bool) -> str:
+def _build_session_where_sql(vendor: str, lock: bool) -> str:
     workspace, session_id = quote_column(Session, "workspace"), quote_column(Session, "session_id")
     return f"WHERE {workspace} = %s AND {session_id} = %s{' FOR UPDATE' if lock and vendor == 'postgresql' else ''}"
 
@@ -50,7 +50,7 @@ def require_not_quarantined(row: Session) -> None:
         raise SessionQuarantined(row.session_id, row.quarantined_at)
 
 
-def get_owned_session(store: Store, session_id: str) -> OwnedSession:
+def flush_and_get_owned_session(store: Store, session_id: str) -> OwnedSession:
     """Return the store's state of an owned session, after flushing the versions that are not written yet.
 
     Raises `SessionNotFound`, `SessionFinished`, `NotOwner` or `ReleasedWhenIdle`, `AtGate`, `NotDurable`, and
@@ -58,7 +58,7 @@ def get_owned_session(store: Store, session_id: str) -> OwnedSession:
     """
     refuse_inside_transaction(store.using)
     store.flush_pending_writes(session_id)
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is None:
         with database_operation(store.using, writes=False):
             row = get_session(store, session_id)
@@ -71,7 +71,7 @@ def get_owned_session(store: Store, session_id: str) -> OwnedSession:
 
 def build_fence_lost_error(store: Store, owned_session: OwnedSession) -> Exception:
     """Build the error for a write that was refused because of the session's fence, and forget the session."""
-    store.remove_owned(owned_session)
+    store.remove_owned_session(owned_session)
     row = Session.objects.using(store.using).filter(pk=owned_session.pk).first()
     if row is None:
         return SessionNotFound(owned_session.session_id)
@@ -100,7 +100,7 @@ def get_latest_attempt(
     return call
 
 
-def bump_revision(store: Store, session_pk: int) -> None:
+def increment_session_revision(store: Store, session_pk: int) -> None:
     """Increment the session's change number (`revision`), by which its pages notice a change."""
     hot_statements.mark_session_changed(connections[store.using], session_pk)
 

@@ -229,7 +229,7 @@ def _prepare_item(given: Item) -> Item:
 def _find_title(items: list[Item]) -> str:
     """Find the first text of the user, as a title of one line."""
     text = content_blocks.find_first_user_text(items)
-    return SessionDescription(text).get_columns()["title"] if text else ""
+    return SessionDescription(text).build_columns()["title"] if text else ""
 
 
 def _load_items(checkpointer: SyncCheckpointer, session_id: str) -> list[Item]:

@@ -10,7 +10,7 @@ from channels.db import database_sync_to_async
 from channels.layers import BaseChannelLayer, get_channel_layer
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints.audit import seal_all_workspaces
+from checkpoints.audit import seal_events_of_all_workspaces
 from checkpoints.db.clock import database_now
 from harness_site.core import deferred_writes
 from harness_site.core.background_task import BackgroundTask
@@ -59,7 +59,7 @@ class ChangeFeedTask(BackgroundTask):
                 await publish_changes(await database_sync_to_async(cursor.read)())
                 if clock() >= next_sealing:
                     next_sealing = clock() + SEALING_SECONDS
-                    await database_sync_to_async(seal_all_workspaces)()
+                    await database_sync_to_async(seal_events_of_all_workspaces)()
                 if clock() >= next_heartbeat:
                     next_heartbeat = clock() + HEARTBEAT_SECONDS
                     await get_channel_layer_or_fail().group_send(EVERYBODY, {"type": "live.heartbeat"})

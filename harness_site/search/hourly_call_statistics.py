@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from django.db import connection
 
-from checkpoints.db.sql_quoting import build_insert, convert_values, quote_table
+from checkpoints.db.sql_quoting import build_insert_sql, convert_values, quote_table
 from checkpoints.enums import APPROVAL_KINDS, ActorKind, CallStatus, DecisionKind, InterruptReason
 from harness_site.search.models import DecisionSums, ToolSums
 
@@ -106,7 +106,7 @@ def add_tallies(tallies: Iterable[Tally]) -> None:
 def _build_add_to_totals_sql(model: type[ToolSums] | type[DecisionSums], fields: tuple[str, ...]) -> str:
     additions = ", ".join(f"{name} = {quote_table(model)}.{name} + excluded.{name}" for name in AMOUNTS[model])
     conflict = f"workspace_id, start, hourly, {', '.join(KEYS[model])}"
-    return f"{build_insert(model, fields)} ON CONFLICT ({conflict}) DO UPDATE SET {additions}"
+    return f"{build_insert_sql(model, fields)} ON CONFLICT ({conflict}) DO UPDATE SET {additions}"
 
 
 def _get_hour(moment: datetime) -> datetime:

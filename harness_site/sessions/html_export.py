@@ -43,7 +43,7 @@ def generate_html_pieces(head: SessionHead, *, zone: tzinfo = UTC, language: str
 
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
-    verification.require_unaltered(DEFAULT_DB_ALIAS, head.stored)
+    verification.require_session_unaltered(DEFAULT_DB_ALIAS, head.stored)
     return _translate_and_generate_html(head, zone, language)
 
 

@@ -24,7 +24,7 @@ ROUNDS = 15
 
 @pytest.fixture(autouse=True)
 def sealing_is_on(settings: Any, tmp_path: Path) -> None:
-    FileWitness.create(tmp_path / "witness")
+    FileWitness.create_storage(tmp_path / "witness")
     settings.HARNESS_SEAL_KEY = "5e" * 32
     settings.HARNESS_WITNESS = str(tmp_path / "witness")
 

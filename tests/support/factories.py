@@ -175,7 +175,7 @@ def make_decision(
     )
     votes = Decision.objects.filter(tool_call=call, final=False).values_list("actor", flat=True)
     terms = DecisionTerms(call.approvals, sorted({actor, *votes}), call.asked_args_digest)
-    sign_decision(decision, terms.to_text())
+    sign_decision(decision, terms.to_json())
     decision.save(force_insert=True)
     decision.refresh_from_db()
     return decision

@@ -147,7 +147,7 @@ class HarnessSessionStore(SessionStore):
                     self._mirrors[session_id] = mirror
                     while len(self._mirrors) > _MAX_MIRRORS:
                         self._mirrors.popitem(last=False)
-        store.notify_saved(session_id)
+        store.notify_save_listeners(session_id)
 
     def _write_versions_of_lines(
         self, key: TranscriptKey, log: LineLog, size: int, mirror: TranscriptMirror | None, new: Sequence[NewLine]

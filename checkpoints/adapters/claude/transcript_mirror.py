@@ -245,7 +245,7 @@ def _update_owned_session(
 ) -> None:
     """Let the run of this client go on from a version that was written beside it."""
     owned_session.head, owned_session.sealed_head = head, None
-    call_seals.forget_calls(owned_session, answered_rows)
+    call_seals.remove_cached_calls(owned_session, answered_rows)
     owned_session.operations.drop_answered_operations(results)
     for call_id in results:
         owned_session.open_calls.pop(call_id, None)

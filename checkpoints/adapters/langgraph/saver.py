@@ -306,7 +306,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             return added, _build_saved_list(elements, fields, added, stored)
         grown = GrownList(known.root, known.digests[:kept], added)
         added_digests = [digests.digest_blob(*item) for item in added]
-        return grown, known.build_extended_list(kept, elements, fields, stored, added_digests, BlobWriter().add(grown))
+        return grown, known.build_extended_list(
+            kept, elements, fields, stored, added_digests, BlobWriter().add_value(grown)
+        )
 
     def _count_saved_messages(self, row: Session, said: SavedList | None) -> int:
         """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
@@ -583,7 +585,7 @@ def _build_saved_list(
 ) -> SavedList | None:
     """Describe a list with its encoded elements, and with what a load gives of them."""
     element_digests = [digests.digest_blob(*item) for item in encoded]
-    root = BlobWriter().add(GrownList("", element_digests, []))
+    root = BlobWriter().add_value(GrownList("", element_digests, []))
     return EMPTY_LIST.build_extended_list(0, elements, fields, stored, element_digests, root)
 
 

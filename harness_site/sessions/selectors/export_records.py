@@ -32,7 +32,7 @@ def generate_export_records(session_pk: int) -> Iterator[Record]:
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
     session = Session.objects.select_related("workspace", "forked_from").get(pk=session_pk)
-    verification.require_unaltered(DEFAULT_DB_ALIAS, session)
+    verification.require_session_unaltered(DEFAULT_DB_ALIAS, session)
     return _generate_records(session)
 
 
@@ -48,8 +48,8 @@ def _generate_record_groups(session: Session) -> Iterator[Record]:
     yield _build_session_record(session)
     of_session = {"session": session.pk}
     yield from _iterate_records_of_rows(Run.objects.filter(**of_session), "number", _build_run_record)
-    borrowed_segments = fork_origin_segments.find_borrowed_segments(DEFAULT_DB_ALIAS, session)
-    for segment in fork_origin_segments.select_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
+    borrowed_segments = fork_origin_segments.find_segments_of_fork_origins(DEFAULT_DB_ALIAS, session)
+    for segment in fork_origin_segments.select_own_and_origin_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
         yield _build_segment_record(segment, session)
         messages = fork_origin_segments.select_segment_messages(DEFAULT_DB_ALIAS, segment, borrowed_segments)
         if segment.pk == session.head_segment_id:

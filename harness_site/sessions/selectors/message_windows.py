@@ -73,8 +73,8 @@ def load_message_window(
     """
     connection = connections[using]
     fields = segment_queries.list_message_fields()
-    rows = segment_queries.read_window(connection, segment_id, first, upto, fields, size)
-    messages = [segment_queries.build_message(connection, row) for row in rows]
+    rows = segment_queries.read_messages_within_size(connection, segment_id, first, upto, fields, size)
+    messages = [segment_queries.build_message_from_values(connection, row) for row in rows]
     version_seals.verify_messages(connection, segment_id, messages)
     return [
         StoredMessage(

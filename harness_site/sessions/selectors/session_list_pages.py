@@ -94,14 +94,18 @@ def _query_sessions_after(
     parts: list[QuerySet[Session]], filters: SessionFilter, after: SessionListCursor | None
 ) -> list[QuerySet[Session]]:
     if isinstance(after, AmountCursor):
-        return [part.filter(keyset_pagination.filter_below_amount(after, "budget_spent_usd")) for part in parts]
+        return [
+            part.filter(keyset_pagination.build_below_amount_condition(after, "budget_spent_usd")) for part in parts
+        ]
     if isinstance(after, Cursor):
-        return [part.filter(keyset_pagination.filter_before_cursor(after, filters.time_field)) for part in parts]
+        return [
+            part.filter(keyset_pagination.build_before_cursor_condition(after, filters.time_field)) for part in parts
+        ]
     return parts
 
 
 def _order_sessions(sessions: QuerySet[Session], wanted: SessionFilter) -> QuerySet[Session]:
-    annotated = sessions.annotate(stored_time=keyset_pagination.cast_to_text(wanted.time_field))
+    annotated = sessions.annotate(stored_time=keyset_pagination.cast_field_to_text(wanted.time_field))
     return annotated.order_by(*get_order_fields(wanted.sort)).only(_get_sort_column(wanted.sort), "has_times")
 
 

@@ -32,11 +32,16 @@ from checkpoints.sessions.display_status import (
     LAST_RUN_STATUS,
     SessionOwner,
     Standing,
-    build_session_owner,
+    build_session_owner_of_run,
     get_session_display_status,
 )
-from checkpoints.sessions.known_agents_and_labels import SessionFacets, deserialize_labels, list_session_facets
-from checkpoints.sessions.list_filters import SessionFilter, filter_sessions, get_order_fields, select_sessions
+from checkpoints.sessions.known_agents_and_labels import SessionFacets, deserialize_labels, list_known_agents_and_labels
+from checkpoints.sessions.list_filters import (
+    SessionFilter,
+    filter_sessions,
+    get_order_fields,
+    select_sessions_of_workspace,
+)
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.sessions.selectors import peer_waits, session_forks, session_list_pages
 from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
@@ -145,7 +150,7 @@ def load_session_page(
         last,
         min(total, session_list_pages.LIMIT),
         total > session_list_pages.LIMIT,
-        list_session_facets(workspace_id),
+        list_known_agents_and_labels(workspace_id),
     )
 
 
@@ -186,7 +191,7 @@ def load_sessions_by_pk(
 
 
 def _query_sessions_by_pk(workspace_id: int, pks: tuple[int, ...]) -> QuerySet[Session]:
-    return _annotate_owner_run(select_sessions(workspace_id).filter(pk__in=pks))
+    return _annotate_owner_run(select_sessions_of_workspace(workspace_id).filter(pk__in=pks))
 
 
 def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
@@ -223,7 +228,7 @@ def find_session_pk(workspace_id: int, session_id: str) -> int | None:
 
 
 def _query_session_pk(workspace_id: int, session_id: str) -> QuerySet[Session, int]:
-    return select_sessions(workspace_id).filter(session_id=session_id).values_list("pk", flat=True)
+    return select_sessions_of_workspace(workspace_id).filter(session_id=session_id).values_list("pk", flat=True)
 
 
 def _annotate_owner_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
@@ -234,7 +239,7 @@ def _annotate_owner_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
 
 def _query_session_head(workspace_id: int, pk: int) -> QuerySet[Session]:
     return _annotate_related_counts(
-        _annotate_related_row_flags(_annotate_owner_run(select_sessions(workspace_id)))
+        _annotate_related_row_flags(_annotate_owner_run(select_sessions_of_workspace(workspace_id)))
     ).filter(pk=pk)
 
 
@@ -296,7 +301,7 @@ def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
             session.status,
             alive=is_alive,
             orphaned=session.owner_id is not None or was_lost,
-            quarantined=session.quarantined_at is not None or row_seals.is_altered(session),
+            quarantined=session.quarantined_at is not None or row_seals.is_row_altered(session),
         ),
         undecided=undecided.total(),
         awaiting=undecided[CallStatus.AWAITING_APPROVAL],
@@ -311,5 +316,5 @@ def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
         updated_at=session.updated_at,
         ended_at=session.ended,  # type: ignore[attr-defined]
         labels=deserialize_labels(session.labels),
-        owner=build_session_owner(session.owner, is_alive),
+        owner=build_session_owner_of_run(session.owner, is_alive),
     )

@@ -89,7 +89,7 @@ def load_workflow_page(session_pk: int, *, after: WorkflowCursor | None = None, 
     steps_of_session = WorkflowStep.objects.filter(workflow__session=session_pk).select_related("workflow")
     if after is not None:
         steps_of_session = steps_of_session.filter(
-            keyset_pagination.filter_after_row(("workflow", "position"), (after.workflow, after.position))
+            keyset_pagination.build_after_row_condition(("workflow", "position"), (after.workflow, after.position))
         )
     steps = list(steps_of_session.order_by("workflow", "position")[: size + 1])
     page_steps = steps[:size]

@@ -94,7 +94,7 @@ def load_call_log_page(
 ) -> CallLogPage:
     calls = _query_issued_calls(workspace_pk, *_get_bounds(wanted.times))
     if after is not None:
-        calls = calls.filter(keyset_pagination.filter_before_cursor(after, "issued_at"))
+        calls = calls.filter(keyset_pagination.build_before_cursor_condition(after, "issued_at"))
     calls = _order_newest_first(calls)
     end = (
         _select_call_at_limit(list(_query_calls_around_limit(calls, LOOKED_AT)))
@@ -155,7 +155,7 @@ def _query_issued_calls(workspace: int, since: datetime, until: datetime) -> Que
 
 
 def _order_newest_first(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    return calls.annotate(stored_time=keyset_pagination.cast_to_text("issued_at")).order_by("-issued_at", "-pk")
+    return calls.annotate(stored_time=keyset_pagination.cast_field_to_text("issued_at")).order_by("-issued_at", "-pk")
 
 
 def _query_calls_around_limit(calls: QuerySet[ToolCall], limit: int) -> QuerySet[ToolCall]:

@@ -7,7 +7,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.enums import Role
-from checkpoints.sessions.known_agents_and_labels import list_session_facets
+from checkpoints.sessions.known_agents_and_labels import list_known_agents_and_labels
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.time_range_parameters import TimeRange
@@ -55,7 +55,9 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         ),
     }
     if query := SearchQuery.parse(get_text_parameter(request.GET, "q")):
-        return show_search_results(request, query, filters, {**common, "known": list_session_facets(workspace)})
+        return show_search_results(
+            request, query, filters, {**common, "known": list_known_agents_and_labels(workspace)}
+        )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
     displayed_pks = _parse_displayed_sessions(request)

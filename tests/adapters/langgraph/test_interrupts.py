@@ -43,7 +43,7 @@ def test_four_decisions_end_as_in_memory(
     build_agent(HarnessSaver(cp), sent, mode, guarded=guarded).invoke(QUESTION, config(), durability=durability)
     asked = {call.call_id: (call.tool, call.args, call.status) for call in ToolCall.objects.all()}
     assert asked == {f"call_{name}": ("send", f'{{"to":"{name}"}}', "awaiting_approval") for name in NAMES}
-    assert (Session.objects.get().status, cp.store.list_owned(), sent) == ("needs_review", [], [])
+    assert (Session.objects.get().status, cp.store.list_owned_sessions(), sent) == ("needs_review", [], [])
     assert Run.objects.count() == 1
 
     worker = HarnessSaver(open_checkpointer())

@@ -163,7 +163,7 @@ def test_heartbeat_without_an_answer_is_due_again(open_checkpointer: Any, monkey
     Run.objects.update(lease_expires_at=clock.now() - timedelta(seconds=1))
     open_checkpointer().start_session("s")
     assert cp.store.beat()  # nothing is left to renew
-    assert cp.store.list_owned() == []
+    assert cp.store.list_owned_sessions() == []
 
 
 def refuse(*_: Any, **__: Any) -> Response:

@@ -83,7 +83,7 @@ def test_file_header_describes_the_file(cp: SyncCheckpointer, path: Path) -> Non
 def test_columns_of_a_file_have_a_version(workspace: Workspace) -> None:
     """Another set of columns is another version of the format: raise `format.VERSION`, and read the old one too."""
     named = {
-        kind: sorted(field.attname for field in row_serializers.list_columns(model))
+        kind: sorted(field.attname for field in row_serializers.list_serialized_fields(model))
         for kind, model in row_serializers.TABLES.items()
     }
 

@@ -17,6 +17,6 @@ def sealing_is_on(settings: Any) -> None:
 @pytest.fixture
 def witness(tmp_path: Path, settings: Any) -> Path:
     path = tmp_path / "witness"
-    FileWitness.create(path)
+    FileWitness.create_storage(path)
     settings.HARNESS_WITNESS = str(path)
     return path

@@ -100,7 +100,7 @@ def create_sealed_session(open_checkpointer: Callable[..., SyncCheckpointer], se
 
 
 def _lose(checkpointer: SyncCheckpointer, session_id: str) -> None:
-    owned = ownership.take_session(checkpointer.store, session_id, takeover=True)
+    owned = ownership.take_ownership(checkpointer.store, session_id, takeover=True)
     ownership.release_ownership(checkpointer.store, owned)
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from checkpoints.exceptions import RowNotSealed
-from checkpoints.integrity import full_check
+from checkpoints.integrity import verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, ToolCall
 from tests.conftest import Open
@@ -80,9 +80,9 @@ def test_interrupted_verification_continues_where_it_stopped(
 ) -> None:
     for name in ("s", "t", "u"):
         start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
-    monkeypatch.setattr(full_check, "BATCH_SIZE", 1)
+    monkeypatch.setattr(verify_workspace, "BATCH_SIZE", 1)
     workspace = Session.objects.get(session_id="s").workspace_id
-    interrupted = full_check.check_workspace("default", workspace, VerificationCounts())
+    interrupted = verify_workspace.verify_workspace("default", workspace, VerificationCounts())
     assert [next(interrupted).session_id for _ in range(3)] == ["s", "t", "u"]  # the result of `u` is not stored
     del interrupted
     check = IntegrityCheck.objects.get()

@@ -37,7 +37,7 @@ class CheckedSession:
     problems: list[IntegrityProblem] = field(default_factory=list)
 
 
-def check_workspace(
+def verify_workspace(
     using: str, workspace_pk: int, counts: VerificationCounts, *, resume: bool = False
 ) -> Iterator[CheckedSession]:
     """Verify all sessions of a workspace, and store the result for its audit page.
@@ -56,7 +56,7 @@ def check_workspace(
     """
     checks = IntegrityCheck.objects.using(using)
     check = checks.filter(workspace=workspace_pk).first()
-    if check is None or check.finished or not (resume and is_genuine(check)):
+    if check is None or check.finished or not (resume and is_check_written_by_library(check)):
         check = IntegrityCheck(workspace_id=workspace_pk)
         checks.filter(workspace=workspace_pk).delete()
         check.save(using=using, force_insert=True)
@@ -64,28 +64,28 @@ def check_workspace(
     sessions = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk")
     while batch := list(sessions.filter(pk__gt=check.reached)[:BATCH_SIZE]):
         for session in batch:
-            checked = check_session(using, session, counts)
+            checked = verify_and_quarantine_session(using, session, counts)
             check.sessions += 1
-            named += _count_problems(check, checked)
+            named += _add_problems_to_check(check, checked)
             yield checked
         check.reached, check.rows = batch[-1].pk, counts.rows - rows_before
-        _store(using, check, named)
+        _save_check_progress(using, check, named)
     others = CheckedSession(None, "", list(find_workspace_problems(using, workspace_pk, counts)))
-    named += _count_problems(check, others)
+    named += _add_problems_to_check(check, others)
     yield others
     check.finished, check.rows = True, counts.rows - rows_before
-    _store(using, check, named)
+    _save_check_progress(using, check, named)
 
 
-def check_session(using: str, session: Session, counts: VerificationCounts) -> CheckedSession:
+def verify_and_quarantine_session(using: str, session: Session, counts: VerificationCounts) -> CheckedSession:
     """Verify one session, and put it under quarantine if rows of it were altered."""
     problems = list(find_session_problems(using, session, counts))
     if any(problem.is_alteration for problem in problems):
-        quarantine.quarantine_session(using, session.pk, noticed_by="verify_integrity")
+        quarantine.quarantine_session_if_altered(using, session.pk, noticed_by="verify_integrity")
     return CheckedSession(session.pk, session.session_id, problems)
 
 
-def is_genuine(check: IntegrityCheck) -> bool:
+def is_check_written_by_library(check: IntegrityCheck) -> bool:
     """Return whether `verify_integrity` has written a stored result."""
     try:
         row_seals.verify_row(check)
@@ -103,18 +103,20 @@ def list_workspaces_to_check(using: str, *, resume: bool = False) -> list[int]:
     if not resume:
         return workspaces
     checks = IntegrityCheck.objects.using(using).order_by("workspace")
-    open_checks = (check.workspace_id for check in checks if not (check.finished and is_genuine(check)))
+    open_checks = (
+        check.workspace_id for check in checks if not (check.finished and is_check_written_by_library(check))
+    )
     first = next(open_checks, 0)
     return [pk for pk in workspaces if pk >= first]
 
 
-def _count_problems(check: IntegrityCheck, checked: CheckedSession) -> list[dict[str, str]]:
+def _add_problems_to_check(check: IntegrityCheck, checked: CheckedSession) -> list[dict[str, str]]:
     """Count the problems of a session in the result, and return what the result says about them."""
     check.problems += len(checked.problems)
     return [{"session": checked.session_id, **problem.to_dict()} for problem in checked.problems]
 
 
-def _store(using: str, check: IntegrityCheck, named: list[dict[str, str]]) -> None:
+def _save_check_progress(using: str, check: IntegrityCheck, named: list[dict[str, str]]) -> None:
     check.named = json.dumps(named[:MAX_NAMED_PROBLEMS])
     check.reached_at = Now()
     check.save(using=using)
