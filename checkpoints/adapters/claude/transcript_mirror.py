@@ -142,7 +142,7 @@ class MirrorWriter(ImportWriter):
         #: Kinds of the calls in the transcript, by call id.
         self._kinds: dict[str, CallFingerprint] = {}
 
-    def load_existing(self, calls: ImportedCallLog) -> None:
+    def load_existing_transcript(self, calls: ImportedCallLog) -> None:
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
         if sessions.filter(session_id=self.origin.session_id).exists():
             row, run = self._lock_session()
@@ -192,7 +192,7 @@ class MirrorWriter(ImportWriter):
         run_id = None if owned_session is None else owned_session.run_id
         for turn in turns:
             said = [parse_json(message.body) for message in turn.messages]
-            results = replace(turn.get_end(), said=said).results
+            results = replace(turn.build_transcript_end(), said=said).results
             rows = self._list_answered_rows(row, results) if results else []
             answered = call_seals.seal_answered_calls(self.store.using, owned_session, rows, head.version + 1)
             answered.changes.added.extend(changes.added)
@@ -231,7 +231,7 @@ class MirrorWriter(ImportWriter):
         with self.open_transaction():
             row, using = self._row, self.store.using
             row.refresh_from_db(using=using)
-            calls.settle_session(live=True)
+            calls.write_late_results_and_close_calls(live=True)
             described = self.origin.get_session_columns()
             columns = {name: described[name] for name in ("agent", "labels")}
             columns |= imported_session_rows.build_transcript_derived_columns(self.origin, end)
