@@ -40,11 +40,28 @@ def select_rows(using: str, model: type[SomeModel], conditions: str, params: Seq
     Returns:
         The rows, as the ORM gives them.
     """
-    names, sql, converters = _get_select_sql(model)
+    columns = _get_model_columns(model)[1]
+    return _fetch_rows(using, model, f"SELECT {columns} FROM {quote_table(model)} {conditions}", params)
+
+
+def update_rows(
+    using: str, model: type[SomeModel], changes: str, conditions: str, params: Sequence[Any]
+) -> list[SomeModel]:
+    """Update the rows of a model, which are locked by that, and return them as they are then.
+
+    `changes` is SQL behind SET. The rest is as in `select_rows`. The rows get no seal.
+    """
+    columns = _get_model_columns(model)[1]
+    sql = f"UPDATE {quote_table(model)} SET {changes} {conditions} RETURNING {columns}"
+    return _fetch_rows(using, model, sql, params)
+
+
+def _fetch_rows(using: str, model: type[SomeModel], sql: str, params: Sequence[Any]) -> list[SomeModel]:
+    names, _, converters = _get_model_columns(model)
     if connections[using].vendor != "postgresql":  # its columns have converters of the connection
-        return list(model._default_manager.using(using).raw(f"{sql} {conditions}", params))
+        return list(model._default_manager.using(using).raw(sql, params))
     with connections[using].cursor() as cursor:
-        cursor.execute(f"{sql} {conditions}", params)
+        cursor.execute(sql, params)
         rows = cursor.fetchall()
     if converters:
         connection = connections[using]
@@ -56,12 +73,12 @@ def select_rows(using: str, model: type[SomeModel], conditions: str, params: Seq
 
 
 @cache
-def _get_select_sql(model: type[models.Model]) -> tuple[list[str], str, list[tuple[int, Any]]]:
-    """Return the attributes of a model, the SQL that selects them, and the fields that convert what was read."""
+def _get_model_columns(model: type[models.Model]) -> tuple[list[str], str, list[tuple[int, Any]]]:
+    """Return the attributes of a model, the SQL of their columns, and the fields that convert what was read."""
     fields = model._meta.concrete_fields
-    sql = f"SELECT {quote_columns(model, [field.name for field in fields])} FROM {quote_table(model)}"
+    columns = quote_columns(model, [field.name for field in fields])
     converters = [(index, field) for index, field in enumerate(fields) if hasattr(field, "from_db_value")]
-    return [field.attname for field in fields], sql, converters
+    return [field.attname for field in fields], columns, converters
 
 
 def insert_row(using: str, row: models.Model) -> None:

@@ -87,7 +87,7 @@ class SaveBase:
     version: int
 
 
-def _build_session_change_assignments_sql(vendor: str, table: str = "") -> str:
+def build_session_change_assignments_sql(vendor: str, table: str = "") -> str:
     """SQL of the columns that every write changes on the session, so that its pages refresh."""
     stored = f"{table}.{_quote_session_column('revision')}" if table else _quote_session_column("revision")
     return (
@@ -103,7 +103,7 @@ def mark_session_changed(connection: BaseDatabaseWrapper, session_pk: int) -> No
 
 @cache
 def _build_mark_session_changed_sql(vendor: str) -> str:
-    changes = _build_session_change_assignments_sql(vendor)
+    changes = build_session_change_assignments_sql(vendor)
     return f"UPDATE {quote_table(Session)} SET {changes} WHERE {_quote_session_column('id')} = %s"
 
 
@@ -223,7 +223,7 @@ def _build_move_head_sql(head_move: _HeadMove) -> str:
     conditions += [f"{_quote_session_column(field)} IS NULL" for field in head_move.expects_empty]
     return (
         f"UPDATE {quote_table(Session)} SET {version} = {version} + {head_move.versions}, "
-        f"{_build_session_change_assignments_sql(head_move.vendor)}{sets} "
+        f"{build_session_change_assignments_sql(head_move.vendor)}{sets} "
         f"WHERE {' AND '.join(conditions)} "
         f"RETURNING {_quote_session_column('id')} AS session_pk, {version} AS version"
     )
@@ -397,7 +397,7 @@ def _build_lock_session_sql(vendor: str, allowed: int, head_fields: tuple[str, .
     """SQL that locks the session of a call under its fence and sets its status, if it has one of `allowed` statuses."""
     return (
         f"UPDATE {quote_table(Session)} SET {_quote_session_column('status')} = %s, "
-        f"{_build_session_change_assignments_sql(vendor)}"
+        f"{build_session_change_assignments_sql(vendor)}"
         f"{_build_set_head_columns_sql(head_fields)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s "
         f"AND {_quote_session_column('status')} IN ({make_placeholders(allowed)}) "
@@ -434,7 +434,7 @@ def _build_insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, 
         f"{make_placeholders(len(fields))} FROM locked_session "
         f"{_build_on_conflict_do_nothing_sql()}, {_quote_call_column('session')} AS session_pk) "
         f"UPDATE {quote_table(Session)} SET {_quote_session_column('status')} = %s, "
-        f"{_build_session_change_assignments_sql('postgresql', quote_table(Session))}"
+        f"{build_session_change_assignments_sql('postgresql', quote_table(Session))}"
         f"{_build_set_head_columns_sql(head_fields)} "
         f"FROM inserted WHERE {quote_table(Session)}.{_quote_session_column('id')} = inserted.session_pk "
         f"RETURNING inserted.{_quote_call_column('id')}, inserted.{_quote_call_column('step')}"
@@ -492,7 +492,7 @@ def _build_lock_session_for_outcome_sql(vendor: str, is_interrupted: bool, head_
     status = f"{_quote_session_column('status')} = %s, " if is_interrupted else ""
     return (
         f"UPDATE {quote_table(Session)} SET {status}"
-        f"{_build_session_change_assignments_sql(vendor)}{_build_set_head_columns_sql(head_fields)} "
+        f"{build_session_change_assignments_sql(vendor)}{_build_set_head_columns_sql(head_fields)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s "
         f"{_build_head_seal_condition_sql(head_fields)}"
         f"RETURNING {_quote_session_column('id')} AS session_pk"

@@ -250,19 +250,21 @@ class _Write:
             row_lookups.increment_session_revision(self.store, self.row.pk)
 
     def _replace_record(self, expected_revision: str | None) -> None:
-        using, session = self.store.using, self.row
-        place = (session.workspace_id, session.session_id)
-        stored = next(iter(state_rows.read_states(using, place, self.record.framework, _RECORD_ID)), None)
-        if (None if stored is None else stored.run_key) != expected_revision:
-            raise LogConflict(f"The record of session {self.row.session_id!r} has changed.")
         columns: dict[str, Any] = {
             "run_key": self.record.revision,
             "body_type": self.record.content[0],
             "body": self.record.content[1],
         }
-        states = FrameworkState.objects.using(using)
-        if stored is not None:
-            states.filter(pk=stored.pk).update(**columns)
+        states = FrameworkState.objects.using(self.store.using)
+        stored = states.filter(session=self.row, namespace=self.record.framework, state_id=_RECORD_ID)
+        is_changed = (
+            stored.exists()
+            if expected_revision is None
+            else not stored.filter(run_key=expected_revision).update(**columns)
+        )
+        if is_changed:
+            raise LogConflict(f"The record of session {self.row.session_id!r} has changed.")
+        if expected_revision is not None:
             return
         if self.row.message_count:
             raise InvalidInput(
@@ -296,8 +298,9 @@ class _Write:
 
     def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
+        newest = save_version.find_newest_version(self.store.using, self.row.pk)
         version = write_transcript_version.write_version(
-            self.store, self.row, self.owned_session, head, end, change, self.operations
+            self.store, self.row, self.owned_session, head, end, change, self.operations, newest
         )
         if version is not None:
             self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, version

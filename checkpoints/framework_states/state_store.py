@@ -39,6 +39,7 @@ from checkpoints.sessions.state_retention import Channels
 from checkpoints.store import row_lookups
 from checkpoints.store.call_records import CallIntent
 from checkpoints.store.store import OwnedSession, Store
+from checkpoints.versions import save_version
 from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList, load_values
 
 #: Version of a channel: a number or a text of the framework.
@@ -120,22 +121,28 @@ class LoadedState:
 
 @contextmanager
 def lock_session(
-    store: Store, session_id: str, description: SessionDescription | None, *, must_own: bool = False
+    store: Store,
+    session_id: str,
+    description: SessionDescription | None,
+    *,
+    must_own: bool = False,
+    mark_changed: bool = False,
 ) -> Iterator[tuple[Session, OwnedSession | None]]:
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
 
-    With `must_own`, a client that does not own the session any more gets `OwnershipLost`. Raises `SessionNotFound`,
-    `SessionFinished`, `SessionBusy`, `OwnershipLost`.
+    With `must_own`, a client that does not own the session any more gets `OwnershipLost`. With `mark_changed`, pages
+    notice the change; a version that is written does that too. Raises `SessionNotFound`, `SessionFinished`,
+    `SessionBusy`, `OwnershipLost`.
     """
     store.flush_pending_writes(session_id)
     with database_operation(store.using), transaction.atomic(using=store.using, savepoint=False):
         try:
-            row = row_lookups.get_session(store, session_id, lock=True)
+            row = row_lookups.lock_session(store, session_id, mark_changed=mark_changed)
         except SessionNotFound:
             if description is None:
                 raise
             create_finish_release.create_session(store, session_id, description)
-            row = row_lookups.get_session(store, session_id, lock=True)
+            row = row_lookups.lock_session(store, session_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         owned_session = store.find_owned_session(session_id)
@@ -194,13 +201,18 @@ def save_state(
     writer = BlobWriter()
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     version = None
-    with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
+    is_shown = build_content is not None
+    with lock_session(store, session_id, description, must_own=must_own, mark_changed=not is_shown) as (
+        row,
+        owned_session,
+    ):
         _write_state(store, row, new, writer, digests)
         content = None if build_content is None else build_content(row)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
-                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
-        if version is None:
+                newest = save_version.find_newest_version(store.using, row.pk)
+                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
+        if is_shown and version is None:
             row_lookups.increment_session_revision(store, row.pk)
     if version is None:
         return row.latest_version
@@ -305,7 +317,7 @@ def save_writes(
     writer = BlobWriter()
     by_position = {write.position: (write.channel, writer.add_value(write.value)) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
-    with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
+    with lock_session(store, session_id, description, must_own=must_own, mark_changed=True) as (row, owned_session):
         writer.insert_blobs(store.using, row)
         stored = state_rows.read_writes_to_compare(store.using, row, **place, positions=by_position)
         for position, write in stored.items():
@@ -323,7 +335,6 @@ def save_writes(
             framework_interrupts.log_interrupt_calls(
                 store, row, requests, lambda: _get_asking_run(store, row, owned_session)
             )
-        row_lookups.increment_session_revision(store, row.pk)
     if requests:
         store.notify_save_listeners(session_id)
     return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
@@ -496,6 +507,7 @@ def _build_loaded_state(
 def save_transcript(store: Store, session_id: str, content: VersionContent) -> None:
     """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
     with lock_session(store, session_id, None) as (row, owned_session):
-        version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
+        newest = save_version.find_newest_version(store.using, row.pk)
+        version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
     if version is not None:
         store.notify_save_listeners(session_id)

@@ -16,7 +16,7 @@ from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, message_calls
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.models import Segment, Session
+from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.store import owned_heads
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
@@ -47,11 +47,15 @@ class VersionContent:
 
 
 def write_version_if_changed(
-    store: Store, row: Session, owned_session: OwnedSession | None, content: VersionContent
+    store: Store,
+    row: Session,
+    owned_session: OwnedSession | None,
+    content: VersionContent,
+    newest: Checkpoint | None,
 ) -> int | None:
     """Write the next version if the transcript has changed or a call is answered; the calls it answers are closed.
 
-    Part of a transaction of the caller, which has locked `row` and verified its owner.
+    Part of a transaction of the caller, which has locked `row`, verified its owner and read the `newest` version.
 
     Returns:
         The number of the version; None if nothing has changed.
@@ -64,7 +68,7 @@ def write_version_if_changed(
     operations = OpenOperations() if owned_session is None else owned_session.operations
     head, end = _find_end(store, row, get_locked_head(store, row), operations, content)
     change = VersionChange(payload=content.payload)
-    return write_version(store, row, owned_session, head, end, change, operations, always=content.always)
+    return write_version(store, row, owned_session, head, end, change, operations, newest, always=content.always)
 
 
 @contextmanager
@@ -102,6 +106,7 @@ def write_version(
     end: TranscriptEnd,
     change: VersionChange,
     operations: OpenOperations,
+    newest: Checkpoint | None,
     *,
     always: bool = False,
 ) -> int | None:
@@ -113,7 +118,6 @@ def write_version(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
         framework_interrupts.store_results_of_approved_calls(store, answered_rows, _read_results(end.said))
-    newest = save_version.find_newest_version(using, row.pk)
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         raise SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
     before = save_version.parse_version_state(row.session_id, newest)

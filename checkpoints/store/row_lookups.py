@@ -8,7 +8,7 @@ from functools import cache
 from django.db import connections
 
 from checkpoints.db import hot_statements
-from checkpoints.db.cached_row_sql import select_rows
+from checkpoints.db.cached_row_sql import select_rows, update_rows
 from checkpoints.db.database_operation import database_operation, refuse_inside_transaction
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.exceptions import (
@@ -32,6 +32,23 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
     `IntegrityError`."""
     names = (store.workspace_id, validate_id("session id", session_id))
     rows = select_rows(store.using, Session, _build_session_where_sql(connections[store.using].vendor, lock), names)
+    if not rows:
+        raise SessionNotFound(session_id)
+    row_seals.verify_row(rows[0])
+    return rows[0]
+
+
+def lock_session(store: Store, session_id: str, *, mark_changed: bool = False) -> Session:
+    """Lock the session of that id until the end of the transaction; with `mark_changed`, its pages notice a change.
+
+    Raises what `get_session` raises.
+    """
+    if not mark_changed:
+        return get_session(store, session_id, lock=True)
+    names = (store.workspace_id, validate_id("session id", session_id))
+    vendor = connections[store.using].vendor
+    changes = hot_statements.build_session_change_assignments_sql(vendor)
+    rows = update_rows(store.using, Session, changes, _build_session_where_sql(vendor, False), names)
     if not rows:
         raise SessionNotFound(session_id)
     row_seals.verify_row(rows[0])

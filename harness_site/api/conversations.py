@@ -69,7 +69,9 @@ def _serve(**views: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
             return HttpResponseNotAllowed(list(views))
         return view(request, *args, **kwargs)
 
-    def list_parameters(method: str) -> frozenset[str]:
+    def list_parameters(method: str) -> frozenset[str] | None:
+        if method not in views:
+            return None
         return _LIST_PARAMETERS if method == "GET" else frozenset()
 
     return serve_route(choose, list_parameters, _convert_error)

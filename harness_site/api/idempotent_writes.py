@@ -26,7 +26,7 @@ from http import HTTPStatus
 from itertools import count
 from typing import Any, Final
 
-from django.db import IntegrityError, connection
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, connections
 from django.http import HttpResponse
 
 from checkpoints.db import clock
@@ -58,6 +58,8 @@ _NOTE: Final = (
     "ON CONFLICT (token_id, key) DO NOTHING RETURNING id"
 )
 _UPDATE_SQL: Final = f"UPDATE {_TABLE} SET status = %s, body = %s, call = %s WHERE id = %s RETURNING id"  # noqa: S608
+#: Fields of a key that has just been noted.
+_NOTE_FIELDS: Final = ["id", "token_id", "key", "digest", "status", "body", "call"]
 #: What a statement returns besides: the setting holds for its transaction.
 _WITHOUT_SYNC: Final = {"postgresql": ", set_config('synchronous_commit', 'off', true)"}
 
@@ -191,9 +193,8 @@ def _note_write(token: ApiToken, write: KeyedWrite) -> tuple[ApiWrite, bool]:
 
 
 def _build_note(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrite:
-    row = ApiWrite(pk=number, token=token, key=write.key, digest=write.digest)
-    row._state.adding = False
-    return row
+    """Build the row of a key that has just been noted; `created_at` is not known."""
+    return ApiWrite.from_db(DEFAULT_DB_ALIAS, _NOTE_FIELDS, [number, token.pk, write.key, write.digest, None, "", None])
 
 
 def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
@@ -236,16 +237,17 @@ def _execute_without_sync(statement: str, parameters: Sequence[Any]) -> tuple[An
     A key has to survive the end of a process, and the write itself is synced. After a loss of power a repetition is a
     new request, which the versions and fences of the library still refuse.
     """
-    is_sqlite = connection.vendor == "sqlite" and not connection.in_atomic_block
-    with connection.cursor() as cursor:
+    current = connections[DEFAULT_DB_ALIAS]
+    is_sqlite = current.vendor == "sqlite" and not current.in_atomic_block
+    with current.cursor() as cursor:
         if is_sqlite:
-            connection.connection.execute("PRAGMA synchronous=NORMAL")
+            current.connection.execute("PRAGMA synchronous=NORMAL")
         try:
-            cursor.execute(statement + _WITHOUT_SYNC.get(connection.vendor, ""), parameters)
+            cursor.execute(statement + _WITHOUT_SYNC.get(current.vendor, ""), parameters)
             rows = cursor.fetchall()
         finally:
             if is_sqlite:
-                connection.connection.execute("PRAGMA synchronous=FULL")
+                current.connection.execute("PRAGMA synchronous=FULL")
     return rows[0] if rows else None
 
 

@@ -42,7 +42,10 @@ _COMPRESSED_FROM: Final = 2_048
 
 
 class ApiRequest(HttpRequest):
-    """Request with a valid token; created only by `serve_route`."""
+    """Request with a valid token; created only by `serve_route`.
+
+    Headers are read from `META`: `headers` would copy all of them first.
+    """
 
     token: ApiToken
     #: Body, decompressed.
@@ -63,7 +66,7 @@ class ApiRequest(HttpRequest):
 def get_client(request: HttpRequest) -> SyncCheckpointer:
     """Return the state of the client that makes a request."""
     token: ApiToken = request.token  # type: ignore[attr-defined]
-    return client_checkpointers.get_or_create_checkpointer(token, request.headers.get("Harness-Client", "")[:255])
+    return client_checkpointers.get_or_create_checkpointer(token, request.META.get("HTTP_HARNESS_CLIENT", "")[:255])
 
 
 class RoleToken(HttpBearer):
@@ -92,19 +95,22 @@ APPROVER: Final = RoleToken(TokenRole.APPROVER)
 View = Callable[..., HttpResponse]
 
 
+ListParameters = Callable[[str], frozenset[str] | None]
+
+
 def _list_no_parameters(method: str) -> frozenset[str]:
     return frozenset()
 
 
 def serve_route(
     view: View,
-    list_parameters: Callable[[str], frozenset[str]] = _list_no_parameters,
+    list_parameters: ListParameters = _list_no_parameters,
     convert_error: Callable[[Exception], HttpResponse] = convert_to_problem,
 ) -> View:
     """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read.
 
-    `list_parameters` returns the parameters that the query may have for a method, `convert_error` builds the answer
-    for an error.
+    `list_parameters` returns the parameters that the query may have for a method, and None for a method that the route
+    does not have; `convert_error` builds the answer for an error.
     """
 
     @mark_token_view
@@ -128,11 +134,13 @@ def serve_route(
 
 
 def _serve_authenticated(
-    request: ApiRequest, view: Callable[[], HttpResponse], list_parameters: Callable[[str], frozenset[str]]
+    request: ApiRequest, view: Callable[[], HttpResponse], list_parameters: ListParameters
 ) -> HttpResponse:
-    authorization = request.headers.get("Authorization", "")
-    key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
-    accept = partial(_accept_request, request, authorization, list_parameters)
+    authorization = request.META.get("HTTP_AUTHORIZATION", "")
+    parameters = list_parameters(request.method or "")
+    is_write = parameters is not None and request.method in _WRITES
+    key = request.META.get("HTTP_IDEMPOTENCY_KEY", "") if is_write else ""
+    accept = partial(_accept_request, request, authorization, parameters)
     if not key:
         accept()
         _read_content(request)
@@ -157,7 +165,7 @@ def _serve_authenticated(
 def _accept_request(
     request: ApiRequest,
     authorization: str,
-    list_parameters: Callable[[str], frozenset[str]],
+    parameters: frozenset[str] | None,
     read_row: api_tokens.ReadRow = api_tokens.read_row,
 ) -> None:
     """Authenticate the token of a request, count the request, and check the names of its parameters."""
@@ -168,8 +176,8 @@ def _accept_request(
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
     request.allowance = rate_limit.consume_token(request.token.pk)
-    if request.GET:
-        _require_known_parameters(request, list_parameters(request.method or ""))
+    if parameters is not None and request.META.get("QUERY_STRING"):
+        _require_known_parameters(request, parameters)
 
 
 def _can_note_with_token(authorization: str, key: str) -> bool:
@@ -228,7 +236,7 @@ def _masked_for(token: ApiToken) -> Iterator[None]:
 
 
 def _compress(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    accepts = "gzip" in request.headers.get("Accept-Encoding", "")
+    accepts = "gzip" in request.META.get("HTTP_ACCEPT_ENCODING", "")
     if response.streaming or not accepts or len(response.content) < _COMPRESSED_FROM:
         return response
     response.content = gzip.compress(response.content, compresslevel=1, mtime=0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
@@ -49,7 +49,7 @@ def list_sessions(
     status: str | None = None,
     agent: str | None = None,
     label: str | None = None,
-    updated_before: datetime | None = None,
+    updated_before: request_schemas.Timestamp | None = None,
     after: str | None = None,
     limit: int = 50,
 ) -> HttpResponse:

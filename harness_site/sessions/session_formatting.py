@@ -6,6 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -18,6 +19,7 @@ from harness_site.core import formatting, status_labels
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text, mask_text_beginning
 from harness_site.core.rendering.display_text import fold_text, format_byte_size, get_byte_size, mask_and_reveal_hidden
 from harness_site.core.rendering.hidden_characters import has_hidden_characters
+from harness_site.core.rendering.html_building import build_html
 from harness_site.core.rendering.json_tree import dump_json_for_display
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation import CallCard
@@ -245,6 +247,16 @@ def format_money(amount: Decimal | None) -> str:
     digits = 2 if exact == exact.quantize(_CENT, rounding=ROUND_HALF_UP) else -int(exact.as_tuple().exponent)
     # Translators: an amount in US dollars; German puts the sign after the number: 0,06 $
     return gettext("$%(amount)s") % {"amount": formatting.format_number(rounded, digits)}
+
+
+def format_rounded_money(amount: Decimal | None) -> SafeString | str:
+    """Format an amount in US dollars with cents; the exact amount is shown on hover if it differs."""
+    if amount is None:
+        return format_money(None)
+    rounded = format_money(amount.quantize(_CENT, rounding=ROUND_HALF_UP))
+    exact = format_money(amount)
+    shown = f"< {format_money(_CENT)}" if 0 < amount < _CENT / 2 else rounded
+    return rounded if shown == exact else build_html('<span title="{}">{}</span>', exact, shown)
 
 
 def format_money_delta(amount: Decimal | None) -> str:

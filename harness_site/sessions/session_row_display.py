@@ -20,7 +20,7 @@ from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows import SessionRow
-from harness_site.sessions.session_formatting import format_count, format_money, format_session_status_chip
+from harness_site.sessions.session_formatting import format_count, format_rounded_money, format_session_status_chip
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import ago, build_filter_url, copyable
 
@@ -52,7 +52,7 @@ class SessionLine:
     activity: SafeString | str
     version: str
     messages: str
-    cost: str
+    cost: SafeString | str
     is_cost_estimated: bool
     time: SafeString | str
 
@@ -96,7 +96,7 @@ def build_session_lines(
                 activity=_format_activity(row),
                 version=format_count(row.version),
                 messages=format_count(row.messages),
-                cost=format_money(row.cost),
+                cost=format_rounded_money(row.cost),
                 is_cost_estimated=row.is_cost_estimated,
                 time=_format_time(row, sort),
             )

@@ -379,7 +379,7 @@ class HarnessSessionRepository(SessionRepository):
 
         def change() -> None:
             with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
-                locked_message_list.change(self.client.store, place, description, build)
+                locked_message_list.change(self.client.store, place, description, lambda row, _: build(row))
 
         self._run_blocking(change)
 

@@ -1,8 +1,7 @@
 """Template tags and filters of the overview."""
 
 from datetime import datetime
-from decimal import ROUND_HALF_UP, Decimal
-from typing import Final
+from decimal import Decimal
 
 from django import template
 from django.urls import reverse
@@ -14,10 +13,15 @@ from harness_site.core.masking.masked_references import build_masked_reference
 from harness_site.core.rendering.html_building import build_html, join_html
 from harness_site.overview.charts import Bar, Chart, format_step
 from harness_site.overview.periods import Period
-from harness_site.sessions.session_formatting import format_money
+from harness_site.sessions.session_formatting import format_rounded_money
 
 register = template.Library()
-_CENT: Final = Decimal("0.01")
+
+
+@register.filter
+def format_cost_sum(amount: Decimal) -> SafeString | str:
+    """Format a sum of costs with cents; a sum to which no session has stated a cost is unknown."""
+    return format_rounded_money(amount or None)
 
 
 @register.filter
@@ -27,15 +31,6 @@ def format_share(part: float) -> str:
     if percent == 0:
         return "0 %"
     return f"{format_number(percent)} %" if percent >= 9.5 else f"{format_number(max(percent, 0.1), 1)} %"
-
-
-@register.filter
-def format_rounded_money(amount: Decimal) -> SafeString:
-    """Format an amount in US dollars with cents; the exact amount is shown on hover if it differs."""
-    rounded = format_money(amount.quantize(_CENT, rounding=ROUND_HALF_UP))
-    exact = format_money(amount)
-    shown = f"< {format_money(_CENT)}" if 0 < amount < _CENT / 2 else rounded
-    return build_html("{}", shown) if shown == exact else build_html('<span title="{}">{}</span>', exact, shown)
 
 
 @register.simple_tag

@@ -15,10 +15,10 @@ from checkpoints.enums import CallStatus, Phase, Role, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.overview import current_counts, periods, totals
-from harness_site.overview.templatetags.harness_overview import format_rounded_money
 from harness_site.overview.totals import SessionTotals
 from harness_site.search import hourly_call_statistics, hourly_session_totals, indexer, merge_hours_into_days
 from harness_site.search.models import DecisionSums, Progress, SessionSums, ToolSums
+from harness_site.sessions.session_formatting import format_rounded_money
 from tests.integration.search.conftest import complete
 from tests.support.factories import (
     make_call,
@@ -316,6 +316,16 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
         assert re.findall(r'dir="auto">(before|inside|after)</a>', listed) == ["inside"]
     form = reader.get(bars[0].replace("&amp;", "&")).content.decode()
     assert f'type="datetime-local" id="first" name="first" value="{first}"' in form
+
+
+def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
+    begun(0, agent="desk")
+    hourly_session_totals.update_session_sums(None)
+    page = visible_text(reader.get("/overview/"))
+    assert "desk 1 0 % 0 –" in page
+    begun(0, "0.5", agent="desk")
+    hourly_session_totals.update_session_sums(None)
+    assert "desk 2 0 % 0 $0.50" in visible_text(reader.get("/overview/"))
 
 
 def test_hours_are_those_of_the_reader(reader: Client) -> None:

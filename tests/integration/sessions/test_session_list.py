@@ -97,7 +97,7 @@ def test_row_shows_the_session_status(reader: Client) -> None:
     make_call(session=session)
     assert (
         "Refund for a broken lamp order-17 refund-desk Paused — 1 call needs a decision waiting on worker-1 "
-        "7 12 $0.031 just now"
+        "7 12 $0.03 just now"
     ) in visible_text(reader.get("/sessions/"))
 
 

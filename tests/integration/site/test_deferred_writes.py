@@ -61,6 +61,7 @@ def test_failure_of_the_database_is_logged(caplog: pytest.LogCaptureFixture) -> 
     assert writes.get(1) is None
 
 
+@pytest.mark.django_db(transaction=True)
 def test_waiting_values_are_written_when_the_server_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     for task in ("ChangeFeedTask", "SweepTask", "IndexerTask", "DeliveryTask"):
         monkeypatch.setattr(change_feed, task, _IdleTask)
