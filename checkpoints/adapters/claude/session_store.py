@@ -136,7 +136,7 @@ class HarnessSessionStore(SessionStore):
         with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(session_id):
             with self._lock:
                 mirror = self._mirrors.pop(session_id, None)
-            with line_log.open_log(store, session_id, description, key.log_group) as log:
+            with line_log.open_line_log_for_writing(store, session_id, description, key.log_group) as log:
                 size = log.size
                 if mirror is not None and (mirror.size, mirror.version) != (size, log.row.latest_version):
                     mirror = None
@@ -175,7 +175,7 @@ class HarnessSessionStore(SessionStore):
         return mirror
 
     def _load_line_contents(self, session_id: str) -> list[bytes]:
-        return line_log.load_lines(self.sync_checkpointer.store, session_id) or []
+        return line_log.load_session_lines(self.sync_checkpointer.store, session_id) or []
 
     def _update_header(self, key: TranscriptKey, log: LineLog, entries: list[SessionStoreEntry]) -> None:
         now = int(database_now(self.sync_checkpointer.store.using).timestamp() * 1000)
@@ -196,7 +196,9 @@ class HarnessSessionStore(SessionStore):
             CheckpointCorrupted: A stored line is missing or altered.
         """
         session_id = transcript_keys.parse_session_key(key).session_id
-        contents = await self._run_blocking(partial(line_log.load_lines, self.sync_checkpointer.store, session_id))
+        contents = await self._run_blocking(
+            partial(line_log.load_session_lines, self.sync_checkpointer.store, session_id)
+        )
         return None if contents is None else [json.loads(content) for content in contents]
 
     # ---- lists
@@ -216,7 +218,7 @@ class HarnessSessionStore(SessionStore):
 
     async def _list_headers(self, project_key: str) -> list[dict[str, Any]]:
         group = transcript_keys.parse_project_key(project_key).log_group
-        return await self._run_blocking(partial(line_log.list_headers, self.sync_checkpointer.store, group))
+        return await self._run_blocking(partial(line_log.list_log_headers, self.sync_checkpointer.store, group))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """List the subpaths of the subagents of a session."""

@@ -363,7 +363,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         channels = {channel for channel, _ in writes}
         requests = self._build_call_intents(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
         with self._claims.lock_session_claims(thread_id):
-            is_waiting = state_store.save_writes(
+            is_waiting = state_store.save_task_writes(
                 self.sync_checkpointer.store,
                 thread_id,
                 namespace,
@@ -410,7 +410,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             keys = [interrupts.get_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
         if keys is None or keys:
             with self._claims.lock_session_claims(thread_id):
-                interrupt_decisions.withdraw_requests(store, thread_id, keys=keys)
+                interrupt_decisions.discard_undecided_calls(store, thread_id, keys=keys)
 
     def build_resume(self, config: RunnableConfig) -> Command[Any] | None:
         """Build the command that resumes a thread as people have decided, for the process that runs the graph.
@@ -437,7 +437,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         }
         keys = [request.key for requests in asked.values() for request in requests]
         decided = (
-            interrupt_decisions.find_decisions(self.sync_checkpointer.store, _get_thread_and_namespace(config)[0], keys)
+            interrupt_decisions.find_decisions_if_all_decided(
+                self.sync_checkpointer.store, _get_thread_and_namespace(config)[0], keys
+            )
             if found
             else None
         )
@@ -460,7 +462,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def delete_thread(self, thread_id: str) -> None:
         """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a guarded call."""
         with self._claims.lock_session_claims(str(thread_id)):
-            interrupt_decisions.withdraw_requests(self.sync_checkpointer.store, str(thread_id))
+            interrupt_decisions.discard_undecided_calls(self.sync_checkpointer.store, str(thread_id))
             remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -472,7 +474,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
         for session_id in remove_and_copy_states.find_sessions_of_runs(store, wanted):
             with self._claims.lock_session_claims(session_id):
-                remove_and_copy_states.delete_states(store, session_id, select)
+                remove_and_copy_states.delete_selected_states(store, session_id, select)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all states of a thread into another one. Calls are not copied: `fork_session` does that.
@@ -489,7 +491,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             )
             if content is not None:
                 with self._claims.lock_session_claims(target):
-                    state_store.save_transcript(store, target, content)
+                    state_store.write_version_of_transcript_if_changed(store, target, content)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete the states of threads: all with `delete`; with `keep_latest` all but those a resume needs.

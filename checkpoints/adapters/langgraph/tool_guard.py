@@ -146,7 +146,7 @@ class ToolGuard:
         """Withdraw the question of an interrupt about a call that the graph makes now: the program has answered it."""
         call_ids = [str(call["call_id"]) for call in calls]
         with self._claims.lock_session_claims(thread_id):
-            return interrupt_decisions.withdraw_answered(self._sync.store, thread_id, call_ids)
+            return interrupt_decisions.discard_undecided_calls_by_call_id(self._sync.store, thread_id, call_ids)
 
     @contextmanager
     def _hold_session(self, thread_id: str) -> Iterator[None]:

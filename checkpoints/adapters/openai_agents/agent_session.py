@@ -80,11 +80,11 @@ class HarnessSession:
         run = find_run_context(self)
         if run is None or run.answer is None:
             return await self.client.run_database_work(
-                partial(locked_message_list.list_newest, self.client.store, self.session_id, count)
+                partial(locked_message_list.list_newest_messages, self.client.store, self.session_id, count)
             )
         # The model's answer is not history for a run that gets it as an answer.
         items = await self.client.run_database_work(
-            partial(locked_message_list.list_newest, self.client.store, self.session_id)
+            partial(locked_message_list.list_newest_messages, self.client.store, self.session_id)
         )
         history = items[: run.answer_first] + items[run.answer_first + len(run.answer) :]
         return history if count is None else history[max(len(history) - count, 0) :]
@@ -120,13 +120,20 @@ class HarnessSession:
             OwnershipLost: Another run has taken the session from this client.
         """
         return await self.run_exclusive_change(
-            partial(locked_message_list.take_last, self.client.store, self.session_id, self.build_description())
+            partial(
+                locked_message_list.remove_and_return_last_message,
+                self.client.store,
+                self.session_id,
+                self.build_description(),
+            )
         )
 
     async def clear_session(self) -> None:
         """Remove all items. Earlier versions keep them. Raises what `pop_item` raises."""
         await self.run_exclusive_change(
-            partial(locked_message_list.clear, self.client.store, self.session_id, self.build_description())
+            partial(
+                locked_message_list.remove_all_messages, self.client.store, self.session_id, self.build_description()
+            )
         )
 
     async def run_exclusive_change(self, work: Callable[[], T]) -> T:

@@ -90,8 +90,8 @@ def find_open_run(store: Store, session_id: str) -> ContinuedRun | None:
 
 
 def begin_run(store: Store, session_id: str, items: list[Item], run: OpenRun, description: SessionDescription) -> None:
-    """Append the input of a run, and say that the run has begun. Raises what `locked_message_list.append` raises."""
-    locked_message_list.change(
+    """Append the input of a run, and say that the run has begun. Raises what `append_messages` raises."""
+    locked_message_list.write_next_version_under_lock(
         store,
         session_id,
         description,
@@ -193,7 +193,7 @@ def _build_content_of_turn(
     """Return the version that items make, and the run that is open after it."""
     if run is None or not run.count:
         return VersionContent(None, added=items), run
-    answer = locked_message_list.list_newest(store, row.session_id)[run.first : run.first + run.count]
+    answer = locked_message_list.list_newest_messages(store, row.session_id)[run.first : run.first + run.count]
     rest = _remove_answer_items(items, answer)
     calls, results = _list_call_ids(answer)
     new_results = _list_call_ids(rest)[1]

@@ -90,12 +90,14 @@ class HarnessConversationStore(ConversationStore):
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         store = self.sync_checkpointer.store
-        stored = await self._run_blocking(partial(conversation_log.read_record, store, _FRAMEWORK, conversation_id))
+        stored = await self._run_blocking(
+            partial(conversation_log.read_conversation_record, store, _FRAMEWORK, conversation_id)
+        )
         return None if stored is None else message_codec.decode_record(stored)
 
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         stored = await self._run_blocking(
-            partial(conversation_log.read_records, self.sync_checkpointer.store, _FRAMEWORK)
+            partial(conversation_log.read_conversation_records, self.sync_checkpointer.store, _FRAMEWORK)
         )
         records = [message_codec.decode_record(record) for record in stored]
         chosen = [record for record in records if scope is None or record.scope == scope]
@@ -124,7 +126,7 @@ class HarnessConversationStore(ConversationStore):
         def write() -> None:
             claims = SessionClaims.get_for_client(self.sync_checkpointer)
             with claims.lock_session_claims(record.conversation_id):
-                conversation_log.write_record(
+                conversation_log.write_record_and_entries(
                     self.sync_checkpointer.store,
                     record.conversation_id,
                     new,
@@ -143,7 +145,7 @@ class HarnessConversationStore(ConversationStore):
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         def delete() -> None:
             with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(conversation_id):
-                conversation_log.delete_record(
+                conversation_log.delete_conversation(
                     self.sync_checkpointer.store, _FRAMEWORK, conversation_id, expected_revision=expected_revision
                 )
 
@@ -160,7 +162,7 @@ class HarnessConversationStore(ConversationStore):
         if head_id is None or limit == 0:
             return []
         store = self.sync_checkpointer.store
-        stored = await self._run_blocking(partial(conversation_log.read_history, store, head_id, limit=limit))
+        stored = await self._run_blocking(partial(conversation_log.read_entries_up_to, store, head_id, limit=limit))
         return message_codec.decode_entries(stored)
 
     async def _run_blocking(self, work: Callable[[], T]) -> T:

@@ -266,7 +266,7 @@ class HarnessSessionRepository(SessionRepository):
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Read a message. Returns None if there is none."""
         place = self.find_session_id(session_id, agent_id)
-        messages = self._run_blocking(partial(locked_message_list.list_newest, self.client.store, place))
+        messages = self._run_blocking(partial(locked_message_list.list_newest_messages, self.client.store, place))
         known = 0 <= message_id < len(messages)
         return message_codec.decode_message(messages[message_id], message_id) if known else None
 
@@ -381,7 +381,9 @@ class HarnessSessionRepository(SessionRepository):
 
         def change() -> None:
             with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
-                locked_message_list.change(self.client.store, place, description, lambda row, _: build(row))
+                locked_message_list.write_next_version_under_lock(
+                    self.client.store, place, description, lambda row, _: build(row)
+                )
 
         self._run_blocking(change)
 
