@@ -40,7 +40,7 @@ def build_content_security_policy(
     }
 
 
-def check_secret_key(key: str) -> None:
+def require_strong_secret_key(key: str) -> None:
     """Refuse a key that can be guessed. Raises `ImproperlyConfigured`.
 
     Sessions, forms and encrypted fields depend on it, and a dictionary attack tries billions of keys a second.
@@ -68,6 +68,6 @@ class PrivateResponsesMiddleware:
         return response
 
 
-def add_csp_nonce(request: HttpRequest) -> dict[str, Any]:
+def provide_csp_nonce_to_templates(request: HttpRequest) -> dict[str, Any]:
     """Provide the nonce for scripts of this response to templates."""
     return {"csp_nonce": getattr(request, "csp_nonce", "")}

@@ -16,31 +16,33 @@ from harness_site.base_settings import (
     HARNESS_TEMPLATE_BUILTINS,
     HARNESS_TEMPLATE_DIRS,
 )
-from harness_site.serving.client_limits import limits_from_environment
+from harness_site.serving.client_limits import read_server_limits_from_environment
 
 BASE_DIR = env.BASE_DIR
 STATE_DIR = env.get_state_dir()
 
 # ------------------------------------------------------------------------------------------------ deployment
 
-DEBUG = env.read_flag("HARNESS_DEBUG", default=False)
+DEBUG = env.read_boolean_setting("HARNESS_DEBUG", default=False)
 #: Public URL of this site; links in messages and invitations start with it.
-SITE_ADDRESS = site_address.parse_site_address(env.read_text("HARNESS_ADDRESS"))
-ALLOWED_HOSTS = env.read_list("HARNESS_ALLOWED_HOSTS", site_address.list_default_hosts(SITE_ADDRESS))
-CSRF_TRUSTED_ORIGINS = env.read_list("HARNESS_TRUSTED_ORIGINS")
-HTTPS = env.read_flag("HARNESS_HTTPS", default=False)
+SITE_ADDRESS = site_address.parse_site_address(env.read_text_setting("HARNESS_ADDRESS"))
+ALLOWED_HOSTS = env.read_list_setting("HARNESS_ALLOWED_HOSTS", site_address.build_default_allowed_hosts(SITE_ADDRESS))
+CSRF_TRUSTED_ORIGINS = env.read_list_setting("HARNESS_TRUSTED_ORIGINS")
+HTTPS = env.read_boolean_setting("HARNESS_HTTPS", default=False)
 
-SECRET_KEY = env.read_text("HARNESS_SECRET_KEY")
+SECRET_KEY = env.read_text_setting("HARNESS_SECRET_KEY")
 if not SECRET_KEY:
     if not set(ALLOWED_HOSTS) <= site_address.LOCAL_HOSTS:
         raise ImproperlyConfigured("Set HARNESS_SECRET_KEY (or HARNESS_SECRET_KEY_FILE) for a site that others reach.")
     SECRET_KEY = env.load_or_create_secret(STATE_DIR / "secret_key")
 elif not DEBUG:
-    security_headers.check_secret_key(SECRET_KEY)
-SECRET_KEY_FALLBACKS = env.read_list("HARNESS_OLD_SECRET_KEYS")
+    security_headers.require_strong_secret_key(SECRET_KEY)
+SECRET_KEY_FALLBACKS = env.read_list_setting("HARNESS_OLD_SECRET_KEYS")
 
 STATE_DIR.mkdir(parents=True, exist_ok=True)
-DATABASES = {"default": database_from_url(env.read_text("HARNESS_DATABASE_URL") or str(STATE_DIR / "harness.sqlite3"))}
+DATABASES = {
+    "default": database_from_url(env.read_text_setting("HARNESS_DATABASE_URL") or str(STATE_DIR / "harness.sqlite3"))
+}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file and not memory, because threads and processes share it. One per process, so that test runs may overlap.
     # Opening the file costs more than most requests; the threads of the server are few.
@@ -105,7 +107,7 @@ TIME_ZONE = "UTC"
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 # Browsers treat `localhost` as secure without HTTPS.
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
-SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": single_sign_on.build_provider_apps()}}
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": single_sign_on.build_oidc_provider_settings()}}
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (
@@ -119,7 +121,7 @@ AUTH_PASSWORD_VALIDATORS = [
 CSRF_FAILURE_VIEW = "harness_site.error_pages.show_csrf_failure"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": security_headers.build_content_security_policy(
-        form_targets=single_sign_on.list_provider_origins(), report_violations=DEBUG
+        form_targets=single_sign_on.list_oidc_provider_origins(), report_violations=DEBUG
     ),
 }
 X_FRAME_OPTIONS = "DENY"
@@ -131,8 +133,10 @@ if HTTPS:
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-harness", "__Host-harness-form"
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^health/(live|ready)?$"]
-SECURE_HSTS_SECONDS = env.read_number("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.read_flag("HARNESS_HSTS_SUBDOMAINS", default=False)
+SECURE_HSTS_SECONDS = env.read_integer_setting("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.read_boolean_setting(
+    "HARNESS_HSTS_SUBDOMAINS", default=False
+)
 # The site cannot know whether its subdomains are ready for HTTPS.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 #: Larger than any form of the site: a decision with its evidence, or edited arguments.
@@ -140,16 +144,16 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = FILE_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
 #: Maximum size in bytes of an evidence file.
-EVIDENCE_BYTES = env.read_number("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
-SERVER_LIMITS = limits_from_environment(evidence_bytes=EVIDENCE_BYTES)
+EVIDENCE_BYTES = env.read_integer_setting("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
+SERVER_LIMITS = read_server_limits_from_environment(evidence_bytes=EVIDENCE_BYTES)
 #: Number of requests that a token may make in a minute, counted by each process; a sixth of them at once.
-API_REQUESTS_PER_MINUTE = env.read_positive_number("HARNESS_API_REQUESTS_PER_MINUTE", 30_000)
+API_REQUESTS_PER_MINUTE = env.read_positive_integer_setting("HARNESS_API_REQUESTS_PER_MINUTE", 30_000)
 FILE_UPLOAD_HANDLERS = [
     "harness_site.review.upload_limits.UploadSizeLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
-BEHIND_PROXY = env.read_flag("HARNESS_BEHIND_PROXY", default=False)
+BEHIND_PROXY = env.read_boolean_setting("HARNESS_BEHIND_PROXY", default=False)
 if BEHIND_PROXY:
     # Only for a proxy that sets these headers itself on every request.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -160,10 +164,12 @@ if BEHIND_PROXY:
 SITE_ADDRESS_IS_GUESSED = not SITE_ADDRESS
 SITE_ADDRESS = SITE_ADDRESS or site_address.guess_site_address(ALLOWED_HOSTS, https=HTTPS)
 #: Without a server no e-mail is sent.
-MAIL_SERVER = mail_settings.get_mail_server(debug=DEBUG)
-MAIL_FROM = env.read_text("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
+MAIL_SERVER = mail_settings.read_mail_server_setting(debug=DEBUG)
+MAIL_FROM = (
+    env.read_text_setting("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
+)
 #: Host names that webhooks may use although they resolve to addresses inside this network.
-WEBHOOK_HOSTS = [host.lower() for host in env.read_list("HARNESS_WEBHOOK_HOSTS")]
+WEBHOOK_HOSTS = [host.lower() for host in env.read_list_setting("HARNESS_WEBHOOK_HOSTS")]
 
 # ------------------------------------------------------------------------------------------------ logging
 
@@ -178,6 +184,6 @@ LOGGING = {
         }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
-    "root": {"handlers": ["stderr"], "level": env.read_text("HARNESS_LOG_LEVEL", "WARNING")},
+    "root": {"handlers": ["stderr"], "level": env.read_text_setting("HARNESS_LOG_LEVEL", "WARNING")},
     "loggers": {"django": {"handlers": [], "propagate": True}},
 }

@@ -53,7 +53,7 @@ class BackgroundTask:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    def record_round(self) -> None:
+    def record_finished_round(self) -> None:
         """Note that a round has ended without an error."""
         self._state.round_at = clock.now()
 

@@ -24,16 +24,16 @@ def list_time_zones() -> tuple[str, ...]:
 
 
 @cache
-def _get_all_names() -> frozenset[str]:
+def _get_all_time_zone_names() -> frozenset[str]:
     # With the aliases: browsers report old names such as Asia/Calcutta.
     return frozenset(available_timezones()) | {"UTC"}
 
 
 def is_time_zone(name: str) -> bool:
-    return name in _get_all_names()
+    return name in _get_all_time_zone_names()
 
 
-def get_time_zone(request: HttpRequest) -> tzinfo:
+def get_reader_time_zone(request: HttpRequest) -> tzinfo:
     """Return the time zone for the times of a response; a name that does not exist counts as none."""
     session = getattr(request, "session", None)
     chosen = str(session.get(SESSION_KEY, "")) if session is not None else ""

@@ -11,7 +11,7 @@ from channels.db import database_sync_to_async
 
 from harness_site.core.background_task import BackgroundTask
 from harness_site.notifications.delivery_queue import send_due_deliveries
-from harness_site.notifications.delivery_retention import delete_old_notices
+from harness_site.notifications.delivery_retention import delete_old_notices_and_deliveries
 from harness_site.notifications.notice_collector import create_due_notices
 
 logger = logging.getLogger(__name__)
@@ -36,8 +36,8 @@ class DeliveryTask(BackgroundTask):
                 await database_sync_to_async(send_due_deliveries)()
                 if clock() >= next_forgetting:
                     next_forgetting = clock() + FORGET_SECONDS
-                    await database_sync_to_async(delete_old_notices)()
-                self.record_round()
+                    await database_sync_to_async(delete_old_notices_and_deliveries)()
+                self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)
                 logger.exception("The messages could not be delivered; it is tried again.")
