@@ -9,7 +9,7 @@ import platform
 import shutil
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -93,7 +93,7 @@ def load_system_status(request: HttpRequest, workspace: Workspace) -> list[Statu
         ("database", _("Database"), check_database),
         ("migrations", _("Migrations"), check_migrations),
         ("address", _("Address of this site"), lambda: check_address(request)),
-        ("mail", _("Mail"), check_mail),
+        ("mail", _("Mail"), check_mail_delivery),
         ("webhooks", _("Webhooks"), lambda: check_webhooks(workspace)),
         ("background", _("Sweeper and background work"), check_background_work),
         ("leases", _("Leases"), check_leases),
@@ -205,6 +205,18 @@ def check_mail() -> Status:
         advice = _("The password travels without encryption. Use smtp+starttls:// or smtps:// in HARNESS_EMAIL_URL.")
         return Status("mail", title, Level.ATTENTION, summary, advice)
     return Status("mail", title, Level.OK, summary)
+
+
+def check_mail_delivery() -> Status:
+    """Check the settings of the mail server, and whether the newest message of the last day was sent."""
+    status = check_mail()
+    attempted = Delivery.objects.filter(webhook=None, attempted_at__gt=clock.now() - timedelta(days=1))
+    newest = attempted.order_by("-attempted_at").values("status", "problem").first()
+    failed = newest is not None and newest["status"] in (DeliveryStatus.WAITING, DeliveryStatus.GIVEN_UP)
+    if newest is None or not failed or settings.MAIL_SERVER is None:
+        return status
+    summary = _("%(settings)s The newest message was not sent.") % {"settings": status.summary}
+    return replace(status, level=Level.PROBLEM, summary=summary, advice=newest["problem"])
 
 
 def check_webhooks(workspace: Workspace) -> Status:

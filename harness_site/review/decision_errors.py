@@ -73,7 +73,7 @@ def describe_decision_error(
         )
         return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", str(nothing))
     if isinstance(error, DecisionExpired):
-        what = _("The deadline passed at {time}.").format(time=formatting.format_exact_time(error.deadline))
+        what = _("The deadline passed at {time}.").format(time=formatting.format_time_with_zone(error.deadline))
         todo = _("Only an admin can decide now. Nothing runs until then.")
         return _build_conflict_problem(what, f"{nothing} {todo}")
     if isinstance(error, SecondPersonRequired):

@@ -137,6 +137,12 @@ def at(moment: datetime, milliseconds: bool = False, beside: datetime | None = N
 
 
 @register.simple_tag
+def expiry(moment: datetime) -> SafeString:
+    """Render the time at which something ends: always with the date and the name of the reader's time zone."""
+    return _render_time_element(moment, formatting.format_time_with_zone(moment), "at")
+
+
+@register.simple_tag
 def time_of_day(moment: datetime) -> SafeString:
     """Render hours and minutes in the reader's time zone; the exact time is on hover."""
     local = formatting.convert_to_zone(moment, timezone.get_current_timezone())
