@@ -20,6 +20,11 @@ def main(arguments: list[str] | None = None) -> None:
     from django.core.management import execute_from_command_line
 
     command_line = ["harness", *(sys.argv[1:] if arguments is None else arguments)]
+    if command_line[1:] in (["version"], ["--version"]):
+        from checkpoints import __version__
+
+        print(__version__)
+        return
     if command_line[1:2] == ["mcp"]:
         _run_mcp_server(command_line[2:])
         return

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 from django.apps import apps
 from django.db import connection
@@ -81,6 +82,14 @@ def generate_agent_login_statements(login: str, password: str, role: str) -> Ite
     """Generate SQL that creates a login in the agents' role. It fails if there is a role `login` already."""
     literal = password.replace("'", "''")
     yield f"CREATE ROLE {_quote_identifier(login)} LOGIN PASSWORD '{literal}' IN ROLE {_quote_identifier(role)}"
+
+
+def build_database_url(user: str, password: str) -> str:
+    """Build the URL of this site's PostgreSQL database for a login. The site's own login is not in it."""
+    database = connection.settings_dict
+    host = quote(str(database["HOST"] or "localhost"), safe="")
+    port = f":{database['PORT']}" if database["PORT"] else ""
+    return f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}@{host}{port}/{quote(str(database['NAME']))}"
 
 
 def check_role_name(name: str) -> None:

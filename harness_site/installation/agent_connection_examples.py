@@ -19,7 +19,6 @@ from django.utils.translation import gettext_lazy
 from harness_site.env import BASE_DIR, IS_CHECKOUT
 from harness_site.installation import example_agent_sources
 from harness_site.site_address import build_absolute_url
-from harness_site.site_database_url import build_database_url
 
 #: Name of the first login of agents.
 _LOGIN: Final = "my_agent"
@@ -131,7 +130,6 @@ def _build_database_blocks(extra: str) -> list[Block]:
         sentence = _("Install the library on this machine, and tell it where the database is:")
         return [Block("shell", sentence, shell, "bash")]
     package = _get_package(",".join(filter(None, [extra, "postgres"])))
-    url = build_database_url(_LOGIN, "PASSWORD")
     return [
         Block(
             "login",
@@ -144,8 +142,8 @@ def _build_database_blocks(extra: str) -> list[Block]:
         ),
         Block(
             "shell",
-            _("Where the agent runs, install the library, and use the line that the command has printed:"),
-            f'pip install "{package}"\nexport HARNESS_DATABASE_URL={shlex.quote(url)}',
+            _("Where the agent runs, install the library. Then run the line there that the first command has printed:"),
+            f'pip install "{package}"',
             "bash",
         ),
     ]

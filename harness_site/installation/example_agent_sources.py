@@ -16,6 +16,7 @@ _LOOP: Final = """async def main():
                 result = await session.dispatch("send_note", {"text": "hello"}, call_id="call_1")
                 await session.append([{"role": "assistant", "content": result.content}])
                 await session.finish("completed", result.content)
+            print("The session is recorded:", session.result)
 
 
 asyncio.run(main())

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from email.utils import parseaddr
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -201,9 +202,14 @@ def check_mail() -> Status:
         return Status("mail", title, Level.ATTENTION, summary, _("Set HARNESS_EMAIL_URL to send them."))
     values = {"host": server.host, "port": server.port, "sender": settings.MAIL_FROM}
     summary = _("Through %(host)s, port %(port)s, from %(sender)s.") % values
-    if server.security is Security.PLAIN and server.user:
+    if server.security is Security.PLAIN and server.user and server.host not in LOCAL_HOSTS:
         advice = _("The password travels without encryption. Use smtp+starttls:// or smtps:// in HARNESS_EMAIL_URL.")
         return Status("mail", title, Level.ATTENTION, summary, advice)
+    sender_host = parseaddr(settings.MAIL_FROM)[1].rpartition("@")[2]
+    if server.host not in LOCAL_HOSTS and "." not in sender_host.rstrip("0123456789."):
+        advice = _("Other mail servers accept no sender with this host name. Set this variable and restart the site:")
+        line = "HARNESS_EMAIL_FROM=Harness <harness@example.org>"
+        return Status("mail", title, Level.ATTENTION, summary, advice, line)
     return Status("mail", title, Level.OK, summary)
 
 

@@ -11,11 +11,11 @@ from django.db import DatabaseError, connection, transaction
 from harness_site.database_roles import (
     InvalidRoleName,
     RoleNames,
+    build_database_url,
     check_role_name,
     generate_agent_login_statements,
     generate_agent_role_statements,
 )
-from harness_site.site_database_url import build_database_url
 
 
 class Command(BaseCommand):
@@ -49,6 +49,8 @@ class Command(BaseCommand):
         if options["print_sql"]:
             self.stdout.write("".join(f"{statement};\n" for statement in ("BEGIN", *statements, "COMMIT")), ending="")
         else:
+            if not options["rights_only"]:
+                _refuse_existing_role(login)
             _run_statements(statements, login)
         if options["rights_only"]:
             self.stderr.write(f"The role {role} has the rights that this version needs.")
@@ -57,11 +59,14 @@ class Command(BaseCommand):
         (self.stderr if options["print_sql"] else self.stdout).write(line)
 
 
-def _run_statements(statements: Iterable[str], login: str) -> None:
+def _refuse_existing_role(login: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT rolname FROM pg_roles WHERE rolname = %s", [login])
         if cursor.fetchone() is not None:
             raise CommandError(f"There is a role {login} already, and it stays as it is. Choose another name.")
+
+
+def _run_statements(statements: Iterable[str], login: str) -> None:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             for statement in statements:

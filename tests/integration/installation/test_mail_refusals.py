@@ -13,6 +13,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.enums import Role
 from harness_site import mail_transport
+from harness_site.installation.installation_checks import Level, check_mail
 from harness_site.mail_settings import MailServer, Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
 from tests.support.client_login import sign_in
@@ -152,3 +153,28 @@ def test_system_page_shows_why_the_newest_message_was_not_sent(admin: Client, se
     assert "Wrong password. Check it." in text
     Delivery.objects.filter(pk=delivery.pk).update(status=DeliveryStatus.SENT)
     assert "The newest message was not sent" not in visible_text(admin.get("/settings/system/"))
+
+
+@pytest.mark.parametrize(
+    ("host", "sender", "user", "words"),
+    [
+        ("mail.example.com", "harness@127.0.0.1", "", "Other mail servers accept no sender with this host name."),
+        ("mail.example.com", "Harness <harness@localhost>", "", "Other mail servers accept no sender"),
+        ("mail.example.com", "harness@example.com", "dora", "The password travels without encryption."),
+        ("mail.example.com", "harness@example.com", "", ""),
+        ("127.0.0.1", "harness@127.0.0.1", "dora", ""),
+    ],
+)
+def test_mail_settings_are_checked(settings: Settings, host: str, sender: str, user: str, words: str) -> None:
+    settings.MAIL_SERVER, settings.MAIL_FROM = MailServer(Security.PLAIN, host, 25, user, "secret"), sender
+    status = check_mail()
+    assert (status.level is Level.OK) is (not words)
+    assert status.advice.startswith(words)
+
+
+def test_first_steps_say_why_mail_is_not_done(admin: Client, settings: Settings) -> None:
+    settings.MAIL_SERVER = MailServer(Security.PLAIN, "mail.example.com", 25, "dora", "secret")
+    settings.MAIL_FROM = "harness@example.com"
+    page = admin.get("/settings/first-steps/")
+    assert "The password travels without encryption. Use smtp+starttls://" in visible_text(page)
+    assert page.content.decode().count("btn primary") == 1

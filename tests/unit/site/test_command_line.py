@@ -4,8 +4,15 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError, ProgrammingError
 
+from checkpoints import __version__
 from checkpoints.exceptions import WorkspaceNotFound
 from harness_site import command_line
+
+
+@pytest.mark.parametrize("argument", ["version", "--version"])
+def test_version_is_that_of_this_package(argument: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command_line.main([argument])
+    assert capsys.readouterr().out == f"{__version__}\n"
 
 
 @pytest.mark.parametrize(
