@@ -212,7 +212,9 @@ def _get_deep_page_url() -> str:
     from checkpoints.db import keyset_pagination
     from checkpoints.models import Session
 
-    rows = Session.objects.annotate(stored=keyset_pagination.cast_to_text("updated_at")).order_by("-updated_at", "-pk")
+    rows = Session.objects.annotate(stored=keyset_pagination.cast_field_to_text("updated_at")).order_by(
+        "-updated_at", "-pk"
+    )
     stored, pk = rows[rows.count() * 9 // 10 : rows.count() * 9 // 10 + 1].values_list("stored", "pk")[0]
     return "/sessions/?" + urlencode({"after": str(keyset_pagination.Cursor(stored, pk))})
 

@@ -130,12 +130,12 @@ def _print_witness() -> None:
         (FolderWitness, True, "folder, each"),
     ):
         path = Path(tempfile.mkdtemp()) / "witness"
-        make.create(path)
+        make.create_storage(path)
         witness, seconds = make(path, sync_each=sync_each), []
         for number in range(300):
             head, start = WitnessedHead("5e" * 16, number, bytes(32)), time.perf_counter()
-            witness.expect(head)
-            witness.confirm(head)
+            witness.record_expected_head(head)
+            witness.record_written_head(head)
             seconds.append(time.perf_counter() - start)
         print(f"witness, {kind:17} {statistics.median(seconds) * 1e6:7.0f} µs an operation")
 

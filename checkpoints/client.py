@@ -14,7 +14,7 @@ from checkpoints import conf, database_url, open_and_migrate, sansio
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.session_export import ExportedFile
 from checkpoints.archive.session_import import ImportedSession
-from checkpoints.calls import call_queries, intent_log, outcome_log, pending_calls, pending_decisions
+from checkpoints.calls import call_queries, intent_log, pending_calls, pending_decisions, write_outcomes
 from checkpoints.database_backend import DatabaseBackend
 from checkpoints.decision_methods import DecisionMethods
 from checkpoints.decisions.actors import Actor, to_actor
@@ -54,8 +54,9 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
     The decisions, from `confirm_landed` to `respond_call`, refuse one that does not count by a subclass of
     `DecisionRefused`: `NotPermitted` (the actor may not decide), `ReasonRequired` (there is no reason),
     `AlreadyDecided` (somebody else has decided), `StaleRevision` (the call has changed since the revision),
-    `NotUndecided` (the call does not wait for this decision), `DecisionExpired` (its deadline has passed, and the actor
-    is no admin) or `SecondPersonRequired` (the actor has decided so already, and another person has to agree).
+    `NotUndecided` (the call does not wait for this decision), `DecisionNotAccepted` (the agent's framework does not
+    accept this kind of decision about the call), `DecisionExpired` (its deadline has passed, and the actor is no admin)
+    or `SecondPersonRequired` (the actor has decided so already, and another person has to agree).
     """
 
     def __new__(cls, url: str | Path | None = None, **options: Any) -> Self:
@@ -492,7 +493,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             VersionConflict: The session is not at `expected_version`.
         """
         change = VersionChange(plan, budget_spent_usd, usage, phase, payload)
-        return save_version.save_transcript(
+        return save_version.save_next_version_of_transcript(
             self.store, session_id, transcript, change, expected_version=expected_version
         )
 
@@ -619,7 +620,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The stored version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        with quarantine.quarantine_if_altered(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
             return load_version.load_latest_version(self.store, session_id)
 
     def load(self, session_id: str, version: int) -> dict[str, Any]:
@@ -638,7 +639,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             CheckpointCorrupted: The stored version cannot be read.
             SchemaFromFuture: A newer version of this library wrote it.
         """
-        with quarantine.quarantine_if_altered(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
             return load_version.load_version(self.store, session_id, version)
 
     def list_checkpoints(self, session_id: str, *, before: int | None = None, limit: int = 50) -> list[dict[str, Any]]:
@@ -655,7 +656,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             SessionNotFound: There is no such session.
         """
-        with quarantine.quarantine_if_altered(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
             return load_version.list_checkpoints(self.store, session_id, before=before, limit=limit)
 
     def messages(
@@ -678,7 +679,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             InvalidInput: `after` or `limit` is not a fitting number.
             CheckpointCorrupted: A stored message cannot be read.
         """
-        with quarantine.quarantine_if_altered(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
             return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
 
     def delete_checkpoint(self, session_id: str, version: int) -> RemovalCounts:
@@ -764,10 +765,10 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             NotRepresentable: `args` has no exact JSON form.
             InvalidInput: An argument cannot be used as such.
         """
-        intent = call_records.build_intent(
+        intent = call_records.build_call_intent(
             call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
         )
-        with quarantine.quarantine_if_altered(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
             intent_log.record_issued_call(self.store, session_id, intent)
 
     def record_tool_call_result(
@@ -787,8 +788,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             LateResultRefused: The result can no longer count; it is kept as evidence.
             NotOwner: This client does not own the session.
         """
-        with quarantine.quarantine_if_altered(self.store, session_id):
-            outcome_log.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            write_outcomes.record_call_result(self.store, session_id, call_id, result_text, success, step=step)
 
     def find_completed_call(self, idempotency_key: str) -> dict[str, Any] | None:
         """Find the completed call with an idempotency key.
@@ -812,7 +813,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             revision, verify_reason. `verify_reason` is why the tool's verify hook could not tell; None where no hook
             was asked.
         """
-        with quarantine.quarantine_if_altered(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
             return pending_calls.list_pending_calls(self.store, session_id)
 
     def pending_decisions(
@@ -833,7 +834,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             InvalidInput: `after` or `limit` is not a fitting number.
         """
-        return pending_decisions.list_pending_decisions(self.store, agent=agent, after=after, limit=limit)
+        return pending_decisions.list_calls_awaiting_decision(self.store, agent=agent, after=after, limit=limit)
 
     # ---- resuming
 

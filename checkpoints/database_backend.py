@@ -48,7 +48,7 @@ class DatabaseBackend:
         """Resume the session. With a `description` one that does not exist is created."""
         if description is None:
             return start_or_resume.resume_flow(self.store, session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return start_or_resume.open_session_flow(
+        return start_or_resume.create_or_resume_session_flow(
             self.store, session_id, description, wait=wait, timeout=timeout, takeover=takeover
         )
 
@@ -74,7 +74,7 @@ class DatabaseBackend:
 
     def require_owned(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session that may be written to."""
-        return row_lookups.get_owned_session(self.store, session_id)
+        return row_lookups.flush_and_get_owned_session(self.store, session_id)
 
     def find_lease(self, session_id: str) -> tuple[datetime, datetime]:
         """Find the last heartbeat of the session's owner and the end of its lease; if it is being opened, those to
@@ -92,14 +92,16 @@ class DatabaseBackend:
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
         """Save the next version of an owned session from its new messages."""
-        return save_version.append_messages(self.store, session_id, messages, change, expected_version=expected_version)
+        return save_version.save_next_version_of_new_messages(
+            self.store, session_id, messages, change, expected_version=expected_version
+        )
 
     def save_version(self, session_id: str, transcript: Sequence[dict[str, Any]], change: VersionChange) -> int:
         """Save the next version of an owned session from its whole transcript."""
-        return save_version.save_transcript(self.store, session_id, transcript, change)
+        return save_version.save_next_version_of_transcript(self.store, session_id, transcript, change)
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
-        with quarantine.quarantine_if_altered(self.store, session_id):
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
             return load_version.list_messages(self.store, session_id, after=after, limit=limit, version=version)
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:

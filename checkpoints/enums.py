@@ -184,6 +184,8 @@ class DecisionKind(TextChoices):
 
 #: Decisions that move the call; a probe that cannot tell is recorded beside them and moves nothing.
 DECIDING_KINDS = frozenset(set(DecisionKind) - {DecisionKind.PROBE_UNKNOWN})
+#: Decisions about a call that awaits approval.
+APPROVAL_KINDS = (DecisionKind.APPROVE, DecisionKind.EDIT, DecisionKind.REJECT, DecisionKind.RESPOND)
 #: Answers of verify hooks.
 HOOK_KINDS = frozenset({DecisionKind.PROBE_LANDED, DecisionKind.PROBE_NOT_LANDED, DecisionKind.PROBE_UNKNOWN})
 #: Decisions of people that can be withdrawn until the run has used them.

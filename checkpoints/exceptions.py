@@ -26,6 +26,7 @@ __all__ = [
     "DecisionExpired",
     "DecisionKeyInvalid",
     "DecisionKeyUnknown",
+    "DecisionNotAccepted",
     "DecisionNotSigned",
     "DecisionRefused",
     "DecisionSignatureInvalid",
@@ -571,6 +572,19 @@ class DecisionExpired(DecisionRefused):
         self.session_id, self.call_id, self.deadline = session_id, call_id, deadline
         super().__init__(
             f"The time to decide call {call_id!r} of session {session_id!r} ended at {deadline:%Y-%m-%d %H:%M:%S} UTC."
+        )
+
+
+class DecisionNotAccepted(DecisionRefused):
+    """The agent's framework does not accept this kind of decision about the call; `allowed` are those it accepts."""
+
+    code = "decision_not_accepted"
+    hint = "Take one of the decisions that the agent accepts. Nothing was changed."
+
+    def __init__(self, session_id: str, call_id: str, kind: str, allowed: Sequence[str]) -> None:
+        self.session_id, self.call_id, self.kind, self.allowed = session_id, call_id, kind, list(allowed)
+        super().__init__(
+            f"The agent accepts {', '.join(self.allowed)} for call {call_id!r} of session {session_id!r}, not {kind}."
         )
 
 
@@ -1190,10 +1204,12 @@ class IntegrityError(SealError):
 
     `table` and `row` name it, `why` says what does not match. `is_alteration` says whether the row was altered for
     certain, so that its session is put under quarantine; the alternative is that something is not set up yet.
+    `session_pk` is the key of the session with the row, if it is another one than that of the operation.
     """
 
     code = "integrity_error"
     is_alteration: ClassVar[bool] = True
+    session_pk: int | None = None
     hint = (
         "Nothing was run. Compare the row with a backup: somebody has changed the database without this library, or "
         "it is damaged."

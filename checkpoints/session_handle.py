@@ -130,22 +130,22 @@ class _Handle:
                 takeover=opening.takeover,
             )
         except BaseException:
-            store.close_handle(self.session_id, self)
+            store.unregister_handle(self.session_id, self)
             raise
         self._version = self._point.version
         self._finished, self._result = self._point.finished, self._point.result
         if not self._finished:
-            self._held = store.get_owned(self.session_id)
+            self._held = store.get_owned_session(self.session_id)
 
     def _claim_handle(self) -> None:
         """Claim the session for this handle: two requests of one process do not share a run. Raises `SessionBusy`."""
         store = self._store
-        if store.open_handle(self.session_id, self):
+        if store.register_handle(self.session_id, self):
             return
-        owned_session = store.find_owned(self.session_id)
+        owned_session = store.find_owned_session(self.session_id)
         if owned_session is not None and self._opening.takeover:
-            store.remove_owned(owned_session)  # also forgets the open handle
-        if not store.open_handle(self.session_id, self):
+            store.remove_owned_session(owned_session)  # also forgets the open handle
+        if not store.register_handle(self.session_id, self):
             raise self._build_session_busy()
 
     def _build_session_busy(self) -> SessionBusy:
@@ -163,17 +163,17 @@ class _Handle:
 
     @property
     def _is_owner(self) -> bool:
-        return self._held is not None and self._store.find_owned(self.session_id) is self._held
+        return self._held is not None and self._store.find_owned_session(self.session_id) is self._held
 
     def _release_session(self) -> None:
         owned_session, self._held = self._held, None
         try:
             if owned_session is not None:
                 self._version = owned_session.head.version
-                if self._store.find_owned(self.session_id) is owned_session:
+                if self._store.find_owned_session(self.session_id) is owned_session:
                     self._backend.release_session(self.session_id)
         finally:
-            self._store.close_handle(self.session_id, self)
+            self._store.unregister_handle(self.session_id, self)
 
     # operations
 
@@ -188,7 +188,7 @@ class _Handle:
 
     def _get_open_registry(self) -> ToolRegistry:
         """Return the tools of this handle unless it is closed: another handle may be open on the session since."""
-        owned_session = self._store.find_owned(self.session_id)
+        owned_session = self._store.find_owned_session(self.session_id)
         if owned_session is not None and owned_session is not self._held:
             raise NotOwner(self.session_id) if self._held is None else OwnershipLost(self.session_id)
         return self.registry

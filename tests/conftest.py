@@ -16,6 +16,7 @@ from django.utils import timezone, translation
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
+from harness_site.core import deferred_writes
 from harness_site.installation import migration_state
 from tests.support.database_cleanup import empty
 from tests.support.processes import Child, database_url
@@ -96,6 +97,13 @@ def language_and_time_zone_are_reset() -> Iterator[None]:
     yield
     translation.deactivate()
     timezone.deactivate()
+
+
+@pytest.fixture(autouse=True)
+def deferred_writes_are_forgotten() -> Iterator[None]:
+    """What a test leaves to be written would be written during another test."""
+    yield
+    deferred_writes.forget_all()
 
 
 @pytest.fixture

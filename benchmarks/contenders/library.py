@@ -41,7 +41,7 @@ class Append(Contender):
         return version["transcript"] if version else []
 
     def read_tail(self, count: int) -> list[Message] | None:
-        version = load_version.load_latest_tail(self.checkpointer.store, self.session, count)
+        version = load_version.load_latest_version_with_tail(self.checkpointer.store, self.session, count)
         return version["transcript"] if version else []
 
     def close(self) -> None:

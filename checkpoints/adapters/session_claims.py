@@ -115,7 +115,7 @@ class SessionClaims:
         """
         checkpointer = self._get_checkpointer()
         with self._get_lock(session_id):
-            if checkpointer.store.find_owned(session_id) is None:
+            if checkpointer.store.find_owned_session(session_id) is None:
                 if session_id in self._kept:
                     raise OwnershipLost(session_id)
                 start = checkpointer.backend.start_session_flow(
@@ -157,7 +157,7 @@ class SessionClaims:
     def _release_locked(self, session_id: str) -> bool:
         self._ending.discard(session_id)
         checkpointer = self._get_checkpointer()
-        owned_session = checkpointer.store.find_owned(session_id)
+        owned_session = checkpointer.store.find_owned_session(session_id)
         if owned_session is None:
             return False
         self._pairings[session_id] = owned_session.operations
@@ -168,7 +168,7 @@ class SessionClaims:
     def _inherit_pairings(self, session_id: str) -> None:
         """Let a claim know the pairings of the claims before it, whose results no save has yet."""
         earlier = self._pairings.pop(session_id, None)
-        owned_session = self._get_checkpointer().store.find_owned(session_id)
+        owned_session = self._get_checkpointer().store.find_owned_session(session_id)
         if earlier is not None and owned_session is not None:
             owned_session.operations.inherit_call_ids(earlier)
 
@@ -185,7 +185,7 @@ class SessionClaims:
         """
         pairings = self._pairings.get(session_id)
         if pairings is not None:
-            pairings.require_reload()
+            pairings.mark_for_reload()
         return pairings
 
     def forget_pairings(self, session_id: str) -> None:

@@ -31,8 +31,8 @@ def open_atomic_replacement(path: Path) -> Iterator[BinaryIO]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned_files(path)
-        temporary = path.with_name(f"{_temp_file_prefix(path)}{_identify_this_process()}-{secrets.token_hex(4)}.tmp")
-        with open(temporary, "xb", opener=_open_owner_only) as file:
+        temporary = path.with_name(f"{_get_temp_file_prefix(path)}{_build_process_name()}-{secrets.token_hex(4)}.tmp")
+        with open(temporary, "xb", opener=_open_file_for_owner_only) as file:
             try:
                 yield file
                 file.flush()
@@ -47,7 +47,7 @@ def open_atomic_replacement(path: Path) -> Iterator[BinaryIO]:
         raise FileNotWritten(path, error.strerror or str(error)) from error
 
 
-def _open_owner_only(name: str, flags: int) -> int:
+def _open_file_for_owner_only(name: str, flags: int) -> int:
     return os.open(name, flags, 0o600)
 
 
@@ -63,11 +63,11 @@ def _fsync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _temp_file_prefix(path: Path) -> str:
+def _get_temp_file_prefix(path: Path) -> str:
     return f".harness-{digests.digest_text(path.name)[:16]}-"
 
 
-def _identify_this_process() -> str:
+def _build_process_name() -> str:
     """Name of this process, so that a later one can tell whether it is still alive."""
     process = process_identity.identify_this_process()
     return f"{_digest_host_identity(process.host_identity)}-{process.pid}-{process.started or 0}"
@@ -78,13 +78,13 @@ def _digest_host_identity(identity: str) -> str:
 
 
 def _remove_abandoned_files(path: Path) -> None:
-    for file in path.parent.glob(f"{_temp_file_prefix(path)}*.tmp"):
-        if _is_abandoned(file, file.name.removeprefix(_temp_file_prefix(path)).split("-")):
+    for file in path.parent.glob(f"{_get_temp_file_prefix(path)}*.tmp"):
+        if _is_file_abandoned(file, file.name.removeprefix(_get_temp_file_prefix(path)).split("-")):
             with suppress(OSError):
                 file.unlink()
 
 
-def _is_abandoned(file: Path, writer: list[str]) -> bool:
+def _is_file_abandoned(file: Path, writer: list[str]) -> bool:
     process = process_identity.identify_this_process()
     if len(writer) == 4 and writer[0] == _digest_host_identity(process.host_identity) and writer[1].isdecimal():
         return process_identity.is_known_dead(process.host_identity, int(writer[1]), writer[2])

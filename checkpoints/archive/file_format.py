@@ -1,6 +1,6 @@
 """File format of a session: lines of canonical JSON, with a header line first and a digest of the others last.
 
-    {"format":"harness session","version":8,"session_id":"s","workspace":"default", …}
+    {"format":"harness session","version":9,"session_id":"s","workspace":"default", …}
     ["run",{"id":"0199…", …}]
     …
     {"digest":"…","end":42}
@@ -20,7 +20,7 @@ from checkpoints.exceptions import FileDamaged, FileNotReadable, SchemaFromFutur
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 
 FORMAT_NAME = "harness session"
-FORMAT_VERSION = 8
+FORMAT_VERSION = 9
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class SessionFileReader:
 
     def __init__(self, path: Path, session_id: str | None) -> None:
         self.path = path
-        self.header = self._verify_digest(session_id)
+        self.header = self._verify_digest_and_parse_header(session_id)
 
     def iterate_rows(self) -> Iterator[tuple[str, Any]]:
         """Iterate over the rows in order: kind and values."""
@@ -84,7 +84,7 @@ class SessionFileReader:
                 raise FileDamaged(self.path, f"line {number} is not a row")
             yield value[0], value[1]
 
-    def _verify_digest(self, session_id: str | None) -> FileHeader:
+    def _verify_digest_and_parse_header(self, session_id: str | None) -> FileHeader:
         digest, count, last = _create_hasher(), -1, b""
         first = b""
         for line in self._iterate_lines():

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from checkpoints.models import Message, Segment, Session
 
 
-def find_borrowed_segments(using: str, session: Session) -> dict[int, int]:
+def find_segments_of_fork_origins(using: str, session: Session) -> dict[int, int]:
     """Find the segments of other sessions that this one branches from, and the number of messages needed of each."""
     needed: dict[int, int] = {}
     segments = Segment.objects.using(using)
@@ -25,7 +25,7 @@ def find_borrowed_segments(using: str, session: Session) -> dict[int, int]:
     return needed
 
 
-def select_segments(using: str, session: Session, needed: Mapping[int, int]) -> QuerySet[Segment]:
+def select_own_and_origin_segments(using: str, session: Session, needed: Mapping[int, int]) -> QuerySet[Segment]:
     """Select the session's own segments and the `needed` ones, parents before their children, which are created
     later."""
     segments = Segment.objects.using(using)

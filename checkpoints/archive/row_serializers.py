@@ -64,12 +64,14 @@ SIGNATURES_SINCE_VERSION = 6
 ORDER_SINCE_VERSION = 7
 #: Version of the format whose chains have one digest for each message.
 CHAINS_SINCE_VERSION = 8
+#: Version of the format that added the decisions that the framework of a call accepts.
+ALLOWED_SINCE_VERSION = 9
 #: Columns of a session that say something about its rows in this database.
 _OWN_OF_DATABASE = (*HEAD_FIELDS, "quarantined_at", "quarantine")
 _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
 
 
-def list_columns(model: type[models.Model]) -> list[models.Field[Any, Any]]:
+def list_serialized_fields(model: type[models.Model]) -> list[models.Field[Any, Any]]:
     """List the columns of a table in a file. Seals are left out: each database seals its rows with its own key."""
     left_out = {"row_seal", *(_OWN_OF_DATABASE if model is Session else ())}
     return [field for field in model._meta.concrete_fields if field.name not in left_out]
@@ -77,7 +79,7 @@ def list_columns(model: type[models.Model]) -> list[models.Field[Any, Any]]:
 
 def serialize_row(row: models.Model) -> dict[str, Any]:
     """Convert a row to JSON values, by the names of its columns."""
-    return {field.attname: _serialize_field(field, row) for field in list_columns(type(row))}
+    return {field.attname: _serialize_field(field, row) for field in list_serialized_fields(type(row))}
 
 
 def _serialize_field(field: models.Field[Any, Any], row: models.Model) -> Any:
@@ -85,7 +87,7 @@ def _serialize_field(field: models.Field[Any, Any], row: models.Model) -> Any:
     return value if type(value) in _JSON_NATIVE_TYPES else field.value_to_string(row)
 
 
-def upgrade_row(kind: str, values: object, version: int) -> object:
+def upgrade_row_values(kind: str, values: object, version: int) -> object:
     """Convert the values of a row in a file of an older `version` to those of the current version."""
     if not isinstance(values, dict):
         return values
@@ -96,6 +98,8 @@ def upgrade_row(kind: str, values: object, version: int) -> object:
         return {"signed_terms": None, "signature": None, **values}
     if kind != "tool_call":
         return values
+    if version < ALLOWED_SINCE_VERSION:
+        values = {"allowed_decisions": "", **values}
     if version < ORDER_SINCE_VERSION:
         values = {"args_order": "", **values}
     if version < TEMPLATES_SINCE_VERSION:
@@ -110,7 +114,7 @@ def upgrade_row(kind: str, values: object, version: int) -> object:
 def deserialize_row(model: type[models.Model], values: object) -> models.Model:
     """Build an unsaved row from the output of `serialize_row`, with the keys it had in the file. Raises
     `ValueError`."""
-    fields = {field.attname: field for field in list_columns(model)}
+    fields = {field.attname: field for field in list_serialized_fields(model)}
     if not isinstance(values, dict) or values.keys() != fields.keys():
         raise ValueError(f"its columns are not those of a {model._meta.verbose_name}")
     try:
@@ -127,6 +131,6 @@ def _deserialize_field(field: models.Field[Any, Any], value: Any) -> Any:
 
 
 def iterate_foreign_keys(model: type[models.Model]) -> Iterator[models.ForeignKey[Any, Any]]:
-    for field in list_columns(model):
+    for field in list_serialized_fields(model):
         if isinstance(field, models.ForeignKey):
             yield field

@@ -73,11 +73,11 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
 
 
 def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str, models.Model]]:
-    verification.require_all_rows(store.using, session)
-    segment_lengths = fork_origin_segments.find_borrowed_segments(store.using, session)
+    verification.require_session_rows_complete(store.using, session)
+    segment_lengths = fork_origin_segments.find_segments_of_fork_origins(store.using, session)
     special: dict[type[models.Model], Callable[[], Iterable[models.Model]]] = {
         Session: lambda: [session],
-        Segment: lambda: fork_origin_segments.select_segments(store.using, session, segment_lengths),
+        Segment: lambda: fork_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths),
         Message: lambda: _iterate_messages(store, session, segment_lengths),
     }
     for kind, model in row_serializers.TABLES.items():
@@ -91,6 +91,6 @@ def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str,
 
 def _iterate_messages(store: Store, session: Session, segment_lengths: dict[int, int]) -> Iterator[Message]:
     """Iterate over the messages by segment and position, so that each comes after its predecessors."""
-    for segment in fork_origin_segments.select_segments(store.using, session, segment_lengths):
+    for segment in fork_origin_segments.select_own_and_origin_segments(store.using, session, segment_lengths):
         messages = fork_origin_segments.select_segment_messages(store.using, segment, segment_lengths)
-        yield from version_seals.iterate_verified(connections[store.using], segment.pk, messages)
+        yield from version_seals.iterate_verified_messages(connections[store.using], segment.pk, messages)

@@ -51,7 +51,7 @@ class SessionDirectory:
         self.store = store
         self.directory = Path(directory).absolute()
         if autosave:
-            store.after_save.append(self._save_after_version)
+            store.after_save.append(self._export_after_save)
 
     def get_file_path(self, session_id: str) -> Path:
         """Return the path of a session's file. Its name is a digest: an identifier never becomes a path.
@@ -68,7 +68,7 @@ class SessionDirectory:
         digest = digests.digest_key_parts("session file", self.store.workspace, validate_id("session id", session_id))
         return self.directory / f"{digest[:40]}.session"
 
-    def _save_after_version(self, session_id: str) -> None:
+    def _export_after_save(self, session_id: str) -> None:
         session_export.export_session(self.store, session_id, self.get_file_path(session_id), audited=False)
 
     def _export_session(self, session_id: str) -> ExportedFile:

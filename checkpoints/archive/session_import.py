@@ -105,7 +105,7 @@ class _SessionImport:
         session = self._create_session(next(rows, None))
         for batch in _batch_rows_by_model(rows):
             self._insert_batch(session, batch)
-        self._finish_session(session)
+        self._finish_imported_session(session)
         undecided = len(pending_calls.list_undecided_calls(self.store, session))
         return ImportedSession(session.session_id, session.latest_version, undecided)
 
@@ -118,7 +118,8 @@ class _SessionImport:
             place = order.index(kind)
             self.counts[kind] += 1
             yield row_serializers.deserialize_row(
-                row_serializers.TABLES[kind], row_serializers.upgrade_row(kind, values, self.reader.header.version)
+                row_serializers.TABLES[kind],
+                row_serializers.upgrade_row_values(kind, values, self.reader.header.version),
             )
 
     def _create_session(self, row: models.Model | None) -> Session:
@@ -166,7 +167,7 @@ class _SessionImport:
             row.status, row.ended_at = RunStatus.LOST, row.heartbeat_at
         if isinstance(row, ToolCall):
             verify_call_record.require_matching_digests(row)
-            _mark_call_undecided(row)
+            _mark_call_undecided_if_open(row)
 
     def _map_old_key_to_new(self, model: Any, old_key: Any) -> Any:
         new_keys = self.keys.get(model, {})
@@ -188,14 +189,16 @@ class _SessionImport:
             chain = digests.extend_hash_chain(self._find_hash_chain_at(row.segment_id, row.position - 1), row.body)
             if row.segment_id not in self.chains:
                 raise ValueError("a segment that it names is not in it")
-            self._set_chain(row, "chain", chain, f"message {row.position} is not the one that was said there")
+            self._require_or_set_chain(
+                row, "chain", chain, f"message {row.position} is not the one that was said there"
+            )
             self.chains[row.segment_id][row.position] = chain
         elif isinstance(row, Checkpoint):
             chain = self._find_hash_chain_at(row.segment_id, row.length - 1)
             why = f"the transcript of version {row.version} is not the one that was saved"
-            self._set_chain(row, "chain", chain, why)
+            self._require_or_set_chain(row, "chain", chain, why)
 
-    def _set_chain(self, row: Session | Checkpoint | Message, column: str, chain: bytes, why: str) -> None:
+    def _require_or_set_chain(self, row: Session | Checkpoint | Message, column: str, chain: bytes, why: str) -> None:
         """Require that a row has a chain; a row of an older file gets it. Raises `ValueError` with `why`."""
         if self._has_former_chains:
             setattr(row, column, chain)
@@ -217,10 +220,10 @@ class _SessionImport:
             raise ValueError(f"message {position} is not in it")
         return self.chains[segment][position]
 
-    def _finish_session(self, session: Session) -> None:
+    def _finish_imported_session(self, session: Session) -> None:
         session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
         chain = self._find_hash_chain_at(self.head, session.message_count - 1)
-        self._set_chain(session, "head_chain", chain, "its newest transcript is not the one that was saved")
+        self._require_or_set_chain(session, "head_chain", chain, "its newest transcript is not the one that was saved")
         if session.status not in FINISHED_SESSION_STATUSES and pending_calls.list_undecided_calls(self.store, session):
             session.status = SessionStatus.NEEDS_REVIEW
         session.updated_at = Now()
@@ -235,7 +238,7 @@ class _SessionImport:
         )
 
 
-def _mark_call_undecided(call: ToolCall) -> None:
+def _mark_call_undecided_if_open(call: ToolCall) -> None:
     """Mark a call undecided if it may have happened since the file was written."""
     if call.status == CallStatus.APPROVED:
         call.status = CallStatus.AWAITING_APPROVAL
@@ -250,7 +253,9 @@ def _batch_rows_by_model(rows: Iterator[models.Model]) -> Iterator[list[models.M
     """Batch the rows by kind, with a row that points to its own kind in a later batch than its target."""
     batch: list[models.Model] = []
     for row in rows:
-        if batch and (type(row) is not type(batch[0]) or len(batch) == _BATCH_SIZE or _references_own_model(row)):
+        if batch and (
+            type(row) is not type(batch[0]) or len(batch) == _BATCH_SIZE or _has_foreign_key_to_own_model(row)
+        ):
             yield batch
             batch = []
         batch.append(row)
@@ -258,6 +263,6 @@ def _batch_rows_by_model(rows: Iterator[models.Model]) -> Iterator[list[models.M
         yield batch
 
 
-def _references_own_model(row: models.Model) -> bool:
+def _has_foreign_key_to_own_model(row: models.Model) -> bool:
     related = (field for field in row_serializers.iterate_foreign_keys(type(row)) if field.related_model is type(row))
     return any(getattr(row, field.attname) is not None for field in related)

@@ -83,7 +83,7 @@ def verify_chain(workspace_pk: int, *, anchor: tuple[int, str] | None = None, us
     for event in _iterate_sealed_events(workspace_pk, chain.number, using):
         reading.check_event(event)
     reading.verify_chain_head(chain)
-    reading.report_events_beyond_chain_end(_find_numbers_after(workspace_pk, chain.number, using), chains.get())
+    reading.report_events_beyond_chain_end(_find_event_numbers_after(workspace_pk, chain.number, using), chains.get())
     verdict = ChainVerdict(reading.checked, chain.number, chain.seal, tuple(reading.flaws))
     problem = " ".join(flaw.what for flaw in verdict.flaws[:3])
     chains.update(verified_at=Now(), verified_number=chain.number, problem=problem)
@@ -99,7 +99,7 @@ def _iterate_sealed_events(workspace_pk: int, upto: int, using: str) -> Iterator
         chunk = list(events.filter(number__gt=chunk[-1].number)[:_CHUNK])
 
 
-def _find_numbers_after(workspace_pk: int, number: int, using: str) -> list[int]:
+def _find_event_numbers_after(workspace_pk: int, number: int, using: str) -> list[int]:
     """Find the numbers beyond `number`: events sealed since it was read, and events with a number nobody assigned."""
     events = AuditEvent.objects.using(using).filter(workspace=workspace_pk, number__gt=number)
     return [

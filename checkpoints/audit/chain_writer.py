@@ -18,7 +18,7 @@ from checkpoints.models import AuditChain, AuditEvent
 _BATCH_SIZE = 100
 
 
-def seal_all_workspaces(using: str = "default") -> int:
+def seal_events_of_all_workspaces(using: str = "default") -> int:
     """Seal the waiting events of all workspaces; returns their number. One cheap query if there are none."""
     events = AuditEvent.objects.using(using).filter(number=None)
     workspaces = sorted(set(events.order_by().values_list("workspace_id", flat=True)[:_BATCH_SIZE]))

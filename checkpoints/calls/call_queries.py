@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_dicts, signed_decisions, verify_call_record
+from checkpoints.calls import call_dicts, log_completeness, signed_decisions, verify_call_record
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     POLICIES_MATCHING_ARGUMENTS,
@@ -38,7 +38,10 @@ def get_call(store: Store, session_id: str, call_pk: int) -> ToolCall:
 
 
 def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
-    """Find the completed call of an idempotency key in this workspace, or None."""
+    """Find the completed call of an idempotency key in this workspace, or None.
+
+    If its session is not owned by this store, no row of that session may be missing or in a former state.
+    """
     with database_operation(store.using, writes=False):
         call = (
             ToolCall.objects.using(store.using)
@@ -53,7 +56,9 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
         )
         if call is None:
             return None
-        verify_call_record.require_unaltered(call)
+        verify_call_record.require_call_unaltered(call)
+        if store.find_owned_session(call.session.session_id) is None:
+            log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
         return {**call_dicts.call_to_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
 
 
@@ -65,10 +70,12 @@ class DecidedCall:
     actor: str
 
 
-def find_decided_calls(store: Store, session_id: str, places: Iterable[tuple[str, int]]) -> list[DecidedCall] | None:
+def find_calls_if_all_decided(
+    store: Store, session_id: str, places: Iterable[tuple[str, int]]
+) -> list[DecidedCall] | None:
     """Find the decisions about calls, by call id and step. Returns None while one of them is undecided.
 
-    Raises `SessionNotFound`, `CallNotFound`, and what `require_unaltered` raises.
+    Raises `SessionNotFound`, `CallNotFound`, and what `require_call_unaltered` raises.
     """
     with database_operation(store.using, writes=False):
         row = row_lookups.get_session(store, session_id)
@@ -76,7 +83,7 @@ def find_decided_calls(store: Store, session_id: str, places: Iterable[tuple[str
         if any(call.status in UNDECIDED_CALL_STATUSES for call in calls):
             return None
         for call in calls:
-            verify_call_record.require_unaltered(call)
+            verify_call_record.require_call_unaltered(call)
         decisions = signed_decisions.select_decisions(store.using).filter(tool_call__in=calls, final=True)
         signed_decisions.verify_decisions(decisions)
         actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by("pk")}
@@ -106,7 +113,7 @@ def _select_unanswered_calls(session: int) -> QuerySet[ToolCall]:
     return calls.order_by("pk").defer("args", "result", "sentence")
 
 
-def list_args_digests(store: Store, call: ToolCall) -> set[str]:
+def list_current_and_earlier_args_digests(store: Store, call: ToolCall) -> set[str]:
     """List the digests of a call's arguments: the current ones, and those it was requested with before an edit."""
     edits = signed_decisions.select_decisions(store.using).filter(tool_call=call, kind=DecisionKind.EDIT)
     signed_decisions.verify_decisions(edits)

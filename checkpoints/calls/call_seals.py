@@ -24,6 +24,7 @@ _NEW_CALL: dict[str, Any] = {
     "id": None,
     "answered_version": None,
     "sentence_template": "",
+    "allowed_decisions": "",
     "result": None,
     "revision": 1,
     "interrupted_at": None,
@@ -42,8 +43,8 @@ def seal_new_call(
         return None
     place = {"workspace": workspace_pk, "session": owned_session.pk, "step": step, "issued_at": clock.now()}
     columns = {**_NEW_CALL, **values, **place}
-    start = row_seals.start_seal(keys, ToolCall, columns)
-    return SealedCall(columns, row_seals.continue_seal(keys, start, columns), start)
+    start = row_seals.start_row_seal(keys, ToolCall, columns)
+    return SealedCall(columns, row_seals.finish_row_seal(keys, start, columns), start)
 
 
 class SealedOutcome(NamedTuple):
@@ -54,12 +55,12 @@ class SealedOutcome(NamedTuple):
     after: SealedCall
 
     @property
-    def removed(self) -> list[CountedRow]:
+    def removed_rows(self) -> list[CountedRow]:
         """Rows that the outcome subtracts from the sum of the session."""
         return [] if self.before.seal is None else [(ToolCall, self.before.seal)]
 
     @property
-    def added(self) -> list[CountedRow]:
+    def added_rows(self) -> list[CountedRow]:
         """Rows that the outcome adds to the sum of the session."""
         return [] if self.after.seal is None else [(ToolCall, self.after.seal)]
 
@@ -71,13 +72,15 @@ def seal_outcome(
 
     Raises `IntegrityError` for a call that does not match its seal.
     """
-    before = owned_session.sealed_calls.pop(call_pk, None) or _read_calls(using, keys, [call_pk]).get(call_pk)
+    before = owned_session.sealed_calls.pop(call_pk, None) or _load_and_verify_calls(using, keys, [call_pk]).get(
+        call_pk
+    )
     if before is None or (before.columns["status"], before.columns["run"]) != (CallStatus.ISSUED, owned_session.run_id):
         return None
     time_field = "interrupted_at" if values["status"] == CallStatus.INTERRUPTED else "settled_at"
     values = {**values, time_field: clock.now()}
     columns = {**before.columns, **values, "id": call_pk, "revision": before.columns["revision"] + 1}
-    values["row_seal"] = row_seals.continue_seal(keys, before.start, columns)
+    values["row_seal"] = row_seals.finish_row_seal(keys, before.start, columns)
     return SealedOutcome(values, before, SealedCall(columns, values["row_seal"], before.start))
 
 
@@ -102,23 +105,23 @@ def seal_answered_calls(
     remembered = {} if owned_session is None else owned_session.sealed_calls
     known = {pk: remembered[pk] for pk in call_pks if pk in remembered}
     if len(known) < len(call_pks):
-        known |= _read_calls(using, keys, [pk for pk in call_pks if pk not in known])
+        known |= _load_and_verify_calls(using, keys, [pk for pk in call_pks if pk not in known])
     answered = AnsweredCalls()
     for pk in call_pks:
         call = known.get(pk)
-        if call is None or not _is_unanswered(call.columns):
+        if call is None or not _is_settled_and_unanswered(call.columns):
             continue
-        seal = row_seals.continue_seal(keys, call.start, {**call.columns, "answered_version": version})
+        seal = row_seals.finish_row_seal(keys, call.start, {**call.columns, "answered_version": version})
         answered.rows.append(AnsweredCall(pk, call.columns["revision"], seal))
         answered.changes.add(ToolCall, call.seal, seal)
     return answered
 
 
-def _is_unanswered(columns: Mapping[str, Any]) -> bool:
+def _is_settled_and_unanswered(columns: Mapping[str, Any]) -> bool:
     return columns["status"] in SETTLED_CALL_STATUSES and columns["answered_version"] is None
 
 
-def remember_call(owned_session: OwnedSession, call_pk: int, call: SealedCall) -> None:
+def cache_sealed_call(owned_session: OwnedSession, call_pk: int, call: SealedCall) -> None:
     """Remember a call of this run for as long as a hot statement may still change it."""
     calls, columns = owned_session.sealed_calls, call.columns
     calls.pop(call_pk, None)
@@ -130,17 +133,17 @@ def remember_call(owned_session: OwnedSession, call_pk: int, call: SealedCall) -
         del calls[next(iter(calls))]
 
 
-def forget_calls(owned_session: OwnedSession, call_pks: Sequence[int]) -> None:
+def remove_cached_calls(owned_session: OwnedSession, call_pks: Sequence[int]) -> None:
     for pk in call_pks:
         owned_session.sealed_calls.pop(pk, None)
 
 
-def _read_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) -> dict[int, SealedCall]:
+def _load_and_verify_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) -> dict[int, SealedCall]:
     """Read calls, by key, and verify them."""
     calls = {}
     for call in ToolCall.objects.using(using).filter(pk__in=call_pks):
         row_seals.verify_row(call)
         columns = row_seals.read_sealed_columns(call)
         seal = None if call.row_seal is None else bytes(call.row_seal)
-        calls[call.pk] = SealedCall(columns, seal, row_seals.start_seal(keys, ToolCall, columns))
+        calls[call.pk] = SealedCall(columns, seal, row_seals.start_row_seal(keys, ToolCall, columns))
     return calls

@@ -48,7 +48,7 @@ def sign_decision(decision: Decision, terms: str) -> None:
     if keys is None or keys.signing is None or not needs_signature(decision.kind, decision.actor_kind):
         return
     decision.signed_terms = terms
-    decision.signature = keys.sign(build_statement(decision))
+    decision.signature = keys.sign(build_signed_content(decision))
 
 
 def verify_signature(decision: Decision) -> None:
@@ -62,7 +62,7 @@ def verify_signature(decision: Decision) -> None:
     keys = get_decision_keys()
     if keys is None or not needs_signature(decision.kind, decision.actor_kind):
         return
-    table, row = row_seals.describe_table(decision), row_seals.describe_row(decision)
+    table, row = row_seals.get_table_name(decision), row_seals.describe_row(decision)
     if not decision.signature:
         raise DecisionNotSigned(table, row)
     signature = bytes(decision.signature)
@@ -71,7 +71,7 @@ def verify_signature(decision: Decision) -> None:
     key_id = signature[:KEY_ID_SIZE]
     if key_id not in keys.verifying:
         raise DecisionKeyUnknown(table, row, key_id.hex(), _list_key_ids(keys))
-    if not _matches(keys, key_id, signature[KEY_ID_SIZE:], build_statement(decision)):
+    if not _is_signature_valid(keys, key_id, signature[KEY_ID_SIZE:], build_signed_content(decision)):
         raise DecisionSignatureInvalid(table, row)
 
 
@@ -79,7 +79,7 @@ def _list_key_ids(keys: DecisionKeys) -> list[str]:
     return sorted(key_id.hex() for key_id in keys.verifying)
 
 
-def _matches(keys: DecisionKeys, key_id: bytes, signature: bytes, statement: bytes) -> bool:
+def _is_signature_valid(keys: DecisionKeys, key_id: bytes, signature: bytes, statement: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature
 
     try:
@@ -89,7 +89,7 @@ def _matches(keys: DecisionKeys, key_id: bytes, signature: bytes, statement: byt
     return True
 
 
-def build_statement(decision: Decision) -> bytes:
+def build_signed_content(decision: Decision) -> bytes:
     """Return what the signature of a decision covers. Its place is named so that every database has the same words."""
     call = decision.tool_call
     session = call.session
@@ -114,4 +114,4 @@ def build_statement(decision: Decision) -> bytes:
         decision.created_at,
         decision.signed_terms,
     ]
-    return row_seals.encode_values(content)
+    return row_seals.encode_values_as_json_array(content)

@@ -23,8 +23,10 @@ from checkpoints.store.call_records import CallIntent
 from checkpoints.store.store import Store
 
 
-def log_requests(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:
-    """Log the calls of an interrupt that people have to decide about. Those that are logged already stay as they are.
+def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:
+    """Log the calls of an interrupt that people have to decide about.
+
+    Of those that are logged already, the ones that await a decision get the decisions that are allowed now.
 
     Args:
         store: State of the client.
@@ -33,9 +35,12 @@ def log_requests(store: Store, row: Session, intents: Sequence[CallIntent], get_
         get_run: Function that returns the run which asks; called once if a call is new.
     """
     run: Run | None = None
-    calls = _select_requests(store, row).exclude(status=CallStatus.DISCARDED)
-    known = set(calls.filter(idempotency_key__in=[intent.key for intent in intents]).values_list("idempotency_key"))
-    for intent in (intent for intent in intents if (intent.key,) not in known):
+    calls = _select_interrupt_calls(store, row).exclude(status=CallStatus.DISCARDED)
+    known = {call.idempotency_key: call for call in calls.filter(idempotency_key__in=[each.key for each in intents])}
+    for intent in intents:
+        if intent.key in known:
+            _update_allowed_decisions(calls, known[intent.key], ",".join(intent.allowed_decisions))
+            continue
         step = row.latest_version
         attempts = ToolCall.objects.using(store.using).filter(session=row, step=step, call_id=intent.call_id)
         attempt = (attempts.aggregate(last=Max("attempt"))["last"] or 0) + 1
@@ -43,21 +48,30 @@ def log_requests(store: Store, row: Session, intents: Sequence[CallIntent], get_
         intent_log.insert_call_awaiting_approval(store, row, run, intent, step, attempt)
 
 
-def find_asking_run(store: Store, row: Session) -> Run | None:
+def _update_allowed_decisions(calls: QuerySet[ToolCall], call: ToolCall, allowed: str) -> None:
+    if call.status == call_transitions.WITHDRAW.before and call.allowed_decisions != allowed:
+        calls.filter(pk=call.pk).update(allowed_decisions=allowed, revision=F("revision") + 1)
+
+
+def find_run_awaiting_decision(store: Store, row: Session) -> Run | None:
     """Find the newest run of a locked session, if a call of an interrupt awaits a decision in it."""
-    call = _select_requests(store, row).filter(status=call_transitions.WITHDRAW.before, run__fence=row.fence).last()
+    call = (
+        _select_interrupt_calls(store, row).filter(status=call_transitions.WITHDRAW.before, run__fence=row.fence).last()
+    )
     return None if call is None else call.run
 
 
-def list_requests(store: Store, row: Session, keys: Collection[str]) -> dict[str, ToolCall]:
+def load_interrupt_calls_by_key(store: Store, row: Session, keys: Collection[str]) -> dict[str, ToolCall]:
     """Return the newest call of each key, with what people have decided about it. Raises `IntegrityError`."""
-    calls = {call.idempotency_key: call for call in _select_requests(store, row).filter(idempotency_key__in=keys)}
+    calls = {
+        call.idempotency_key: call for call in _select_interrupt_calls(store, row).filter(idempotency_key__in=keys)
+    }
     for call in calls.values():
-        verify_call_record.require_unaltered(call)
+        verify_call_record.require_call_unaltered(call)
     return calls
 
 
-def withdraw_requests(
+def discard_undecided_calls(
     store: Store, row: Session, *, keys: Collection[str] | None = None, call_ids: Collection[str] | None = None
 ) -> int:
     """Discard the calls that still await a decision, because the framework continues without it.
@@ -71,7 +85,7 @@ def withdraw_requests(
     Returns:
         The number of discarded calls.
     """
-    awaiting = _select_requests(store, row).filter(status=call_transitions.WITHDRAW.before)
+    awaiting = _select_interrupt_calls(store, row).filter(status=call_transitions.WITHDRAW.before)
     calls = [
         call
         for call in awaiting
@@ -97,7 +111,7 @@ def withdraw_requests(
     return len(calls)
 
 
-def report_results(store: Store, call_pks: Iterable[int], results: Mapping[str, str]) -> None:
+def store_results_of_approved_calls(store: Store, call_pks: Iterable[int], results: Mapping[str, str]) -> None:
     """Store the results of approved calls that the framework made without the guard, from its transcript.
 
     Args:
@@ -119,6 +133,6 @@ def report_results(store: Store, call_pks: Iterable[int], results: Mapping[str, 
         )
 
 
-def _select_requests(store: Store, row: Session) -> QuerySet[ToolCall]:
+def _select_interrupt_calls(store: Store, row: Session) -> QuerySet[ToolCall]:
     calls = ToolCall.objects.using(store.using).filter(session=row, idempotency_key__startswith=INTERRUPT_KEY_PREFIX)
     return calls.select_related("run", "session").order_by("pk")

@@ -61,11 +61,11 @@ def issue_call(
     `SessionFinished`, `CallConflict`, and `ReviewRequired` if another call of the session is undecided and this
     one mutates.
     """
-    with store.lock_for_issuing(intent.key):
+    with store.get_issuing_lock(intent.key):
         try:
             with database_operation(store.using) as connection:
                 row = None
-                is_repeated = log_completeness.is_key_remembered(owned_session, intent.key)
+                is_repeated = log_completeness.is_live_key_known(owned_session, intent.key)
                 if not (intent.requires_approval or is_repeated):
                     values = _build_call_values(owned_session.run_id, intent, 1)
                     row = _insert_sealed_call(store, connection, owned_session, intent.step, values)
@@ -78,7 +78,7 @@ def issue_call(
             call = _read_intent_after_lost_commit(store, owned_session, intent, error)
         store.unanswered.discard(intent.key)
         status = CallStatus.ISSUED if isinstance(call, IssuedCall) else call.status
-        log_completeness.remember_key(owned_session, intent.key, status)
+        log_completeness.update_live_keys(owned_session, intent.key, status)
         if intent.policy != KeyPolicy.STEP:
             is_settled = status in SETTLED_CALL_STATUSES
             owned_session.operations.record_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
@@ -87,7 +87,7 @@ def issue_call(
             if executing:
                 store.executing.add(call.pk)
         else:
-            log_completeness.remember_other_session(owned_session, call)
+            log_completeness.record_session_of_replayed_call(owned_session, call)
         return call
 
 
@@ -106,26 +106,26 @@ def _insert_sealed_call(
     after = head_write = None
     if call is not None and call.seal is not None:
         step, values = sealed_step, {**values, "issued_at": call.columns["issued_at"], "row_seal": call.seal}
-        after, head_write = owned_heads.advance_head(
+        after, head_write = owned_heads.compute_head_after_write(
             owned_heads.get_head(store.using, owned_session),
             added=[(ToolCall, call.seal)],
-            status=hot_statements.get_status_while_issuing(under_review=under_review),
+            status=hot_statements.get_session_status_while_issuing(under_review=under_review),
         )
         if head_write is None:  # the session was deleted
             return None
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=head_write
     )
-    owned_session.sealed_head = owned_heads.confirm_head(store.using, None if row is None else after)
+    owned_session.sealed_head = owned_heads.record_written_head(store.using, None if row is None else after)
     if row is not None and call is not None:
-        call_seals.remember_call(owned_session, row[0], call)
+        call_seals.cache_sealed_call(owned_session, row[0], call)
     return row
 
 
 def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> None:
     """Log the intent of a loop without a registry, or raise the error that forbids it."""
     with database_operation(store.using):
-        owned_session = row_lookups.get_owned_session(store, session_id)
+        owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
         call = issue_call(store, owned_session, intent)
         if isinstance(call, IssuedCall):
             owned_session.issued_calls[intent.call_id] = call
@@ -215,19 +215,20 @@ def _issue_call_under_session_lock(
         if live_call is not None and _is_unconfirmed_issue(store, owned_session, live_call, intent):
             return IssuedCall(live_call.pk, live_call.call_id, live_call.step, live_call.attempt, live_call.args)
         if live_call is not None and live_call.status not in _CONSUMABLE_STATUSES:
+            _require_complete_log_of_owner(store, owned_session, live_call)
             return live_call
-        _require_session_open(store, owned_session, session, intent, live_call)
+        _require_call_may_start(store, owned_session, session, intent, live_call)
         attempt = 1 if last is None else 1 + last.attempt
         if live_call is not None:  # an approval, which nobody may have put back after its use
             log_completeness.require_complete_log(store.using, session)
         if live_call is not None and live_call.status == call_transitions.BEGIN.before:
-            return _begin_approved_call(store, owned_session, live_call, intent)
+            return _start_approved_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
-            return _log_awaiting_approval(store, owned_session, session, intent, step, attempt)
+            return _log_call_awaiting_approval(store, owned_session, session, intent, step, attempt)
         return _insert_attempt(store, owned_session, session, intent, live_call, (step, attempt))
 
 
-def _require_session_open(
+def _require_call_may_start(
     store: Store, owned_session: OwnedSession, session: Session, intent: CallIntent, call: ToolCall | None
 ) -> None:
     """Require that a mutating call may run now, and that an approval that was found belongs to this session."""
@@ -261,7 +262,15 @@ def _insert_attempt(
     rival = _find_live_call_with_key(store, session, intent)
     if rival is None:
         raise CallConflict(owned_session.session_id, intent.call_id, step)
+    _require_complete_log_of_owner(store, owned_session, rival)
     return rival
+
+
+def _require_complete_log_of_owner(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
+    """Require that the session of a call that answers this run is complete and in its newest state, if it is another
+    one: what a resume has verified is this run's own session. A call without a result answers nothing."""
+    if call.session_id != owned_session.pk and call.status in SETTLED_CALL_STATUSES:
+        log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
 
 
 def _find_last_attempt(store: Store, owned_session: OwnedSession, intent: CallIntent, step: int) -> ToolCall | None:
@@ -289,7 +298,7 @@ def _find_rejection(
         row_seals.verify_rows([last] if last else ())
     if last is None or last.status != CallStatus.REJECTED or last.idempotency_key != intent.key:
         return None
-    signed_decisions.verify_call(last)
+    signed_decisions.verify_decisions_of_call(last)
     return last
 
 
@@ -298,10 +307,13 @@ def _matches_intent(store: Store, call: ToolCall, intent: CallIntent) -> bool:
     compared."""
     if call.tool != intent.tool:
         return False
-    return call.args_digest == intent.args_digest or intent.args_digest in call_queries.list_args_digests(store, call)
+    return (
+        call.args_digest == intent.args_digest
+        or intent.args_digest in call_queries.list_current_and_earlier_args_digests(store, call)
+    )
 
 
-def _log_awaiting_approval(
+def _log_call_awaiting_approval(
     store: Store, owned_session: OwnedSession, session: Session, intent: CallIntent, step: int, attempt: int
 ) -> ToolCall:
     """Log a call that a person has to approve before it runs; the session waits for that."""
@@ -312,6 +324,7 @@ def _log_awaiting_approval(
         rival = _find_live_call_with_key(store, session, intent)
         if rival is None:
             raise CallConflict(owned_session.session_id, intent.call_id, step) from error
+        _require_complete_log_of_owner(store, owned_session, rival)
         return rival
     return ToolCall.objects.using(store.using).select_related("run", "session").get(pk=call.pk)
 
@@ -325,6 +338,7 @@ def insert_call_awaiting_approval(
     """
     values = _build_call_values(run.pk, intent, attempt) | {"status": call_transitions.ASK.after, "step": step}
     values["sentence_template"] = intent.sentence_template
+    values["allowed_decisions"] = ",".join(intent.allowed_decisions)
     values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
     call = ToolCall(session_id=session.pk, workspace_id=store.workspace_id, **values)
     call.save(using=store.using, force_insert=True)
@@ -342,18 +356,18 @@ def insert_call_awaiting_approval(
     return call
 
 
-def _begin_approved_call(
+def _start_approved_call(
     store: Store, owned_session: OwnedSession, approved: ToolCall, intent: CallIntent
 ) -> IssuedCall:
     """Use up an approval: the call runs once, now, with the arguments that were approved."""
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
-    verify_call_record.require_unaltered(approved)
+    verify_call_record.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.BEGIN.before).update(
         status=call_transitions.BEGIN.after, run=owned_session.run_id, revision=F("revision") + 1, issued_at=Now()
     )
-    row_lookups.bump_revision(store, owned_session.pk)
+    row_lookups.increment_session_revision(store, owned_session.pk)
     return IssuedCall(approved.pk, approved.call_id, approved.step, approved.attempt, approved.args)
 
 
@@ -368,7 +382,7 @@ def _find_live_call_with_key(store: Store, session: Session, intent: CallIntent)
     call = live.select_related("run", "session").first()
     if call is not None:
         row_seals.verify_row(call)
-        signed_decisions.verify_call(call)
+        signed_decisions.verify_decisions_of_call(call)
     return call
 
 
@@ -378,7 +392,7 @@ def _consume_rerun_approval(
     """Use up the approval of a re-run: it allows one execution, of exactly what was approved. Returns that."""
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
-    verify_call_record.require_unaltered(approved)
+    verify_call_record.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.RERUN.before).update(
         status=call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()

@@ -11,13 +11,14 @@ from collections.abc import Iterable
 
 from checkpoints.db.row_batches import iterate_rows
 from checkpoints.enums import LIVE_CALL_STATUSES
+from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Session, ToolCall
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.keys import get_seal_keys
 from checkpoints.store.store import OwnedSession
 
 
-def remember_key(owned_session: OwnedSession, key: str, status: str) -> None:
+def update_live_keys(owned_session: OwnedSession, key: str, status: str) -> None:
     """Remember that the log has a live call with this key, or that its call is not live any more."""
     if get_seal_keys() is None:
         return
@@ -27,18 +28,18 @@ def remember_key(owned_session: OwnedSession, key: str, status: str) -> None:
         owned_session.live_keys.discard(hash(key))
 
 
-def remember_other_session(owned_session: OwnedSession, call: ToolCall) -> None:
+def record_session_of_replayed_call(owned_session: OwnedSession, call: ToolCall) -> None:
     """Remember the session of a call that was answered from the log, if it is another one than that of this run."""
     if call.session_id != owned_session.pk and get_seal_keys() is not None:
         owned_session.other_sessions[hash(call.idempotency_key)] = call.session_id
 
 
-def is_key_remembered(owned_session: OwnedSession, key: str) -> bool:
+def is_live_key_known(owned_session: OwnedSession, key: str) -> bool:
     """Return whether this run knows of a live call with this key. Two keys may have one hash, which costs only time."""
     return hash(key) in owned_session.live_keys
 
 
-def hash_live_keys(calls: Iterable[ToolCall]) -> set[int]:
+def list_live_key_hashes(calls: Iterable[ToolCall]) -> set[int]:
     """Return the hashes of the keys of those calls that are live."""
     return {hash(call.idempotency_key) for call in calls if call.status in LIVE_CALL_STATUSES}
 
@@ -59,14 +60,11 @@ def require_no_lost_call(using: str, owned_session: OwnedSession, session: Sessi
     Raises:
         IntegrityError: A row of the session is missing, was added, or was altered.
     """
-    if not is_key_remembered(owned_session, key):
+    if not is_live_key_known(owned_session, key):
         return
     require_complete_log(using, session)
     if hash(key) in owned_session.other_sessions:
-        others = Session.objects.using(using).select_for_update()
-        for other in others.filter(pk=owned_session.other_sessions[hash(key)]):
-            require_complete_log(using, other)
-        del owned_session.other_sessions[hash(key)]
+        require_complete_log_of_other_session(using, owned_session.other_sessions.pop(hash(key)))
     owned_session.live_keys.discard(hash(key))
 
 
@@ -84,10 +82,31 @@ def require_complete_log(using: str, session: Session) -> None:
     keys = get_seal_keys()
     if keys is None:
         return
-    head = session_heads.read_head(session, keys)
+    head = session_heads.build_verified_head(session, keys)
     row_seals.verify_rows(iterate_rows(ToolCall.objects.using(using).filter(session=session)))
     if head.seal is None:
         return
-    if session_heads.compute_total(using, session.pk, keys) != head.total:
-        raise session_heads.build_sum_error(session)
-    witness.verify_head(session.session_id, head.to_witness())
+    if session_heads.compute_row_sum_from_database(using, session.pk, keys) != head.total:
+        raise session_heads.build_row_sum_mismatch_error(session)
+    witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
+
+
+def require_complete_log_of_other_session(using: str, session_pk: int) -> None:
+    """Require the same of a session that this run does not own, unless it was deleted, without locking it.
+
+    A run that holds the lock of its own session never waits for that of another one, so two runs that use each other's
+    calls do not wait for each other.
+
+    Raises:
+        IntegrityError: As `require_complete_log`; its `session_pk` is that of the other session.
+        WitnessError: The other session is not in the state that the witness knows.
+    """
+    keys = get_seal_keys()
+    if keys is None:
+        return
+    try:
+        row_seals.verify_rows(iterate_rows(ToolCall.objects.using(using).filter(session=session_pk)))
+        session_heads.verify_unlocked_head(using, session_pk, keys)
+    except IntegrityError as error:
+        error.session_pk = session_pk
+        raise

@@ -19,11 +19,11 @@ from checkpoints.models import ToolCall
 from checkpoints.store.store import Store
 
 
-def list_pending_decisions(
+def list_calls_awaiting_decision(
     store: Store, *, agent: str | None = None, after: int | None = None, limit: int = 50
 ) -> list[dict[str, Any]]:
     """List the calls of all sessions of the workspace that wait for a person, oldest first. Raises `InvalidInput`."""
-    keyset_pagination.validate_limit(limit)
+    keyset_pagination.validate_page_limit(limit)
     with database_operation(store.using, writes=False):
         known_calls = ToolCall.objects.using(store.using).filter(
             workspace_id=store.workspace_id, status__in=sorted(UNDECIDED_CALL_STATUSES)

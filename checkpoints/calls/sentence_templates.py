@@ -15,7 +15,7 @@ _HARMLESS_SPEC = re.compile(r"(?:.?[<>=^])?[-+ ]?#?0?\d{0,2}[,_]?(?:\.\d{1,2})?[
 _HARMLESS_FIELD = re.compile(r"[^.\[\]]+(?:\[[^\[\]]+\])*")
 
 
-def clean_sentence(text: str) -> str:
+def replace_unstorable_characters(text: str) -> str:
     """Replace the characters that a database cannot store."""
     return text.encode("utf-8", "replace").decode().replace("\0", "")
 
@@ -35,4 +35,4 @@ def format_sentence(template: str, args: Mapping[str, Any]) -> str:
         sentence = template.format_map(dict(args))
     except (ValueError, LookupError, TypeError, AttributeError):
         return ""
-    return clean_sentence(sentence) if len(sentence) <= MAX_SENTENCE_LENGTH else ""
+    return replace_unstorable_characters(sentence) if len(sentence) <= MAX_SENTENCE_LENGTH else ""

@@ -67,7 +67,7 @@ class DecisionTerms:
     asked_args_digest: str = ""
     decide_by: datetime | None = None
 
-    def to_text(self) -> str:
+    def to_json(self) -> str:
         """Return the terms as canonical JSON text."""
         decide_by = None if self.decide_by is None else self.decide_by.isoformat()
         return to_canonical_json(
@@ -81,7 +81,7 @@ class DecisionTerms:
         )
 
     @classmethod
-    def parse(cls, text: str | None) -> Self:
+    def from_json(cls, text: str | None) -> Self:
         """Return the terms of a decision whose signature was verified, without the time, which only readers need."""
         terms = json.loads(text or "{}")
         return cls(terms.get("approvals", 0), terms.get("people", []), terms.get("asked_args_digest", ""))
@@ -92,7 +92,7 @@ def insert_decision(decision: Decision, terms: DecisionTerms, *, using: str) -> 
     keys = get_decision_keys()
     if keys is not None and keys.signing is not None:
         decision.created_at = database_now(using)
-        sign_decision(decision, terms.to_text())
+        sign_decision(decision, terms.to_json())
     decision.save(using=using, force_insert=True)
 
 
@@ -108,7 +108,7 @@ def verify_decisions(decisions: Iterable[Decision]) -> None:
         verify_signature(decision)
 
 
-def verify_call(call: ToolCall) -> None:
+def verify_decisions_of_call(call: ToolCall) -> None:
     """Verify that what people have decided about a call is signed, and that the call follows from it.
 
     Nothing if signatures are not required.
@@ -122,7 +122,7 @@ def verify_call(call: ToolCall) -> None:
         DecisionKeyUnknown: A decision was signed with a key that is not configured.
     """
     if get_decision_keys() is not None:
-        _find_verified_decision(call)
+        _find_last_verified_decision(call)
 
 
 def require_approval_quorum(call: ToolCall, approvals: int) -> None:
@@ -136,27 +136,27 @@ def require_approval_quorum(call: ToolCall, approvals: int) -> None:
 
     Raises:
         DecisionNotSigned: There are fewer.
-        IntegrityError: From `verify_call`.
+        IntegrityError: From `verify_decisions_of_call`.
     """
     if get_decision_keys() is None:
         return
-    decision = _find_verified_decision(call)
-    people = set() if decision is None else set(DecisionTerms.parse(decision.signed_terms).people)
+    decision = _find_last_verified_decision(call)
+    people = set() if decision is None else set(DecisionTerms.from_json(decision.signed_terms).people)
     if len(people) < max(approvals, call.approvals):
         why = f"{len(people)} people have signed, and its tool demands {max(approvals, call.approvals)}"
-        raise DecisionNotSigned(row_seals.describe_table(call), row_seals.describe_row(call), why)
+        raise DecisionNotSigned(row_seals.get_table_name(call), row_seals.describe_row(call), why)
 
 
-def verify_session(using: str, session_pk: int) -> None:
+def verify_decisions_of_session(using: str, session_pk: int) -> None:
     """Verify the decisions of people in a session, and that its calls follow from them.
 
-    Nothing if signatures are not required. Raises what `verify_call` raises, for the first row.
+    Nothing if signatures are not required. Raises what `verify_decisions_of_call` raises, for the first row.
     """
-    for error in find_errors(using, session_pk):
+    for error in find_signature_errors(using, session_pk):
         raise error
 
 
-def find_errors(using: str, session_pk: int) -> Iterator[IntegrityError]:
+def find_signature_errors(using: str, session_pk: int) -> Iterator[IntegrityError]:
     """Find the decisions of a session that are not as the site has signed them, and calls that do not follow them."""
     if get_decision_keys() is None:
         return
@@ -174,22 +174,22 @@ def find_errors(using: str, session_pk: int) -> Iterator[IntegrityError]:
     for pk in sorted(calls.keys() - bad_calls):
         of_call = [decision for decision in decisions if decision.tool_call_id == pk]
         try:
-            _require_call_follows(calls[pk], _find_last_by_person(of_call))
+            _require_call_matches_decision(calls[pk], _find_last_decision_by_person(of_call))
         except IntegrityError as error:
             yield error
 
 
-def _find_verified_decision(call: ToolCall) -> Decision | None:
+def _find_last_verified_decision(call: ToolCall) -> Decision | None:
     """Return the last decision of a person about a call that moved it. Raises `IntegrityError`."""
     decisions = list(select_decisions(str(call._state.db)).filter(tool_call=call).order_by("pk"))
     for decision in decisions:
         verify_signature(decision)
-    last = _find_last_by_person(decisions)
-    _require_call_follows(call, last)
+    last = _find_last_decision_by_person(decisions)
+    _require_call_matches_decision(call, last)
     return last
 
 
-def _find_last_by_person(decisions: Sequence[Decision]) -> Decision | None:
+def _find_last_decision_by_person(decisions: Sequence[Decision]) -> Decision | None:
     return next(
         (
             decision
@@ -202,11 +202,11 @@ def _find_last_by_person(decisions: Sequence[Decision]) -> Decision | None:
     )
 
 
-def _require_call_follows(call: ToolCall, decision: Decision | None) -> None:
+def _require_call_matches_decision(call: ToolCall, decision: Decision | None) -> None:
     """Require that a call has a status, arguments and a result to which its last signed decision leads."""
     if call.status in UNDECIDED_CALL_STATUSES:
         return
-    table, row = row_seals.describe_table(call), row_seals.describe_row(call)
+    table, row = row_seals.get_table_name(call), row_seals.describe_row(call)
     required = _KIND_OF_STATUS.get(CallStatus(call.status))
     if decision is None:
         if required is not None:
@@ -217,7 +217,7 @@ def _require_call_follows(call: ToolCall, decision: Decision | None) -> None:
     if decision.kind in ANSWERING_KINDS and call.result != decision.result:
         raise DecisionSignatureInvalid(table, row, f"its result is not that of the decision {decision.kind}")
     if call.status in {CallStatus.APPROVED, CallStatus.RERUN_APPROVED}:
-        terms = DecisionTerms.parse(decision.signed_terms)
+        terms = DecisionTerms.from_json(decision.signed_terms)
         seen = (decision.args_digest, terms.asked_args_digest, decision.revision + 1)
         if seen != (call.args_digest, call.asked_args_digest, call.revision):
             raise DecisionSignatureInvalid(table, row, "it is another call than the one that was approved")

@@ -9,14 +9,14 @@ from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
 
 
-def require_unaltered(call: ToolCall) -> None:
+def require_call_unaltered(call: ToolCall) -> None:
     """Require that a call is as this library wrote it, before its result or an approval of it is used.
 
     Raises `IntegrityError` if it does not match its seal or what people have signed about it, and
     `CheckpointCorrupted` if its arguments or its result do not match their logged digests.
     """
     row_seals.verify_row(call)
-    signed_decisions.verify_call(call)
+    signed_decisions.verify_decisions_of_call(call)
     require_matching_digests(call)
 
 

@@ -14,7 +14,7 @@ from django.db import connections, models
 from django.db.models.expressions import DatabaseDefault
 
 from checkpoints.db.sql_quoting import (
-    build_insert,
+    build_insert_sql,
     convert_row,
     convert_values,
     make_placeholders,
@@ -40,11 +40,28 @@ def select_rows(using: str, model: type[SomeModel], conditions: str, params: Seq
     Returns:
         The rows, as the ORM gives them.
     """
-    names, sql, converters = _get_select(model)
+    columns = _get_model_columns(model)[1]
+    return _fetch_rows(using, model, f"SELECT {columns} FROM {quote_table(model)} {conditions}", params)
+
+
+def update_rows(
+    using: str, model: type[SomeModel], changes: str, conditions: str, params: Sequence[Any]
+) -> list[SomeModel]:
+    """Update the rows of a model, which are locked by that, and return them as they are then.
+
+    `changes` is SQL behind SET. The rest is as in `select_rows`. The rows get no seal.
+    """
+    columns = _get_model_columns(model)[1]
+    sql = f"UPDATE {quote_table(model)} SET {changes} {conditions} RETURNING {columns}"
+    return _fetch_rows(using, model, sql, params)
+
+
+def _fetch_rows(using: str, model: type[SomeModel], sql: str, params: Sequence[Any]) -> list[SomeModel]:
+    names, _, converters = _get_model_columns(model)
     if connections[using].vendor != "postgresql":  # its columns have converters of the connection
-        return list(model._default_manager.using(using).raw(f"{sql} {conditions}", params))
+        return list(model._default_manager.using(using).raw(sql, params))
     with connections[using].cursor() as cursor:
-        cursor.execute(f"{sql} {conditions}", params)
+        cursor.execute(sql, params)
         rows = cursor.fetchall()
     if converters:
         connection = connections[using]
@@ -56,12 +73,12 @@ def select_rows(using: str, model: type[SomeModel], conditions: str, params: Seq
 
 
 @cache
-def _get_select(model: type[models.Model]) -> tuple[list[str], str, list[tuple[int, Any]]]:
-    """Return the attributes of a model, the SQL that selects them, and the fields that convert what was read."""
+def _get_model_columns(model: type[models.Model]) -> tuple[list[str], str, list[tuple[int, Any]]]:
+    """Return the attributes of a model, the SQL of their columns, and the fields that convert what was read."""
     fields = model._meta.concrete_fields
-    sql = f"SELECT {quote_columns(model, [field.name for field in fields])} FROM {quote_table(model)}"
+    columns = quote_columns(model, [field.name for field in fields])
     converters = [(index, field) for index, field in enumerate(fields) if hasattr(field, "from_db_value")]
-    return [field.attname for field in fields], sql, converters
+    return [field.attname for field in fields], columns, converters
 
 
 def insert_row(using: str, row: models.Model) -> None:
@@ -75,7 +92,7 @@ def insert_row(using: str, row: models.Model) -> None:
     if row.pk is None:
         del given[key.name]
     with connection.cursor() as cursor:
-        sql = f"{build_insert(model, tuple(given))} RETURNING {quote_column(model, key.name)}"
+        sql = f"{build_insert_sql(model, tuple(given))} RETURNING {quote_column(model, key.name)}"
         cursor.execute(sql, convert_values(connection, model, given))
         row.pk = key.to_python(cursor.fetchone()[0])
     row._state.adding, row._state.db = False, using
@@ -103,11 +120,11 @@ def insert_rows(
         for start in range(0, len(rows), _BATCH_SIZE):
             batch = rows[start : start + _BATCH_SIZE]
             params = [value for row in batch for value in convert_row(connection, model, fields, row)]
-            cursor.execute(_build_insert(model, fields, len(batch), ignore_conflicts), params)
+            cursor.execute(_build_insert_sql(model, fields, len(batch), ignore_conflicts), params)
 
 
 @cache
-def _build_insert(model: type[models.Model], fields: tuple[str, ...], count: int, ignore_conflicts: bool) -> str:
+def _build_insert_sql(model: type[models.Model], fields: tuple[str, ...], count: int, ignore_conflicts: bool) -> str:
     row = f"({make_placeholders(len(fields))})"
     return (
         f"INSERT INTO {quote_table(model)} ({quote_columns(model, fields)}) VALUES {', '.join([row] * count)}"

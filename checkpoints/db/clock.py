@@ -29,6 +29,6 @@ def database_now(using: str) -> datetime:
     return value if isinstance(value, datetime) else datetime.fromisoformat(value).replace(tzinfo=UTC)
 
 
-def database_time_after(delta: timedelta) -> ExpressionWrapper[CombinedExpression]:
+def build_database_time_after(delta: timedelta) -> ExpressionWrapper[CombinedExpression]:
     """Expression for the database's time plus `delta`, for use in queries and updates."""
     return ExpressionWrapper(Now() + Value(delta), output_field=DateTimeField())

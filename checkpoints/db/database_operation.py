@@ -17,7 +17,7 @@ from checkpoints.db.connection import (
     find_connection,
     has_pool,
     mark_library_transactions,
-    require_own_transaction,
+    refuse_caller_transaction,
 )
 from checkpoints.exceptions import (
     BlockingCallInAsyncCode,
@@ -44,7 +44,7 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
     with mark_library_transactions(connection):
         try:
             if writes:
-                require_own_transaction(connection)
+                refuse_caller_transaction(connection)
             ensure_connected(connection)
             yield connection
         except SynchronousOnlyOperation as error:
@@ -61,7 +61,7 @@ def database_operation(using: str, *, writes: bool = True) -> Iterator[BaseDatab
 
 def refuse_inside_transaction(using: str) -> None:
     """Raise `InsideTransaction` if a write would, for work that has to be done before it."""
-    require_own_transaction(find_connection(using))
+    refuse_caller_transaction(find_connection(using))
 
 
 @contextmanager

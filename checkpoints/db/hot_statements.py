@@ -20,7 +20,7 @@ from django.db.backends.utils import CursorWrapper
 
 from checkpoints import call_transitions
 from checkpoints.db.sql_quoting import (
-    build_insert,
+    build_insert_sql,
     convert_row,
     convert_values,
     make_placeholders,
@@ -87,29 +87,31 @@ class SaveBase:
     version: int
 
 
-def _mark_session_changed_sql(vendor: str, table: str = "") -> str:
+def build_session_change_assignments_sql(vendor: str, table: str = "") -> str:
     """SQL of the columns that every write changes on the session, so that its pages refresh."""
-    stored = f"{table}.{_session_column('revision')}" if table else _session_column("revision")
-    return f"{_session_column('revision')} = {stored} + 1, {_session_column('updated_at')} = {NOW_SQL[vendor]}"
+    stored = f"{table}.{_quote_session_column('revision')}" if table else _quote_session_column("revision")
+    return (
+        f"{_quote_session_column('revision')} = {stored} + 1, {_quote_session_column('updated_at')} = {NOW_SQL[vendor]}"
+    )
 
 
 def mark_session_changed(connection: BaseDatabaseWrapper, session_pk: int) -> None:
     """Change the columns of a session by which its pages notice a change."""
     with connection.cursor() as cursor:
-        cursor.execute(_mark_session_sql(connection.vendor), [session_pk])
+        cursor.execute(_build_mark_session_changed_sql(connection.vendor), [session_pk])
 
 
 @cache
-def _mark_session_sql(vendor: str) -> str:
-    changes = _mark_session_changed_sql(vendor)
-    return f"UPDATE {quote_table(Session)} SET {changes} WHERE {_session_column('id')} = %s"
+def _build_mark_session_changed_sql(vendor: str) -> str:
+    changes = build_session_change_assignments_sql(vendor)
+    return f"UPDATE {quote_table(Session)} SET {changes} WHERE {_quote_session_column('id')} = %s"
 
 
-def _session_column(field: str) -> str:
+def _quote_session_column(field: str) -> str:
     return quote_column(Session, field)
 
 
-def _call_column(field: str) -> str:
+def _quote_call_column(field: str) -> str:
     return quote_column(ToolCall, field)
 
 
@@ -147,11 +149,11 @@ def save_versions(
     params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, known)]
     is_short = len(versions) == 1 and len(versions[0].messages) <= _MAX_INLINE_MESSAGES
     if connection.vendor == "postgresql" and is_short:
-        return _save_in_one_statement(connection, head_move, params, versions[0])
-    return _save_in_steps(connection, head_move, params, base, versions)
+        return _save_versions_in_one_statement(connection, head_move, params, versions[0])
+    return _save_versions_in_steps(connection, head_move, params, base, versions)
 
 
-def _save_in_one_statement(
+def _save_versions_in_one_statement(
     connection: BaseDatabaseWrapper, head_move: _HeadMove, params: list[Any], version: NewVersion
 ) -> int | None:
     messages, checkpoint_values, answered = version
@@ -163,12 +165,14 @@ def _save_in_one_statement(
         params += [*(list(column) for column in zip(*answered, strict=True)), *_SETTLED_STATUSES]
     params += convert_values(connection, Checkpoint, checkpoint_values)
     with connection.cursor() as cursor:
-        cursor.execute(_save_sql(head_move, len(messages), tuple(checkpoint_values), bool(answered)), params)
+        cursor.execute(
+            _build_save_version_sql(head_move, len(messages), tuple(checkpoint_values), bool(answered)), params
+        )
         row = cursor.fetchone()
     return row[0] if row else None
 
 
-def _save_in_steps(
+def _save_versions_in_steps(
     connection: BaseDatabaseWrapper,
     head_move: _HeadMove,
     params: list[Any],
@@ -186,16 +190,16 @@ def _save_in_steps(
             for pk, revision, row_seal in version.answered
         ]
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(_move_head_sql(head_move), params)
+        cursor.execute(_build_move_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
             return None
         if messages:
-            cursor.executemany(build_insert(Message, ("session", "segment", *_MESSAGE_FIELDS)), messages)
+            cursor.executemany(build_insert_sql(Message, ("session", "segment", *_MESSAGE_FIELDS)), messages)
         fields = ("session", "version", *versions[0].checkpoint_values)
-        cursor.executemany(build_insert(Checkpoint, fields), checkpoints)
+        cursor.executemany(build_insert_sql(Checkpoint, fields), checkpoints)
         if answered:
-            cursor.executemany(_mark_answered_sql(), answered)
+            cursor.executemany(_build_mark_calls_answered_sql(), answered)
     return int(row[1])
 
 
@@ -212,16 +216,16 @@ class _HeadMove:
 
 
 @cache
-def _move_head_sql(head_move: _HeadMove) -> str:
-    sets = "".join(f", {_session_column(field)} = %s" for field in head_move.sets)
-    version = _session_column("latest_version")
-    conditions = [f"{_session_column(field)} = %s" for field in head_move.expects]
-    conditions += [f"{_session_column(field)} IS NULL" for field in head_move.expects_empty]
+def _build_move_head_sql(head_move: _HeadMove) -> str:
+    sets = "".join(f", {_quote_session_column(field)} = %s" for field in head_move.sets)
+    version = _quote_session_column("latest_version")
+    conditions = [f"{_quote_session_column(field)} = %s" for field in head_move.expects]
+    conditions += [f"{_quote_session_column(field)} IS NULL" for field in head_move.expects_empty]
     return (
         f"UPDATE {quote_table(Session)} SET {version} = {version} + {head_move.versions}, "
-        f"{_mark_session_changed_sql(head_move.vendor)}{sets} "
+        f"{build_session_change_assignments_sql(head_move.vendor)}{sets} "
         f"WHERE {' AND '.join(conditions)} "
-        f"RETURNING {_session_column('id')} AS session_pk, {version} AS version"
+        f"RETURNING {_quote_session_column('id')} AS session_pk, {version} AS version"
     )
 
 
@@ -229,7 +233,7 @@ _SETTLED_STATUSES = sorted(status.value for status in SETTLED_CALL_STATUSES)
 
 
 @cache
-def _mark_answered_sql(
+def _build_mark_calls_answered_sql(
     version: str = "%s",
     seal: str = "%s",
     source: str = "",
@@ -239,12 +243,12 @@ def _mark_answered_sql(
 ) -> str:
     """Mark calls as answered by `version`. A call that has changed since its seal was computed is left as it is."""
     return (
-        f"UPDATE {quote_table(ToolCall)} SET {_call_column('answered_version')} = {version}, "
-        f"{_call_column('row_seal')} = {seal}{source} "
-        f"WHERE {quote_table(ToolCall)}.{_call_column('id')} = {pk} "
-        f"AND ({revision} IS NULL OR {quote_table(ToolCall)}.{_call_column('revision')} = {revision}) "
-        f"AND {_call_column('session')} = {session} AND {_call_column('answered_version')} IS NULL "
-        f"AND {_call_column('status')} IN ({make_placeholders(len(_SETTLED_STATUSES))})"
+        f"UPDATE {quote_table(ToolCall)} SET {_quote_call_column('answered_version')} = {version}, "
+        f"{_quote_call_column('row_seal')} = {seal}{source} "
+        f"WHERE {quote_table(ToolCall)}.{_quote_call_column('id')} = {pk} "
+        f"AND ({revision} IS NULL OR {quote_table(ToolCall)}.{_quote_call_column('revision')} = {revision}) "
+        f"AND {_quote_call_column('session')} = {session} AND {_quote_call_column('answered_version')} IS NULL "
+        f"AND {_quote_call_column('status')} IN ({make_placeholders(len(_SETTLED_STATUSES))})"
     )
 
 
@@ -252,7 +256,9 @@ _ANSWERED_SOURCE = " FROM head, UNNEST(%s::bigint[], %s::int[], %s::bytea[]) AS 
 
 
 @cache
-def _save_sql(head_move: _HeadMove, messages: int, checkpoint_fields: tuple[str, ...], answers: bool) -> str:
+def _build_save_version_sql(
+    head_move: _HeadMove, messages: int, checkpoint_fields: tuple[str, ...], answers: bool
+) -> str:
     insert_messages = ""
     if messages:
         rows = ", ".join(["(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea, %s::bytea)"] * messages)
@@ -264,13 +270,13 @@ def _save_sql(head_move: _HeadMove, messages: int, checkpoint_fields: tuple[str,
     if answers:
         insert_messages += (
             ", answered_calls AS ("
-            + _mark_answered_sql(
+            + _build_mark_calls_answered_sql(
                 "head.version", "known.seal", _ANSWERED_SOURCE, "known.pk", "known.revision", "head.session_pk"
             )
             + ")"
         )
     return (
-        f"WITH head AS ({_move_head_sql(head_move)}){insert_messages} "
+        f"WITH head AS ({_build_move_head_sql(head_move)}){insert_messages} "
         f"INSERT INTO {quote_table(Checkpoint)} "
         f"({quote_columns(Checkpoint, ('session', 'version', *checkpoint_fields))}) "
         f"SELECT head.session_pk, head.version, {make_placeholders(len(checkpoint_fields))} FROM head "
@@ -298,18 +304,18 @@ def insert_call(
     made in spite of a review.
     """
     allowed = _UNDER_REVIEW_STATUSES if under_review else _OPEN_STATUSES
-    status = get_status_while_issuing(under_review=under_review)
+    status = get_session_status_while_issuing(under_review=under_review)
     if connection.vendor != "postgresql":
         return _insert_call_in_steps(connection, session_pk, fence, step, values, allowed, status, head)
     if head is not None:
         return _insert_call_and_move_head(connection, session_pk, fence, step, values, allowed, status, head)
     with connection.cursor() as cursor:
-        lock_sql = _lock_session_sql(connection.vendor, len(allowed))
+        lock_sql = _build_lock_session_sql(connection.vendor, len(allowed))
         keys = [status.value, session_pk, fence, *allowed, step]
         cursor.execute(
-            _insert_call_sql(lock_sql, tuple(values)), [*keys, *convert_values(connection, ToolCall, values)]
+            _build_insert_call_sql(lock_sql, tuple(values)), [*keys, *convert_values(connection, ToolCall, values)]
         )
-        return _fetch_call_place(cursor)
+        return _fetch_call_id_and_step(cursor)
 
 
 def _insert_call_and_move_head(
@@ -326,9 +332,9 @@ def _insert_call_and_move_head(
     column_values = convert_values(connection, ToolCall, values)
     head_values = convert_values(connection, Session, head.columns)
     with connection.cursor() as cursor:
-        sql = _insert_call_and_move_head_sql(tuple(values), len(allowed), tuple(head.columns))
+        sql = _build_insert_call_and_move_head_sql(tuple(values), len(allowed), tuple(head.columns))
         cursor.execute(sql, [*keys, *column_values, status.value, *head_values])
-        return _fetch_call_place(cursor)
+        return _fetch_call_id_and_step(cursor)
 
 
 def _insert_call_in_steps(
@@ -346,29 +352,29 @@ def _insert_call_in_steps(
     if head is not None:
         params = [status.value, *convert_values(connection, Session, head.columns), *params[1:], head.before]
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(_lock_session_sql(connection.vendor, len(allowed), head_fields), params)
+        cursor.execute(_build_lock_session_sql(connection.vendor, len(allowed), head_fields), params)
         session_row = cursor.fetchone()
         if session_row is None:
             return None
         pk, workspace_pk, version = session_row
         keys = [pk, workspace_pk, version if step is None else step]
         cursor.execute(
-            f"{build_insert(ToolCall, (*_PLACE_FIELDS, *values))} {_on_conflict_do_nothing_sql()}",
+            f"{build_insert_sql(ToolCall, (*_PLACE_FIELDS, *values))} {_build_on_conflict_do_nothing_sql()}",
             [*keys, *convert_values(connection, ToolCall, values)],
         )
-        place = _fetch_call_place(cursor)
+        place = _fetch_call_id_and_step(cursor)
         if place is None and head is not None:  # the head counts a call that was not inserted
             transaction.set_rollback(True, using=connection.alias)
         return place
 
 
-def _fetch_call_place(cursor: CursorWrapper) -> tuple[int, int] | None:
+def _fetch_call_id_and_step(cursor: CursorWrapper) -> tuple[int, int] | None:
     """Fetch the id and the step of the call that a statement has inserted, if it has inserted one."""
     place: tuple[int, int] | None = cursor.fetchone()
     return place
 
 
-def get_status_while_issuing(*, under_review: bool) -> SessionStatus:
+def get_session_status_while_issuing(*, under_review: bool) -> SessionStatus:
     """Return the status that a session gets when a call is issued."""
     return SessionStatus.NEEDS_REVIEW if under_review else SessionStatus.ACTIVE
 
@@ -378,65 +384,68 @@ _PLACE_FIELDS = ("session", "workspace", "step")
 _OPEN_STATUSES = sorted(status.value for status in DISPATCHABLE_SESSION_STATUSES)
 
 
-def _set_head_sql(head_fields: Sequence[str]) -> str:
-    return "".join(f", {_session_column(name)} = %s" for name in head_fields)
+def _build_set_head_columns_sql(head_fields: Sequence[str]) -> str:
+    return "".join(f", {_quote_session_column(name)} = %s" for name in head_fields)
 
 
-def _expect_head_sql(head_fields: Sequence[str]) -> str:
-    return f"AND {_session_column('row_seal')} = %s " if head_fields else ""
+def _build_head_seal_condition_sql(head_fields: Sequence[str]) -> str:
+    return f"AND {_quote_session_column('row_seal')} = %s " if head_fields else ""
 
 
 @cache
-def _lock_session_sql(vendor: str, allowed: int, head_fields: tuple[str, ...] = ()) -> str:
+def _build_lock_session_sql(vendor: str, allowed: int, head_fields: tuple[str, ...] = ()) -> str:
     """SQL that locks the session of a call under its fence and sets its status, if it has one of `allowed` statuses."""
     return (
-        f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, {_mark_session_changed_sql(vendor)}"
-        f"{_set_head_sql(head_fields)} "
-        f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s "
-        f"AND {_session_column('status')} IN ({make_placeholders(allowed)}) {_expect_head_sql(head_fields)}"
-        f"RETURNING {_session_column('id')} AS session_pk, {_session_column('workspace')} AS workspace_pk, "
-        f"{_session_column('latest_version')} AS version"
+        f"UPDATE {quote_table(Session)} SET {_quote_session_column('status')} = %s, "
+        f"{build_session_change_assignments_sql(vendor)}"
+        f"{_build_set_head_columns_sql(head_fields)} "
+        f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s "
+        f"AND {_quote_session_column('status')} IN ({make_placeholders(allowed)}) "
+        f"{_build_head_seal_condition_sql(head_fields)}"
+        f"RETURNING {_quote_session_column('id')} AS session_pk, {_quote_session_column('workspace')} AS workspace_pk, "
+        f"{_quote_session_column('latest_version')} AS version"
     )
 
 
 @cache
-def _insert_call_sql(lock_sql: str, fields: tuple[str, ...]) -> str:
+def _build_insert_call_sql(lock_sql: str, fields: tuple[str, ...]) -> str:
     return (
         f"WITH locked_session AS ({lock_sql}) "
         f"INSERT INTO {quote_table(ToolCall)} ({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
         "SELECT locked_session.session_pk, locked_session.workspace_pk, COALESCE(%s, locked_session.version), "
         f"{make_placeholders(len(fields))} FROM locked_session "
-        f"{_on_conflict_do_nothing_sql()}"
+        f"{_build_on_conflict_do_nothing_sql()}"
     )
 
 
 @cache
-def _insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, head_fields: tuple[str, ...]) -> str:
+def _build_insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, head_fields: tuple[str, ...]) -> str:
     """SQL that inserts a call, and only with it moves the head of its session."""
-    place = ", ".join(_session_column(name) for name in ("id", "workspace", "latest_version"))
+    place = ", ".join(_quote_session_column(name) for name in ("id", "workspace", "latest_version"))
     return (
         f"WITH locked_session AS (SELECT {place} FROM {quote_table(Session)} "
-        f"WHERE {_session_column('id')} = %s "
-        f"AND {_session_column('fence')} = %s AND {_session_column('status')} IN ({make_placeholders(allowed)}) "
-        f"{_expect_head_sql(head_fields)}"
+        f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s AND "
+        f"{_quote_session_column('status')} IN ({make_placeholders(allowed)}) "
+        f"{_build_head_seal_condition_sql(head_fields)}"
         f"FOR NO KEY UPDATE), inserted AS (INSERT INTO {quote_table(ToolCall)} "
         f"({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
-        f"SELECT locked_session.{_session_column('id')}, locked_session.{_session_column('workspace')}, "
-        f"COALESCE(%s, locked_session.{_session_column('latest_version')}), "
+        f"SELECT locked_session.{_quote_session_column('id')}, locked_session.{_quote_session_column('workspace')}, "
+        f"COALESCE(%s, locked_session.{_quote_session_column('latest_version')}), "
         f"{make_placeholders(len(fields))} FROM locked_session "
-        f"{_on_conflict_do_nothing_sql()}, {_call_column('session')} AS session_pk) "
-        f"UPDATE {quote_table(Session)} SET {_session_column('status')} = %s, "
-        f"{_mark_session_changed_sql('postgresql', quote_table(Session))}{_set_head_sql(head_fields)} "
-        f"FROM inserted WHERE {quote_table(Session)}.{_session_column('id')} = inserted.session_pk "
-        f"RETURNING inserted.{_call_column('id')}, inserted.{_call_column('step')}"
+        f"{_build_on_conflict_do_nothing_sql()}, {_quote_call_column('session')} AS session_pk) "
+        f"UPDATE {quote_table(Session)} SET {_quote_session_column('status')} = %s, "
+        f"{build_session_change_assignments_sql('postgresql', quote_table(Session))}"
+        f"{_build_set_head_columns_sql(head_fields)} "
+        f"FROM inserted WHERE {quote_table(Session)}.{_quote_session_column('id')} = inserted.session_pk "
+        f"RETURNING inserted.{_quote_call_column('id')}, inserted.{_quote_call_column('step')}"
     )
 
 
-def _on_conflict_do_nothing_sql() -> str:
-    return f"ON CONFLICT DO NOTHING RETURNING {_call_column('id')}, {_call_column('step')}"
+def _build_on_conflict_do_nothing_sql() -> str:
+    return f"ON CONFLICT DO NOTHING RETURNING {_quote_call_column('id')}, {_quote_call_column('step')}"
 
 
-def settle_call(
+def update_call_outcome(
     connection: BaseDatabaseWrapper,
     session_pk: int,
     fence: int,
@@ -465,13 +474,13 @@ def settle_call(
     vendor, fields = connection.vendor, tuple(values)
     if vendor == "postgresql" and not is_interrupted:
         with connection.cursor() as cursor:
-            cursor.execute(_settle_sql(fields, head_fields), [*lock_params, *params])
+            cursor.execute(_build_lock_and_update_outcome_sql(fields, head_fields), [*lock_params, *params])
             return cursor.fetchone() is not None
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
-        cursor.execute(_lock_session_to_settle_sql(vendor, is_interrupted, head_fields), lock_params)
+        cursor.execute(_build_lock_session_for_outcome_sql(vendor, is_interrupted, head_fields), lock_params)
         if cursor.fetchone() is None:
             return False
-        cursor.execute(_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
+        cursor.execute(_build_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
         if cursor.rowcount != 1:
             transaction.set_rollback(True, using=connection.alias)
             return False
@@ -479,32 +488,36 @@ def settle_call(
 
 
 @cache
-def _lock_session_to_settle_sql(vendor: str, is_interrupted: bool, head_fields: tuple[str, ...]) -> str:
-    status = f"{_session_column('status')} = %s, " if is_interrupted else ""
+def _build_lock_session_for_outcome_sql(vendor: str, is_interrupted: bool, head_fields: tuple[str, ...]) -> str:
+    status = f"{_quote_session_column('status')} = %s, " if is_interrupted else ""
     return (
-        f"UPDATE {quote_table(Session)} SET {status}{_mark_session_changed_sql(vendor)}{_set_head_sql(head_fields)} "
-        f"WHERE {_session_column('id')} = %s AND {_session_column('fence')} = %s {_expect_head_sql(head_fields)}"
-        f"RETURNING {_session_column('id')} AS session_pk"
+        f"UPDATE {quote_table(Session)} SET {status}"
+        f"{build_session_change_assignments_sql(vendor)}{_build_set_head_columns_sql(head_fields)} "
+        f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s "
+        f"{_build_head_seal_condition_sql(head_fields)}"
+        f"RETURNING {_quote_session_column('id')} AS session_pk"
     )
 
 
 @cache
-def _update_outcome_sql(
+def _build_update_outcome_sql(
     vendor: str, fields: tuple[str, ...], is_interrupted: bool, source: str = "", session: str = "%s"
 ) -> str:
-    sets = ", ".join(f"{_call_column(field)} = %s" for field in fields)
+    sets = ", ".join(f"{_quote_call_column(field)} = %s" for field in fields)
     time_field = "interrupted_at" if is_interrupted else "settled_at"
-    time = "" if time_field in fields else f"{_call_column(time_field)} = {NOW_SQL[vendor]}, "
+    time = "" if time_field in fields else f"{_quote_call_column(time_field)} = {NOW_SQL[vendor]}, "
     return (
         f"UPDATE {quote_table(ToolCall)} SET {sets}, {time}"
-        f"{_call_column('revision')} = {_call_column('revision')} + 1{source} "
-        f"WHERE {_call_column('id')} = %s AND {_call_column('run')} = %s "
-        f"AND {_call_column('status')} = %s AND {_call_column('session')} = {session}"
+        f"{_quote_call_column('revision')} = {_quote_call_column('revision')} + 1{source} "
+        f"WHERE {_quote_call_column('id')} = %s AND {_quote_call_column('run')} = %s "
+        f"AND {_quote_call_column('status')} = %s AND {_quote_call_column('session')} = {session}"
     )
 
 
 @cache
-def _settle_sql(fields: tuple[str, ...], head_fields: tuple[str, ...]) -> str:
-    lock_sql = _lock_session_to_settle_sql("postgresql", is_interrupted=False, head_fields=head_fields)
-    outcome = _update_outcome_sql("postgresql", fields, False, " FROM locked_session", "locked_session.session_pk")
-    return f"WITH locked_session AS ({lock_sql}) {outcome} RETURNING {_call_column('id')}"
+def _build_lock_and_update_outcome_sql(fields: tuple[str, ...], head_fields: tuple[str, ...]) -> str:
+    lock_sql = _build_lock_session_for_outcome_sql("postgresql", is_interrupted=False, head_fields=head_fields)
+    outcome = _build_update_outcome_sql(
+        "postgresql", fields, False, " FROM locked_session", "locked_session.session_pk"
+    )
+    return f"WITH locked_session AS ({lock_sql}) {outcome} RETURNING {_quote_call_column('id')}"

@@ -105,23 +105,23 @@ class _StoredTime(Func):
         return self.as_sql(compiler, connection, template="(%(expressions)s)::timestamptz", **context)
 
 
-def cast_to_text(field: str) -> Cast:
+def cast_field_to_text(field: str) -> Cast:
     """Cast a field to the text of the database. Of a time, it makes the `Cursor` of a row."""
     return Cast(field, TextField())
 
 
-def filter_before_cursor(cursor: Cursor, field: str) -> LessThan:
+def build_before_cursor_condition(cursor: Cursor, field: str) -> LessThan:
     """Condition for the rows that follow `cursor` in a list that is ordered by `-field, -pk`."""
     return LessThan(_RowValue(F(field), F("pk")), _build_row_value(cursor))
 
 
-def filter_below_amount(cursor: AmountCursor, field: str) -> LessThan:
+def build_below_amount_condition(cursor: AmountCursor, field: str) -> LessThan:
     """Condition for the rows that follow `cursor` in a list that is ordered by `-field, -pk`."""
     amount = Value(cursor.amount, output_field=DecimalField(max_digits=18, decimal_places=6))
     return LessThan(_RowValue(F(field), F("pk")), _RowValue(amount, Value(cursor.pk)))
 
 
-def filter_after_row(fields: Sequence[str], last: Sequence[int]) -> GreaterThan:
+def build_after_row_condition(fields: Sequence[str], last: Sequence[int]) -> GreaterThan:
     """Condition for the rows that follow the one with the numbers `last` in a list that is ordered by `fields`."""
     return GreaterThan(_RowValue(*[F(field) for field in fields]), _RowValue(*[Value(number) for number in last]))
 
@@ -134,7 +134,7 @@ def _build_row_value(cursor: Cursor) -> _RowValue:
 MAX_LIMIT = 1000
 
 
-def validate_limit(limit: int) -> None:
+def validate_page_limit(limit: int) -> None:
     """Validate the number of entries that a page may have. Raises `InvalidInput`."""
     if validate_number("limit", limit, minimum=1) > MAX_LIMIT:
         raise InvalidInput(f"limit is {limit}; {MAX_LIMIT} is the most.")

@@ -34,7 +34,7 @@ def quote_table(model: type[models.Model]) -> str:
 
 
 @cache
-def _get_field(model: type[models.Model], name: str) -> models.Field[Any, Any]:
+def _get_model_field(model: type[models.Model], name: str) -> models.Field[Any, Any]:
     field = model._meta.get_field(name)
     assert isinstance(field, models.Field)  # noqa: S101 - a relation's far end has no column
     return field
@@ -42,7 +42,7 @@ def _get_field(model: type[models.Model], name: str) -> models.Field[Any, Any]:
 
 @cache
 def quote_column(model: type[models.Model], field: str) -> str:
-    return f'"{_get_field(model, field).column}"'
+    return f'"{_get_model_field(model, field).column}"'
 
 
 def quote_columns(model: type[models.Model], fields: Sequence[str]) -> str:
@@ -55,7 +55,7 @@ def make_placeholders(count: int) -> str:
 
 
 @cache
-def build_insert(model: type[models.Model], fields: tuple[str, ...]) -> str:
+def build_insert_sql(model: type[models.Model], fields: tuple[str, ...]) -> str:
     return (
         f"INSERT INTO {quote_table(model)} ({quote_columns(model, fields)}) VALUES ({make_placeholders(len(fields))})"
     )
@@ -84,4 +84,4 @@ def _convert_value(connection: BaseDatabaseWrapper, model: type[models.Model], f
     adapted = _ADAPTERS.get(type(value))
     if adapted is not None:
         return adapted(connection, value)
-    return _get_field(model, field).get_db_prep_save(value, connection)
+    return _get_model_field(model, field).get_db_prep_save(value, connection)

@@ -25,6 +25,7 @@ from checkpoints.db.clock import database_now
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions.actors import Actor, Vote, to_actor
 from checkpoints.enums import (
+    APPROVAL_KINDS,
     DECIDING_KINDS,
     FINISHED_SESSION_STATUSES,
     ActorKind,
@@ -38,6 +39,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import (
     AlreadyDecided,
     DecisionExpired,
+    DecisionNotAccepted,
     EditorMayNotApprove,
     InvalidInput,
     NotRepresentable,
@@ -169,6 +171,7 @@ def record_decision(
         AlreadyDecided: Somebody else has decided.
         StaleRevision: The call has changed since `target.revision`.
         NotUndecided: The call does not wait for this kind of decision.
+        DecisionNotAccepted: The agent's framework does not accept this kind of decision about the call.
         DecisionExpired: Its deadline has passed, and `actor` is no admin.
         SecondPersonRequired: `actor` has decided so already, and another person has to agree.
         EditorMayNotApprove: `actor` has changed the arguments, and several people have to approve them.
@@ -200,7 +203,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
     evidence = dump_evidence(verdict.evidence)
     changes = _build_call_changes(verdict, rule)
     with (
-        quarantine.quarantine_if_altered(store, target.session_id),
+        quarantine.quarantine_on_integrity_error(store, target.session_id),
         database_operation(store.using),
         transaction.atomic(using=store.using),
     ):
@@ -213,6 +216,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         require_undecided(store, session, call, _resolve_revision(store, target, seen_call, call), rule.before)
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
+        _require_accepted(session, call, verdict.kind)
         _require_before_deadline(store, session, call, verdict.actor)
         people = [verdict.actor.person] if rule.by_one else _list_agreeing_people(store, session, call, verdict)
         final = rule.by_one or len(people) >= call.approvals
@@ -238,7 +242,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         terms = DecisionTerms(call.approvals, people, asked_args_digest, call.deadline)
         signed_decisions.insert_decision(decision, terms, using=store.using)
         _record_audit_event(store, session, call, verdict)
-        _release_reviewed_session(store, session)
+        _mark_session_ready_if_all_decided(store, session)
 
 
 def validate_decision_reason(given: object, actor: Actor) -> str:
@@ -321,6 +325,13 @@ def _resolve_revision(store: Store, target: DecisionTarget, seen_call: ToolCall,
         return target.revision
     decisions = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS))
     return target.revision if decisions.filter(revision=target.revision).exists() else call.revision
+
+
+def _require_accepted(session: Session, call: ToolCall, kind: DecisionKind) -> None:
+    """Raise `DecisionNotAccepted` for a decision before the call runs that its framework does not accept."""
+    allowed = call.list_allowed_decisions()
+    if kind in APPROVAL_KINDS and kind not in allowed:
+        raise DecisionNotAccepted(session.session_id, call.call_id, kind.value, [each.value for each in allowed])
 
 
 def _require_before_deadline(store: Store, session: Session, call: ToolCall, actor: Actor) -> None:
@@ -415,7 +426,7 @@ def _record_audit_event(store: Store, session: Session, call: ToolCall, verdict:
     )
 
 
-def _release_reviewed_session(store: Store, session: Session) -> None:
+def _mark_session_ready_if_all_decided(store: Store, session: Session) -> None:
     """Set a session under review to ready after the last decision."""
     changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
     if session.status not in FINISHED_SESSION_STATUSES and not pending_calls.list_undecided_calls(store, session):

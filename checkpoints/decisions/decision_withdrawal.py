@@ -90,7 +90,7 @@ def withdraw_decision(
     if isinstance(target.revision, bool) or not isinstance(target.revision, int):
         raise InvalidInput(f"{target.revision!r} is not a revision.")
     with (
-        quarantine.quarantine_if_altered(store, target.session_id),
+        quarantine.quarantine_on_integrity_error(store, target.session_id),
         database_operation(store.using),
         transaction.atomic(using=store.using),
     ):
@@ -103,7 +103,7 @@ def withdraw_decision(
         if withdrawn.final:
             _reopen_call(store, session, call, withdrawn)
         else:
-            _raise_revision(store, call)
+            _increment_revision(store, call)
         decision = Decision(
             session=session,
             tool_call=call,
@@ -202,7 +202,7 @@ def _reopen_call(store: Store, session: Session, call: ToolCall, decision: Decis
         raise _build_decision_used_error(session, call, decision)
 
 
-def _raise_revision(store: Store, call: ToolCall) -> None:
+def _increment_revision(store: Store, call: ToolCall) -> None:
     """Raise the revision of a call that stays as it is, so that others look again before they decide."""
     rows = ToolCall.objects.using(store.using).filter(pk=call.pk, status=call.status, revision=call.revision)
     if rows.update(revision=F("revision") + 1) != 1:

@@ -57,13 +57,13 @@ def find_verify_hook(store: Store, session_id: str, tool: str) -> Any | None:
     name, and
     the hook of the wrong one would check the wrong system.
     """
-    registries = [registry for registry in store.registries() if registry.knows_tool(tool)]
+    registries = [registry for registry in store.list_verify_hook_providers() if registry.knows_tool(tool)]
     for registry in registries:
         if registry.session_id == session_id:
-            return registry.verify_hook(tool)
+            return registry.get_verify_hook(tool)
     hooks: list[Any] = []
     for registry in registries:
-        hook = registry.verify_hook(tool) if registry.session_id is None else None
+        hook = registry.get_verify_hook(tool) if registry.session_id is None else None
         if hook is not None and hook not in hooks:
             hooks.append(hook)
     return hooks[0] if len(hooks) == 1 else _build_conflicting_hooks_answer(tool) if hooks else None
@@ -177,7 +177,7 @@ def _record_unverified_outcome(store: Store, probe: VerifyProbe, cause: object) 
             revision=call.revision,
         )
         ToolCall.objects.using(store.using).filter(pk=call.pk).update(verify_requested_by="")
-        row_lookups.bump_revision(store, session.pk)
+        row_lookups.increment_session_revision(store, session.pk)
 
 
 def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> ToolCall:

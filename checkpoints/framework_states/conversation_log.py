@@ -142,7 +142,7 @@ def read_history(store: Store, head_id: str, *, limit: int | None = None) -> lis
 def _read_entries(store: Store, last: Message, first: int) -> list[StoredEntry]:
     """Read the entries from a position up to `last`; the first of them tells only which one is before the next."""
     connection = connections[store.using]
-    rows = segment_queries.read_message_rows(connection, last.segment_id, last.position + 1, first)
+    rows = segment_queries.read_message_objects(connection, last.segment_id, last.position + 1, first)
     if len(rows) != last.position + 1 - first:
         _get_entry(store, str(last.message_id))  # deleted meanwhile
         raise CheckpointCorrupted(
@@ -225,7 +225,7 @@ def write_record(
             _Write(store, row, owned_session, record, operations).execute(entries, expected_revision)
     except SessionNotFound as error:
         raise LogConflict(f"There is no session {session_id!r}.") from error
-    store.notify_saved(session_id)
+    store.notify_save_listeners(session_id)
 
 
 @dataclass
@@ -247,22 +247,24 @@ class _Write:
         if not entries or entries[-1].entry_id != self.record.head_id:
             versions.append(self._write_messages(self.record.head_id, []))
         if not any(versions):
-            row_lookups.bump_revision(self.store, self.row.pk)
+            row_lookups.increment_session_revision(self.store, self.row.pk)
 
     def _replace_record(self, expected_revision: str | None) -> None:
-        using, session = self.store.using, self.row
-        place = (session.workspace_id, session.session_id)
-        stored = next(iter(state_rows.read_states(using, place, self.record.framework, _RECORD_ID)), None)
-        if (None if stored is None else stored.run_key) != expected_revision:
-            raise LogConflict(f"The record of session {self.row.session_id!r} has changed.")
         columns: dict[str, Any] = {
             "run_key": self.record.revision,
             "body_type": self.record.content[0],
             "body": self.record.content[1],
         }
-        states = FrameworkState.objects.using(using)
-        if stored is not None:
-            states.filter(pk=stored.pk).update(**columns)
+        states = FrameworkState.objects.using(self.store.using)
+        stored = states.filter(session=self.row, namespace=self.record.framework, state_id=_RECORD_ID)
+        is_changed = (
+            stored.exists()
+            if expected_revision is None
+            else not stored.filter(run_key=expected_revision).update(**columns)
+        )
+        if is_changed:
+            raise LogConflict(f"The record of session {self.row.session_id!r} has changed.")
+        if expected_revision is not None:
             return
         if self.row.message_count:
             raise InvalidInput(
@@ -282,8 +284,10 @@ class _Write:
         head = write_transcript_version.get_locked_head(self.store, self.row)
         start = self._find_place(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
-        prepared = transcript_segments.prepare_transcript(list(messages), after=start.chain, first=start.length)
-        end = save_version.build_end_of_added_messages(prepared, start)
+        prepared = transcript_segments.encode_and_digest_transcript(
+            list(messages), after=start.chain, first=start.length
+        )
+        end = save_version.build_end_of_prepared_messages(prepared, start)
         if is_branch:
             repeated = save_version.count_results_after_edited_message(
                 self.store, self.row.pk, self.row.session_id, self.operations, head, prepared, start.length
@@ -294,8 +298,9 @@ class _Write:
 
     def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
+        newest = save_version.find_newest_version(self.store.using, self.row.pk)
         version = write_transcript_version.write_version(
-            self.store, self.row, self.owned_session, head, end, change, self.operations
+            self.store, self.row, self.owned_session, head, end, change, self.operations, newest
         )
         if version is not None:
             self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, version
@@ -307,7 +312,7 @@ class _Write:
             return TranscriptHead(0, 0, digests.EMPTY_CHAIN, 0)
         if head.length:
             place = (connections[self.store.using], head.segment_id, head.length)
-            last = segment_queries.read_messages(*place, ("message_id",), head.length - 1)
+            last = segment_queries.read_message_field_rows(*place, ("message_id",), head.length - 1)
             if [message_id for (message_id,) in last] == [entry_id]:
                 return head
         message = _find_entries(self.store, [entry_id]).get(entry_id)

@@ -20,10 +20,10 @@ def withdraw_requests(
 ) -> None:
     """Discard the calls of interrupts that await a decision and that the framework continues without.
 
-    Arguments and errors are those of `framework_interrupts.withdraw_requests` and `state_store.save_state`.
+    Arguments and errors are those of `framework_interrupts.discard_undecided_calls` and `state_store.save_state`.
     """
     with suppress(SessionNotFound), state_store.lock_session(store, session_id, None) as (row, _):
-        framework_interrupts.withdraw_requests(store, row, keys=keys, call_ids=call_ids)
+        framework_interrupts.discard_undecided_calls(store, row, keys=keys, call_ids=call_ids)
 
 
 def withdraw_answered(store: Store, session_id: str, call_ids: Collection[str]) -> bool:
@@ -33,7 +33,7 @@ def withdraw_answered(store: Store, session_id: str, call_ids: Collection[str]) 
     of `state_store.save_state`.
     """
     with state_store.lock_session(store, session_id, None) as (row, _):
-        if framework_interrupts.withdraw_requests(store, row, call_ids=call_ids):
+        if framework_interrupts.discard_undecided_calls(store, row, call_ids=call_ids):
             return True
         undecided = pending_calls.list_undecided_calls(store, row)
         return bool(call_ids) and not any(call.call_id in call_ids for call in undecided)
@@ -55,7 +55,7 @@ def find_decisions(
         row = row_lookups.get_session(store, session_id)
         if pending_calls.list_undecided_calls(store, row):
             return None
-        calls = framework_interrupts.list_requests(store, row, keys)
+        calls = framework_interrupts.load_interrupt_calls_by_key(store, row, keys)
         kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)
         decisions = signed_decisions.select_decisions(store.using).filter(
             tool_call__in=calls.values(), kind__in=kinds, final=True

@@ -7,7 +7,7 @@ owns the session, and creates no run itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -48,6 +48,7 @@ class LineLog:
     def __init__(self, store: Store, row: Session, owned_session: OwnedSession | None, group: str) -> None:
         """Read the header of the log of a locked session; `group` is that of a new log."""
         self.row, self.owned_session = row, owned_session
+        self._version = row.latest_version
         self._store, self._group = store, group
         place = (row.workspace_id, row.session_id)
         self._state = next(iter(state_rows.read_states(store.using, place, "", STATE_ID)), None)
@@ -55,15 +56,14 @@ class LineLog:
             (0, {}) if self._state is None else _parse_body(row.session_id, bytes(self._state.body))
         )
 
-    def add_lines(self, lines: Sequence[NewLine]) -> list[int]:
-        """Store the lines whose keys are new. Returns their places in `lines`."""
+    def add_lines(self, lines: Sequence[NewLine], *, known_keys: Collection[str] | None = None) -> list[int]:
+        """Store the lines whose keys are new. Returns their places in `lines`.
+
+        `known_keys` are the keys of all lines of the log, if the caller knows them.
+        """
         using = self._store.using
-        writes = FrameworkWrite.objects.using(using).filter(session=self.row, namespace="", state_id=STATE_ID)
-        keys = sorted({line.key for line in lines} - {""})
-        known: set[str] = set()
-        for start in range(0, len(keys), _QUERY_SIZE):
-            part = keys[start : start + _QUERY_SIZE]
-            known.update(writes.filter(task_id__in=part).values_list("task_id", flat=True))
+        keys = {line.key for line in lines} - {""}
+        known = self._find_known_keys(sorted(keys)) if known_keys is None else keys.intersection(known_keys)
         writer, rows, places = BlobWriter(), list[FrameworkWrite](), list[int]()
         for place, line in enumerate(lines):
             if line.key in known:
@@ -78,17 +78,27 @@ class LineLog:
                     task_id=line.key or f"line {self.size}",
                     position=self.size,
                     channel=_CHANNEL,
-                    digest=writer.add((_TYPE, line.content)),
+                    digest=writer.add_value((_TYPE, line.content)),
                 )
             )
             places.append(place)
             self.size += 1
-        writer.insert(using, self.row)
+        writer.insert_blobs(using, self.row)
         state_rows.create_rows(using, rows)
         return places
 
+    def _find_known_keys(self, keys: Sequence[str]) -> set[str]:
+        writes = FrameworkWrite.objects.using(self._store.using).filter(
+            session=self.row, namespace="", state_id=STATE_ID
+        )
+        known: set[str] = set()
+        for start in range(0, len(keys), _QUERY_SIZE):
+            part = keys[start : start + _QUERY_SIZE]
+            known.update(writes.filter(task_id__in=part).values_list("task_id", flat=True))
+        return known
+
     def save_header(self) -> None:
-        """Store the header and the number of lines."""
+        """Store the header and the number of lines. Pages notice it, also if no version was written meanwhile."""
         body = json.dumps({"size": self.size, "header": self.header}, separators=(",", ":")).encode()
         states = FrameworkState.objects.using(self._store.using)
         if self._state is None:
@@ -104,7 +114,8 @@ class LineLog:
             )
         else:
             states.filter(pk=self._state.pk).update(body=body)
-        row_lookups.bump_revision(self._store, self.row.pk)
+        if self.row.latest_version == self._version:
+            row_lookups.increment_session_revision(self._store, self.row.pk)
 
 
 @contextmanager

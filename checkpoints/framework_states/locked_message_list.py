@@ -11,10 +11,10 @@ from typing import Any
 
 from checkpoints.framework_states import state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.models import Session
+from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import Store
-from checkpoints.versions import load_version
+from checkpoints.versions import load_version, save_version
 
 
 def list_newest(store: Store, session_id: str, limit: int | None = None) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ def list_newest(store: Store, session_id: str, limit: int | None = None) -> list
     loaded = (
         load_version.load_latest_version(store, session_id)
         if limit is None
-        else load_version.load_latest_tail(store, session_id, limit)
+        else load_version.load_latest_version_with_tail(store, session_id, limit)
     )
     return [] if loaded is None else list(loaded["transcript"])
 
@@ -66,7 +66,7 @@ def append(
         TooLarge: A message is larger than its limit.
     """
     if messages:
-        change(store, session_id, description, lambda row: VersionContent(None, added=list(messages), payload=payload))
+        change(store, session_id, description, lambda *_: VersionContent(None, added=list(messages), payload=payload))
 
 
 def take_last(store: Store, session_id: str, description: SessionDescription) -> dict[str, Any] | None:
@@ -87,7 +87,7 @@ def take_last(store: Store, session_id: str, description: SessionDescription) ->
     """
     taken: list[dict[str, Any]] = []
 
-    def cut(row: Session) -> VersionContent | None:
+    def cut(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         if not row.message_count:
             return None
         taken.extend(list_newest(store, session_id, 1))
@@ -99,14 +99,14 @@ def take_last(store: Store, session_id: str, description: SessionDescription) ->
 
 def clear(store: Store, session_id: str, description: SessionDescription) -> None:
     """Remove all messages by a version without them. Arguments and errors are those of `take_last`."""
-    change(store, session_id, description, lambda row: VersionContent(None, keep=0) if row.message_count else None)
+    change(store, session_id, description, lambda row, _: VersionContent(None, keep=0) if row.message_count else None)
 
 
 def change(
     store: Store,
     session_id: str,
     description: SessionDescription,
-    build: Callable[[Session], VersionContent | None],
+    build: Callable[[Session, Checkpoint | None], VersionContent | None],
 ) -> None:
     """Write the version that a function says, in one transaction under the lock of the session.
 
@@ -114,7 +114,8 @@ def change(
         store: State of the client.
         session_id: Identifier of the session.
         description: Description of the session if it does not exist.
-        build: Function that gets the locked session and returns the content; None writes nothing.
+        build: Function that gets the locked session and its newest version, and returns the content; None writes
+            nothing.
 
     Raises:
         SessionFinished: The session has ended.
@@ -125,9 +126,10 @@ def change(
     """
     version = None
     with state_store.lock_session(store, session_id, description) as (row, owned_session):
-        content = build(row)
+        newest = save_version.find_newest_version(store.using, row.pk)
+        content = build(row, newest)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
-                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
+                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
     if version is not None:
-        store.notify_saved(session_id)
+        store.notify_save_listeners(session_id)

@@ -44,7 +44,7 @@ def delete_states(
             if select is None:
                 FrameworkWrite.objects.using(store.using).filter(session=row).delete()
             state_retention.delete_states(store.using, row, chosen)
-            row_lookups.bump_revision(store, row.pk)
+            row_lookups.increment_session_revision(store, row.pk)
             return len(chosen)
     except SessionNotFound:
         return 0
@@ -56,7 +56,7 @@ def delete_superseded_states(store: Store, session_id: str) -> int:
     Returns the number of deleted states. Raises what `delete_states` raises.
     """
     return delete_states(
-        store, session_id, lambda states: state_retention.select_unneeded_states(session_id, states, lambda _: False)
+        store, session_id, lambda states: state_retention.list_unneeded_states(session_id, states, lambda _: False)
     )
 
 
@@ -77,7 +77,7 @@ def delete_session_with_states(store: Store, session_id: str) -> None:
     Raises:
         StillNeeded: A run of another client drives it, or a person has to decide.
     """
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is not None:
         ownership.release_ownership(store, owned_session)
     try:
@@ -110,4 +110,4 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
                 values.pop("row_seal", None)
                 copies.append(model(**values))
             model._default_manager.using(store.using).bulk_create(copies, batch_size=100)
-        row_lookups.bump_revision(store, target.pk)
+        row_lookups.increment_session_revision(store, target.pk)

@@ -39,6 +39,7 @@ from checkpoints.sessions.state_retention import Channels
 from checkpoints.store import row_lookups
 from checkpoints.store.call_records import CallIntent
 from checkpoints.store.store import OwnedSession, Store
+from checkpoints.versions import save_version
 from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList, load_values
 
 #: Version of a channel: a number or a text of the framework.
@@ -120,25 +121,31 @@ class LoadedState:
 
 @contextmanager
 def lock_session(
-    store: Store, session_id: str, description: SessionDescription | None, *, must_own: bool = False
+    store: Store,
+    session_id: str,
+    description: SessionDescription | None,
+    *,
+    must_own: bool = False,
+    mark_changed: bool = False,
 ) -> Iterator[tuple[Session, OwnedSession | None]]:
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
 
-    With `must_own`, a client that does not own the session any more gets `OwnershipLost`. Raises `SessionNotFound`,
-    `SessionFinished`, `SessionBusy`, `OwnershipLost`.
+    With `must_own`, a client that does not own the session any more gets `OwnershipLost`. With `mark_changed`, pages
+    notice the change; a version that is written does that too. Raises `SessionNotFound`, `SessionFinished`,
+    `SessionBusy`, `OwnershipLost`.
     """
     store.flush_pending_writes(session_id)
     with database_operation(store.using), transaction.atomic(using=store.using, savepoint=False):
         try:
-            row = row_lookups.get_session(store, session_id, lock=True)
+            row = row_lookups.lock_session(store, session_id, mark_changed=mark_changed)
         except SessionNotFound:
             if description is None:
                 raise
             create_finish_release.create_session(store, session_id, description)
-            row = row_lookups.get_session(store, session_id, lock=True)
+            row = row_lookups.lock_session(store, session_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)
-        owned_session = store.find_owned(session_id)
+        owned_session = store.find_owned_session(session_id)
         if owned_session is None:
             if must_own:
                 raise OwnershipLost(session_id)
@@ -154,7 +161,7 @@ def lock_session(
 
 def _add_title(store: Store, row: Session, description: SessionDescription | None) -> None:
     """Give a session its title once that is known: a framework may write before it knows the first message."""
-    if description is not None and not row.title and (title := description.get_columns()["title"]):
+    if description is not None and not row.title and (title := description.build_columns()["title"]):
         Session.objects.using(store.using).filter(pk=row.pk).update(title=title)
 
 
@@ -192,19 +199,24 @@ def save_state(
     validate_id("session id", session_id)
     _validate_names(new.namespace, new.state_id)
     writer = BlobWriter()
-    digests = {name: writer.add(value) for name, value in new.values.items()}
+    digests = {name: writer.add_value(value) for name, value in new.values.items()}
     version = None
-    with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
+    is_shown = build_content is not None
+    with lock_session(store, session_id, description, must_own=must_own, mark_changed=not is_shown) as (
+        row,
+        owned_session,
+    ):
         _write_state(store, row, new, writer, digests)
         content = None if build_content is None else build_content(row)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
-                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
-        if version is None:
-            row_lookups.bump_revision(store, row.pk)
+                newest = save_version.find_newest_version(store.using, row.pk)
+                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
+        if is_shown and version is None:
+            row_lookups.increment_session_revision(store, row.pk)
     if version is None:
         return row.latest_version
-    store.notify_saved(session_id)
+    store.notify_save_listeners(session_id)
     return version
 
 
@@ -212,7 +224,7 @@ def _write_state(store: Store, row: Session, new: NewState, writer: BlobWriter, 
     """Write the row of a state of a locked session, and its values. `digests` are those of the values."""
     known = state_rows.read_channels(store.using, row, new.namespace, (new.parent_id, new.state_id))
     _require_bases(new, known.get(new.parent_id, {}))
-    writer.insert(store.using, row)
+    writer.insert_blobs(store.using, row)
     channels = _resolve_channels(store, row, new, digests, known.get(new.parent_id, {}))
     place = {"session": row, "namespace": new.namespace, "state_id": new.state_id}
     columns = {
@@ -303,10 +315,10 @@ def save_writes(
     validate_id("task id", task_id)
     _validate_names(namespace, state_id)
     writer = BlobWriter()
-    by_position = {write.position: (write.channel, writer.add(write.value)) for write in writes}
+    by_position = {write.position: (write.channel, writer.add_value(write.value)) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
-    with lock_session(store, session_id, description, must_own=must_own) as (row, owned_session):
-        writer.insert(store.using, row)
+    with lock_session(store, session_id, description, must_own=must_own, mark_changed=True) as (row, owned_session):
+        writer.insert_blobs(store.using, row)
         stored = state_rows.read_writes_to_compare(store.using, row, **place, positions=by_position)
         for position, write in stored.items():
             channel, digest = by_position[position]
@@ -320,10 +332,11 @@ def save_writes(
         ]
         state_rows.create_rows(store.using, added)
         if requests:
-            framework_interrupts.log_requests(store, row, requests, lambda: _get_asking_run(store, row, owned_session))
-        row_lookups.bump_revision(store, row.pk)
+            framework_interrupts.log_interrupt_calls(
+                store, row, requests, lambda: _get_asking_run(store, row, owned_session)
+            )
     if requests:
-        store.notify_saved(session_id)
+        store.notify_save_listeners(session_id)
     return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
 
 
@@ -331,7 +344,7 @@ def _get_asking_run(store: Store, row: Session, owned_session: OwnedSession | No
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return framework_interrupts.find_asking_run(store, row) or ownership.create_ended_run(store, row)
+    return framework_interrupts.find_run_awaiting_decision(store, row) or ownership.create_ended_run(store, row)
 
 
 def load_write(
@@ -494,6 +507,7 @@ def _build_loaded_state(
 def save_transcript(store: Store, session_id: str, content: VersionContent) -> None:
     """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
     with lock_session(store, session_id, None) as (row, owned_session):
-        version = write_transcript_version.write_version_if_changed(store, row, owned_session, content)
+        newest = save_version.find_newest_version(store.using, row.pk)
+        version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
     if version is not None:
-        store.notify_saved(session_id)
+        store.notify_save_listeners(session_id)

@@ -16,7 +16,7 @@ from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, message_calls
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.models import Segment, Session
+from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.store import owned_heads
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
@@ -47,11 +47,15 @@ class VersionContent:
 
 
 def write_version_if_changed(
-    store: Store, row: Session, owned_session: OwnedSession | None, content: VersionContent
+    store: Store,
+    row: Session,
+    owned_session: OwnedSession | None,
+    content: VersionContent,
+    newest: Checkpoint | None,
 ) -> int | None:
     """Write the next version if the transcript has changed or a call is answered; the calls it answers are closed.
 
-    Part of a transaction of the caller, which has locked `row` and verified its owner.
+    Part of a transaction of the caller, which has locked `row`, verified its owner and read the `newest` version.
 
     Returns:
         The number of the version; None if nothing has changed.
@@ -64,7 +68,7 @@ def write_version_if_changed(
     operations = OpenOperations() if owned_session is None else owned_session.operations
     head, end = _find_end(store, row, get_locked_head(store, row), operations, content)
     change = VersionChange(payload=content.payload)
-    return write_version(store, row, owned_session, head, end, change, operations, always=content.always)
+    return write_version(store, row, owned_session, head, end, change, operations, newest, always=content.always)
 
 
 @contextmanager
@@ -102,6 +106,7 @@ def write_version(
     end: TranscriptEnd,
     change: VersionChange,
     operations: OpenOperations,
+    newest: Checkpoint | None,
     *,
     always: bool = False,
 ) -> int | None:
@@ -112,8 +117,7 @@ def write_version(
         answered_rows = operations.list_rows_answered_by(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
-        framework_interrupts.report_results(store, answered_rows, _read_results(end.said))
-    newest = save_version.find_newest_version(using, row.pk)
+        framework_interrupts.store_results_of_approved_calls(store, answered_rows, _read_results(end.said))
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
         raise SchemaFromFuture(row.session_id, newest.schema_version, SCHEMA_VERSION)
     before = save_version.parse_version_state(row.session_id, newest)
@@ -157,11 +161,11 @@ def _find_end(
         if content.keep is not None and content.keep < head.length:
             head = _branch(store, row, head, content.keep)
             kept = replace(head, length=content.keep, chain=_read_chain(store, head, content.keep))
-        end = save_version.extend_transcript_head(kept, list(content.added))
+        end = save_version.build_end_after_new_messages(kept, list(content.added))
         return head, replace(end, said=[*end.said, *content.answers])
-    prepared = transcript_segments.prepare_transcript(list(content.transcript))
+    prepared = transcript_segments.encode_and_digest_transcript(list(content.transcript))
     keep, repeated = head.length, Counter[str]()
-    if not transcript_segments.is_continuation(prepared, head):
+    if not transcript_segments.does_transcript_continue_head(prepared, head):
         keep = transcript_segments.count_common_prefix(store.using, prepared, head)
         repeated = save_version.count_results_after_edited_message(
             store, row.pk, row.session_id, operations, head, prepared, keep
@@ -175,7 +179,7 @@ def _read_chain(store: Store, head: TranscriptHead, length: int) -> bytes:
     """Return the digest of the first `length` messages."""
     if not length:
         return digests.EMPTY_CHAIN
-    ((chain,),) = segment_queries.read_messages(
+    ((chain,),) = segment_queries.read_message_field_rows(
         connections[store.using], head.segment_id, length, ("chain",), length - 1
     )
     return bytes(chain)

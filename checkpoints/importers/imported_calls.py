@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.db import connections
 
-from checkpoints.db.sql_quoting import build_insert, convert_row
+from checkpoints.db.sql_quoting import build_insert_sql, convert_row
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
@@ -193,7 +193,7 @@ class ImportedCallLog:
             convert_row(connection, ToolCall, _COLUMNS, [getattr(call, name) for name in _ATTRIBUTES]) for call in calls
         ]
         with connection.cursor() as cursor:
-            cursor.executemany(build_insert(ToolCall, _COLUMNS), rows)
+            cursor.executemany(build_insert_sql(ToolCall, _COLUMNS), rows)
 
     def _add_unsettled(self, calls: dict[str, ToolCall], session: Session) -> None:
         """Keep inserted calls without a result, with the primary keys that the database gave them."""

@@ -57,7 +57,7 @@ class TranscriptOrigin:
         description = SessionDescription(
             title=self.title, agent=self.agent, metadata={**self.metadata, IMPORT_MARK: mark}, labels=self.labels
         )
-        return {**description.get_columns(), "parent_session_id": self.parent_session_id}
+        return {**description.build_columns(), "parent_session_id": self.parent_session_id}
 
 
 @dataclass(frozen=True)

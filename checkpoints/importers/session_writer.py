@@ -110,7 +110,7 @@ class ImportWriter:
             messages = Message.objects.using(self.store.using).filter(segment__session=row)
             self.known = set(messages.values_list("message_id", flat=True).iterator())
             fields = ("message_id", "role", "chain")
-            rows = segment_queries.read_messages(connection, self._head.segment_id, self._head.length, fields)
+            rows = segment_queries.read_message_field_rows(connection, self._head.segment_id, self._head.length, fields)
             self.path = [MessagePlace(key, role, bytes(chain)) for key, role, chain in rows]
             calls.load_existing_calls(row)
 
@@ -120,7 +120,9 @@ class ImportWriter:
             return None
         length = self._head.length
         with database_operation(self.store.using, writes=False) as connection:
-            rows = segment_queries.read_messages(connection, self._head.segment_id, length, ("body",), length - 1)
+            rows = segment_queries.read_message_field_rows(
+                connection, self._head.segment_id, length, ("body",), length - 1
+            )
         return parse_json(rows[0][0])
 
     @contextmanager

@@ -31,14 +31,17 @@ class SweAgentReader:
         steps = [step for step in _to_list(value.get("trajectory")) if isinstance(step, dict)]
         history = [entry for entry in _to_list(value.get("history")) if isinstance(entry, dict)]
         actions: list[str] = []
+        newest: object = ""
         for entry in history or _build_history(steps):
             self._add_entry(builder, entry, actions)
+            newest = entry.get("content")
         if history:
             builder.add_note({"trajectory": [_without_text(step) for step in steps]})
         last = steps[-1].get("observation") if steps else None
         if actions and isinstance(last, str) and last:  # the history ends with the action
             builder.add_message({"role": "tool", "blocks": [_build_result(actions.pop(), last)]})
-        self._add_outcome(builder, value, actions)
+            newest = last
+        self._add_outcome(builder, value, actions, newest)
 
     def _add_entry(self, builder: TranscriptBuilder, entry: Body, actions: list[str]) -> None:
         """Add a message. An action without calls of its own is a call, and the next message its result."""
@@ -72,13 +75,16 @@ class SweAgentReader:
         text = [{"kind": "text", "text": thought}] if thought else []
         return {"role": "assistant", "blocks": [*text, call], "source": {"content": entry.get("content")}}
 
-    def _add_outcome(self, builder: TranscriptBuilder, value: Body, actions: list[str]) -> None:
+    def _add_outcome(self, builder: TranscriptBuilder, value: Body, actions: list[str], newest: object) -> None:
+        """Add the sums, and the submitted patch unless the newest message contains it."""
         info = _to_dict(value.get("info"))
         stats = _to_dict(info.get("model_stats"))
         tokens = {"input_tokens": stats.get("tokens_sent"), "output_tokens": stats.get("tokens_received")}
         cost = read_cost(stats.get("instance_cost", stats.get("total_cost")))
         builder.add_usage("", tokens, cost or None)
-        if isinstance(info.get("submission"), str) and info["submission"].strip():
+        if _contains_text(newest, info.get("submission")):
+            builder.add_note({"info": info})
+        elif isinstance(info.get("submission"), str) and info["submission"].strip():
             introduction, patch = "The patch that was submitted:\n\n", info["submission"]
             if actions:  # the last action submitted it
                 body: Body = {"role": "tool", "blocks": [_build_result(actions.pop(), introduction + patch)]}
@@ -100,6 +106,13 @@ def _to_dict(value: Any) -> Body:
 
 def _to_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _contains_text(whole: object, part: object) -> bool:
+    """Return whether a text contains another one, apart from the ends of lines and of the texts."""
+    if not isinstance(whole, str) or not isinstance(part, str) or not part.strip():
+        return False
+    return part.replace("\r", "").strip() in whole.replace("\r", "")
 
 
 def _build_result(call_id: str, content: Any) -> Body:

@@ -12,7 +12,7 @@ from checkpoints.seals import session_heads, witness
 from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
 
 
-def adopt_head(using: str, session_pk: int, *, actor: str, reason: str) -> bool:
+def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) -> bool:
     """Note the stored head of a session in the witness, and record who did it and why, where that changes something.
 
     Args:
@@ -41,9 +41,9 @@ def adopt_head(using: str, session_pk: int, *, actor: str, reason: str) -> bool:
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is None or not session.row_seal:
             return False
-        head = session_heads.read_head(session, keys).to_witness()
-        known = kept.find(head.name)
-        if known is not None and known.matches(head.number, head.seal):
+        head = session_heads.build_verified_head(session, keys).to_witnessed_head()
+        known = kept.find_session(head.name)
+        if known is not None and known.knows_head(head.number, head.seal):
             return False
         append_events.append_event(
             using,
@@ -54,5 +54,5 @@ def adopt_head(using: str, session_pk: int, *, actor: str, reason: str) -> bool:
             actor_kind=ActorKind.MACHINE,
             details={"reason": reason, "known": -1 if known is None else known.number, "stored": head.number},
         )
-        kept.adopt(head)
+        kept.record_accepted_head(head)
     return True

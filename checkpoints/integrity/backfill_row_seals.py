@@ -10,14 +10,14 @@ from checkpoints.audit import append_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import IntegrityError, SealKeyMissing
 from checkpoints.integrity import verification
-from checkpoints.models import AuditEvent, Message, Session
+from checkpoints.models import AuditEvent, EarlyResponse, Message, Session
 from checkpoints.seals import sealed_model
 from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
 
 _CHUNK_SIZE = 1000
 
 
-def seal_session(using: str, session_pk: int) -> int:
+def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
     """Seal the rows of a session that have no seal. Returns their number.
 
     What is sealed is what the database holds now: nothing tells whether a row was altered before. Only a transcript
@@ -56,10 +56,14 @@ def seal_session(using: str, session_pk: int) -> int:
     return count
 
 
-def seal_events_without_session(using: str) -> int:
-    """Seal the entries of the audit trail that belong to no session. Returns their number."""
+def seal_rows_without_session(using: str) -> int:
+    """Seal the entries of the audit trail, and the responses to other agents' calls, that belong to no session.
+
+    Returns their number.
+    """
     with transaction.atomic(using=using):
-        return _seal_rows(AuditEvent.objects.using(using).filter(row_seal=None))
+        tables: tuple[type[models.Model], ...] = (AuditEvent, EarlyResponse)
+        return sum(_seal_rows(model._default_manager.using(using).filter(row_seal=None)) for model in tables)
 
 
 def _seal_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> int:

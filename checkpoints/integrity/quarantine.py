@@ -65,23 +65,26 @@ def read_quarantine(session: Session) -> Quarantine | None:
 
 
 @contextmanager
-def quarantine_if_altered(store: Store, session_id: str) -> Iterator[None]:
+def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[None]:
     """Quarantine a session if the block raises `IntegrityError`, which is raised again.
 
+    The error may name another session, whose call this one was about to use; then that one is quarantined.
     A row that merely has no seal does not quarantine its session: it may be from before sealing. Neither does a
     decision signed with a key that this process does not have: its settings may be behind those of the site.
     """
     try:
         yield
     except IntegrityError as error:
-        if error.is_alteration:
-            _quarantine_quietly(store, session_id)
+        if error.is_alteration and error.session_pk is not None:
+            quarantine_after_error(error.session_pk, using=store.using)
+        elif error.is_alteration:
+            _try_quarantine_session(store, session_id)
         raise
 
 
-def _quarantine_quietly(store: Store, session_id: str) -> None:
+def _try_quarantine_session(store: Store, session_id: str) -> None:
     try:
-        sessions = _select_sessions(store.using)
+        sessions = _select_sessions_unverified(store.using)
         names = sessions.filter(workspace_id=store.workspace_id, session_id=session_id)
         session_pk = names.values_list("pk", flat=True).first()
     except (CheckpointsError, DatabaseError) as error:
@@ -105,15 +108,15 @@ def quarantine_after_error(session_pk: int, *, using: str = "default") -> bool:
         return False
     try:
         with database_operation(using):
-            marked = quarantine_session(using, session_pk)
-            rows = _select_sessions(using).filter(pk=session_pk, quarantined_at__isnull=False)
+            marked = quarantine_session_if_altered(using, session_pk)
+            rows = _select_sessions_unverified(using).filter(pk=session_pk, quarantined_at__isnull=False)
             return marked or rows.exists()
     except (CheckpointsError, DatabaseError) as error:  # such as `InsideTransaction`
         logger.error("The session with the key %s could not be quarantined: %s", session_pk, error)
         return False
 
 
-def quarantine_session(using: str, session_pk: int, *, noticed_by: str = "verification") -> bool:
+def quarantine_session_if_altered(using: str, session_pk: int, *, noticed_by: str = "verification") -> bool:
     """Mark a session as altered and take it from its run, if one of its rows does not match.
 
     All rows are verified under the session's lock first, so that a reader that was overtaken by a removal of versions
@@ -131,14 +134,16 @@ def quarantine_session(using: str, session_pk: int, *, noticed_by: str = "verifi
         session = _lock_session(using, session_pk)
         if session is None or session.quarantined_at is not None:
             return False
-        problems = _list_problems(using, session)
+        problems = _list_altered_rows(using, session)
         if not problems:
             return False
         mark = json.dumps([problem.to_dict() for problem in problems[:MAX_NAMED_PROBLEMS]])
         Run.objects.using(using).filter(session=session_pk, status__in=sorted(OWNING_RUN_STATUSES)).update(
             status=RunStatus.LOST, ended_at=Now()
         )
-        _update_session(using, session_pk, quarantined_at=Now(), quarantine=mark, owner=None, fence=F("fence") + 1)
+        _update_unsealed_session_columns(
+            using, session_pk, quarantined_at=Now(), quarantine=mark, owner=None, fence=F("fence") + 1
+        )
         append_events.append_event(
             using,
             session.workspace_id,
@@ -148,11 +153,11 @@ def quarantine_session(using: str, session_pk: int, *, noticed_by: str = "verifi
             actor_kind=ActorKind.MACHINE,
             details={"rows": len(problems), "table": problems[0].table, "row": problems[0].row},
         )
-    logger.error("Session %s was quarantined: row %s of %s: %s", session, *_first_words(problems))
+    logger.error("Session %s was quarantined: row %s of %s: %s", session, *_describe_first_problem(problems))
     return True
 
 
-def _first_words(problems: Sequence[IntegrityProblem]) -> tuple[str, str, str]:
+def _describe_first_problem(problems: Sequence[IntegrityProblem]) -> tuple[str, str, str]:
     return problems[0].row, problems[0].table, problems[0].why
 
 
@@ -191,18 +196,18 @@ def release_quarantine(
     if not reason:
         raise ReasonRequired
     with database_operation(store.using), transaction.atomic(using=store.using):
-        sessions = _select_sessions(store.using)
+        sessions = _select_sessions_unverified(store.using)
         session = sessions.select_for_update().filter(workspace_id=store.workspace_id, session_id=session_id).first()
         if session is None:
             raise SessionNotFound(session_id)
         if session.quarantined_at is None:
             raise NotQuarantined(session_id)
-        problems, accepted = _list_problems(store.using, session), 0
+        problems, accepted = _list_altered_rows(store.using, session), 0
         if problems and not accept_altered:
             raise QuarantineStays(session_id, len(problems), problems[0].table, problems[0].row)
         if problems:
-            accepted = _seal_rows_as_they_are(store.using, session)
-        _update_session(store.using, session.pk, quarantined_at=None, quarantine="")
+            accepted = _reseal_altered_rows(store.using, session)
+        _update_unsealed_session_columns(store.using, session.pk, quarantined_at=None, quarantine="")
         append_events.record_event(
             store,
             AuditKind.QUARANTINE_RELEASED,
@@ -215,27 +220,27 @@ def release_quarantine(
     return accepted
 
 
-def _select_sessions(using: str) -> models.QuerySet[Session]:
+def _select_sessions_unverified(using: str) -> models.QuerySet[Session]:
     """Select sessions by a query set that neither verifies nor seals."""
     return models.QuerySet(Session, using=using)
 
 
 def _lock_session(using: str, session_pk: int) -> Session | None:
-    return _select_sessions(using).select_for_update().filter(pk=session_pk).first()
+    return _select_sessions_unverified(using).select_for_update().filter(pk=session_pk).first()
 
 
-def _list_problems(using: str, session: Session) -> list[IntegrityProblem]:
+def _list_altered_rows(using: str, session: Session) -> list[IntegrityProblem]:
     problems = verification.find_session_problems(using, session, VerificationCounts())
     return [problem for problem in problems if problem.is_alteration]
 
 
-def _update_session(using: str, session_pk: int, **changes: Any) -> None:
+def _update_unsealed_session_columns(using: str, session_pk: int, **changes: Any) -> None:
     """Change columns of a session that are not sealed, whether its seal matches or not."""
     changes |= {"revision": F("revision") + 1, "updated_at": Now()}
-    _select_sessions(using).filter(pk=session_pk).update(**changes)
+    _select_sessions_unverified(using).filter(pk=session_pk).update(**changes)
 
 
-def _seal_rows_as_they_are(using: str, session: Session) -> int:
+def _reseal_altered_rows(using: str, session: Session) -> int:
     """Seal the rows of a session that do not match their seals. Raises `QuarantineStays`."""
     count = 0
     tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
@@ -243,9 +248,9 @@ def _seal_rows_as_they_are(using: str, session: Session) -> int:
         rows: models.QuerySet[Any] = models.QuerySet(model, using=using).filter(session=session)
         altered = [row.pk for row in rows.order_by("pk").iterator(1000) if not _has_valid_seal(row)]
         count += rows.filter(pk__in=altered).update(row_seal=None)
-    _select_sessions(using).filter(pk=session.pk).update(row_seal=None)
+    _select_sessions_unverified(using).filter(pk=session.pk).update(row_seal=None)
     try:
-        backfill_row_seals.seal_session(using, session.pk)
+        backfill_row_seals.seal_unsealed_session_rows(using, session.pk)
     except IntegrityError as error:
         raise QuarantineStays(session.session_id, 1, error.table, error.row) from error
     return count + 1

@@ -14,7 +14,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 
 
-def sign_session(using: str, session_pk: int, *, actor: str) -> int:
+def sign_decisions_of_session(using: str, session_pk: int, *, actor: str) -> int:
     """Sign the decisions of a session that have no signature, as they are stored now. Returns their number.
 
     Nothing tells whether one of them was forged before. A decision that has a signature which does not match is left
@@ -44,7 +44,7 @@ def sign_session(using: str, session_pk: int, *, actor: str) -> int:
         ]
         for decision in unsigned:
             row_seals.verify_row(decision)
-            decision_signatures.sign_decision(decision, _reconstruct_terms(decision, decisions).to_text())
+            decision_signatures.sign_decision(decision, _reconstruct_terms(decision, decisions).to_json())
             models.QuerySet(Decision, using=using).filter(pk=decision.pk).update(
                 signed_terms=decision.signed_terms, signature=decision.signature
             )

@@ -20,6 +20,7 @@ from checkpoints.models import (
     CallValue,
     Checkpoint,
     Decision,
+    EarlyResponse,
     FrameworkState,
     FrameworkWrite,
     Join,
@@ -30,6 +31,7 @@ from checkpoints.models import (
     Segment,
     Session,
     ToolCall,
+    Workflow,
     WorkflowStep,
 )
 from checkpoints.seals import row_seals, session_heads, witness
@@ -43,6 +45,7 @@ RECORD_MODELS: tuple[type[models.Model], ...] = (
     Decision,
     LateResult,
     CallValue,
+    Workflow,
     WorkflowStep,
     PausedTask,
     Join,
@@ -96,28 +99,28 @@ def verify_session_records(using: str, session: Session) -> set[int]:
     Returns:
         Hashes of the keys of its live calls, which the run remembers; empty if sealing is off.
     """
-    signed_decisions.verify_session(using, session.pk)
+    signed_decisions.verify_decisions_of_session(using, session.pk)
     live_keys: set[int] = set()
     keys = get_seal_keys()
     if keys is None:
         return live_keys
-    head = session_heads.read_head(session, keys)
+    head = session_heads.build_verified_head(session, keys)
     if head.seal is not None:
-        witness.verify_head(session.session_id, head.to_witness())
+        witness.require_head_is_newest(session.session_id, head.to_witnessed_head())
     rows: list[CountedRow] = []
     for model in RECORD_MODELS:
         for row in iterate_rows(model._default_manager.using(using).filter(session=session)):
             row_seals.verify_row(row)
-            _add_counted_row(rows, model, getattr(row, "row_seal", None))
+            _append_row_if_sealed(rows, model, getattr(row, "row_seal", None))
             if isinstance(row, ToolCall):
-                live_keys |= log_completeness.hash_live_keys([row])
+                live_keys |= log_completeness.list_live_key_hashes([row])
     for model in COUNTED_MODELS:
         of_session = model._default_manager.using(using).filter(session=session)
         for seal in of_session.values_list("row_seal", flat=True):
-            _add_counted_row(rows, model, seal)
+            _append_row_if_sealed(rows, model, seal)
     versions = Checkpoint.objects.using(using).filter(session=session)
-    if head.seal is not None and session_heads.sum_rows(keys, rows) != head.total:
-        raise session_heads.build_sum_error(session)
+    if head.seal is not None and session_heads.compute_row_sum(keys, rows) != head.total:
+        raise session_heads.build_row_sum_mismatch_error(session)
     newest = versions.order_by("-version").first()
     problem = _find_head_problem(session, newest)
     if problem is not None:
@@ -125,7 +128,7 @@ def verify_session_records(using: str, session: Session) -> set[int]:
     return live_keys
 
 
-def _add_counted_row(rows: list[CountedRow], model: type[models.Model], seal: Any) -> None:
+def _append_row_if_sealed(rows: list[CountedRow], model: type[models.Model], seal: Any) -> None:
     if seal:
         rows.append((model, bytes(seal)))
 
@@ -136,7 +139,7 @@ def _find_head_problem(session: Session, newest: Checkpoint | None) -> Integrity
         return None
     newest_seal = None if newest is None or newest.row_seal is None else bytes(newest.row_seal)
     if newest_seal != (None if session.newest_seal is None else bytes(session.newest_seal)):
-        error = session_heads.build_newest_error(session.session_id)
+        error = session_heads.build_newest_version_mismatch_error(session.session_id)
         return IntegrityProblem.from_error(error)
     if newest is None:
         return None
@@ -149,7 +152,7 @@ def _find_head_problem(session: Session, newest: Checkpoint | None) -> Integrity
     return None
 
 
-def require_unaltered(using: str, session: Session) -> None:
+def require_session_unaltered(using: str, session: Session) -> None:
     """Require that all rows and transcripts of a session are as they were written. Nothing if sealing is off.
 
     Raises `IntegrityError` naming the first one that is not, or `RowNotSealed`.
@@ -162,7 +165,7 @@ def require_unaltered(using: str, session: Session) -> None:
         raise RowNotSealed(problem.table, problem.row)
 
 
-def require_all_rows(using: str, session: Session) -> None:
+def require_session_rows_complete(using: str, session: Session) -> None:
     """Require that no row of a session is missing, was added, or is in a former state. Nothing if sealing is off.
 
     Raises `IntegrityError`. The seals of the rows themselves are not verified.
@@ -177,12 +180,12 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
     if (problem := _find_row_problem(session)) is not None:
         yield problem
     for model in _list_models_with_rows(using, session.pk):
-        for batch in _read_batches(models.QuerySet(model, using=using).filter(session=session), model):
+        for batch in _read_sealed_column_batches(models.QuerySet(model, using=using).filter(session=session), model):
             counts.rows += len(batch)
             for pk, seal, *values in batch:
                 if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
                     yield problem
-    for error in signed_decisions.find_errors(using, session.pk):
+    for error in signed_decisions.find_signature_errors(using, session.pk):
         yield IntegrityProblem.from_error(error)
     yield from _find_sum_problems(using, session)
     ends = _read_version_ends(using, session)
@@ -192,15 +195,26 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
     yield from _find_blob_problems(using, session, counts)
 
 
+def find_workspace_problems(using: str, workspace_pk: int, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
+    """Find every row of a workspace that belongs to no session and is not as it was written: early responses.
+
+    Entries of the audit trail are verified with their chain. Raises `SealKeyMissing`.
+    """
+    for row in iterate_rows(EarlyResponse.objects.using(using).filter(workspace=workspace_pk)):
+        counts.rows += 1
+        if (problem := _find_row_problem(row)) is not None:
+            yield problem
+
+
 def _list_models_with_rows(using: str, session_pk: int) -> list[type[models.Model]]:
     """List the tables that have rows of a session, in one statement: most sessions have none in most of them."""
     with connections[using].cursor() as cursor:
-        cursor.execute(_build_tables_sql(), [session_pk] * len(SESSION_MODELS))
+        cursor.execute(_build_tables_with_rows_sql(), [session_pk] * len(SESSION_MODELS))
         return [SESSION_MODELS[place] for (place,) in cursor.fetchall()]
 
 
 @cache
-def _build_tables_sql() -> str:
+def _build_tables_with_rows_sql() -> str:
     return " UNION ALL ".join(
         f"SELECT {place} WHERE EXISTS "  # noqa: S608 - names of models
         f"(SELECT 1 FROM {quote_table(model)} WHERE {quote_column(model, 'session')} = %s)"
@@ -218,8 +232,8 @@ def _find_sum_problems(using: str, session: Session) -> Iterator[IntegrityProble
         if row is None or not row.row_seal or _find_row_problem(row) is not None:
             return  # deleted, or reported already
         head = session_heads.build_head(row, keys)
-        if session_heads.compute_total(using, row.pk, keys) != head.total:
-            error = session_heads.build_sum_error(row)
+        if session_heads.compute_row_sum_from_database(using, row.pk, keys) != head.total:
+            error = session_heads.build_row_sum_mismatch_error(row)
             yield IntegrityProblem.from_error(error)
         newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
         if (problem := _find_head_problem(row, newest)) is not None:
@@ -234,7 +248,9 @@ def _find_row_problem(row: models.Model) -> IntegrityProblem | None:
     return None
 
 
-def _read_batches(rows: models.QuerySet[Any], model: type[models.Model]) -> Iterator[list[tuple[Any, ...]]]:
+def _read_sealed_column_batches(
+    rows: models.QuerySet[Any], model: type[models.Model]
+) -> Iterator[list[tuple[Any, ...]]]:
     """Read the key, the seal and the sealed columns of rows, without an object for each of them."""
     ordered = rows.order_by("pk").values_list("pk", "row_seal", *row_seals.get_sealed_fields(model))
     batch = list(ordered[:BATCH_SIZE])
@@ -267,7 +283,9 @@ def _find_message_problems(
     for segment in Segment.objects.using(using).filter(session=session).order_by("pk"):
         position, previous = segment.parent_length, digests.EMPTY_CHAIN
         if segment.parent_id is not None and position:
-            stored = segment_queries.read_messages(connection, segment.parent_id, position, ("chain",), position - 1)
+            stored = segment_queries.read_message_field_rows(
+                connection, segment.parent_id, position, ("chain",), position - 1
+            )
             previous = bytes(stored[0][0]) if stored else digests.EMPTY_CHAIN
         messages: models.QuerySet[Message] = (
             models.QuerySet(Message, using=using).filter(segment=segment).order_by("position")
@@ -322,7 +340,9 @@ def _find_version_problems(
     for end in ends:
         chain = chains[end.segment_id, end.position]
         if not chain:
-            rows = segment_queries.read_messages(connection, end.segment_id, end.position + 1, ("chain",), end.position)
+            rows = segment_queries.read_message_field_rows(
+                connection, end.segment_id, end.position + 1, ("chain",), end.position
+            )
             chain = bytes(rows[0][0]) if rows else b""
         if chain != end.chain:
             version: Checkpoint | None = models.QuerySet(Checkpoint, using=using).filter(pk=end.pk).first()

@@ -65,7 +65,8 @@ class RuntimeSnapshot:
         started_at_s: Start of the run, Unix time in seconds.
         active_s: Time spent working, in seconds, without the time in which no process ran.
         usage: Token usage, a JSON object.
-        total_cost_usd: Money spent so far, in US dollars.
+        total_cost_usd: Money spent so far, in US dollars. None if it is unknown: then a save keeps the amount of the
+            version before.
         session_token: Token of the provider for the session.
         checkpoint_token: Token of the provider for this point.
         pending_llm_response: Model answer whose tools have not all run.
@@ -87,7 +88,7 @@ class RuntimeSnapshot:
     started_at_s: float = 0.0
     active_s: float = 0.0
     usage: dict[str, Any] = field(default_factory=dict)
-    total_cost_usd: float | Decimal = 0.0
+    total_cost_usd: float | Decimal | None = None
     session_token: str | None = None
     checkpoint_token: str | None = None
     pending_llm_response: dict[str, Any] | None = None

@@ -31,7 +31,7 @@ def compose_version_payload(details: PhaseDetails, snapshot: RuntimeSnapshot | N
     """Compose the stored payload. Raises `InvalidInput` if a field has the wrong type."""
     try:
         detail_values = _encode_decimals(dump_strict(details))
-        _require_terminal_state(details)
+        _require_valid_terminal_state(details)
         if snapshot is None:
             return {PHASE_KEY: PAYLOAD_SCHEMA, "details": detail_values}
         _require_nonempty_model_response(snapshot)
@@ -47,7 +47,7 @@ def _encode_decimals(values: dict[str, Any]) -> dict[str, Any]:
     return {name: str(value) if isinstance(value, Decimal) else value for name, value in values.items()}
 
 
-def _require_terminal_state(details: PhaseDetails) -> None:
+def _require_valid_terminal_state(details: PhaseDetails) -> None:
     if isinstance(details, RunTerminal) and details.state not in FINISHED_SESSION_STATUSES:
         raise MalformedValue("details.state", f"{details.state!r} is not one of completed, failed and cancelled")
 
@@ -57,7 +57,7 @@ def _require_nonempty_model_response(snapshot: RuntimeSnapshot) -> None:
         raise MalformedValue("pending_llm_response", "it is empty")
 
 
-def identify_payload(session_id: str, payload: Any) -> str | None:
+def find_payload_schema_key(session_id: str, payload: Any) -> str | None:
     """Return `SNAPSHOT_KEY` or `PHASE_KEY`; None for a user's own payload. Raises `SchemaFromFuture`,
     `CheckpointCorrupted`."""
     kinds = [kind for kind in (SNAPSHOT_KEY, PHASE_KEY) if isinstance(payload, dict) and kind in payload]
@@ -71,24 +71,29 @@ def identify_payload(session_id: str, payload: Any) -> str | None:
     return kinds[0]
 
 
-def load_details(session_id: str, phase: str, payload: dict[str, Any]) -> PhaseDetails | None:
+def parse_phase_details(session_id: str, phase: str, payload: dict[str, Any]) -> PhaseDetails | None:
     """Load the details in an understood payload. Raises `CheckpointCorrupted` naming the field."""
     kind = DETAILS_BY_PHASE.get(phase)
     if kind is None:
         return None
     try:
         details = load_strict(kind, payload.get("details"), "details")
-        _require_terminal_state(details)
+        _require_valid_terminal_state(details)
     except MalformedValue as error:
         raise CheckpointCorrupted(session_id, error.field, error.why) from None
     return details
 
 
-def load_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: float | Decimal) -> RuntimeSnapshot:
-    """Load the snapshot in a payload that has one. Raises `CheckpointCorrupted` naming the field."""
+def parse_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: float | Decimal) -> RuntimeSnapshot:
+    """Load the snapshot in a payload that has one; a cost of 0 is loaded as unknown.
+
+    Raises `CheckpointCorrupted` naming the field.
+    """
     snapshot_fields = {name: value for name, value in payload.items() if name not in _FRAME_FIELDS}
     try:
-        snapshot = load_strict(RuntimeSnapshot, {**snapshot_fields, "usage": usage or {}, "total_cost_usd": cost})
+        snapshot = load_strict(
+            RuntimeSnapshot, {**snapshot_fields, "usage": usage or {}, "total_cost_usd": cost or None}
+        )
         _require_nonempty_model_response(snapshot)
     except MalformedValue as error:
         raise CheckpointCorrupted(session_id, error.field, error.why) from None

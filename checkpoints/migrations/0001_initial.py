@@ -54,6 +54,7 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="IntegrityCheck",
             fields=[
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 (
                     "workspace",
                     models.OneToOneField(
@@ -78,6 +79,7 @@ class Migration(migrations.Migration):
             name="EarlyResponse",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 (
                     "workspace",
                     models.ForeignKey(
@@ -346,8 +348,8 @@ class Migration(migrations.Migration):
                             ("estimated", "Estimated from a price table"),
                             ("unknown", "Unknown"),
                         ],
-                        db_default="stated",
-                        default="stated",
+                        db_default="unknown",
+                        default="unknown",
                         max_length=10,
                     ),
                 ),
@@ -925,6 +927,7 @@ class Migration(migrations.Migration):
                 ("sentence_template", models.TextField(blank=True, db_default="", default="")),
                 ("approvals", models.SmallIntegerField(default=1)),
                 ("decide_within", models.DurationField(null=True)),
+                ("allowed_decisions", models.CharField(blank=True, db_default="", default="", max_length=40)),
                 ("verifiable", models.BooleanField(default=False)),
                 (
                     "status",
@@ -1199,6 +1202,7 @@ class Migration(migrations.Migration):
             name="Workflow",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 (
                     "session",
                     models.ForeignKey(

@@ -4,14 +4,29 @@ from django.db import models
 from django.db.models.functions import Now
 
 from checkpoints.models.workspace import Workspace
+from checkpoints.seals.sealed_model import SealedModel
 
 
-class IntegrityCheck(models.Model):
+class IntegrityCheck(SealedModel):
     """Last verification of all rows of a workspace: how far it came, and what it found.
 
     `problems` is the number of rows that are not as they were written, `named` a JSON list of the first of them. It is
-    a report for readers: nothing is decided by it.
+    a report for readers: nothing is decided by it. Its seal says that `verify_integrity` has written it, but not that
+    it is the newest one.
     """
+
+    sealed_fields = (
+        "workspace",
+        "started_at",
+        "reached_at",
+        "reached",
+        "finished",
+        "sessions",
+        "rows",
+        "problems",
+        "named",
+    )
+    unsealed_fields = {"row_seal": "the seal itself"}
 
     workspace = models.OneToOneField(Workspace, on_delete=models.CASCADE, primary_key=True, related_name="+")
     started_at = models.DateTimeField(db_default=Now())

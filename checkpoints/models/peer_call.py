@@ -82,9 +82,15 @@ class PeerCall(SealedModel):
         return f"{self.peer} ({self.call_id})"
 
 
-class EarlyResponse(models.Model):
+class EarlyResponse(SealedModel):
     """Response that came before the pause that names its call. The pause adopts it; otherwise the sweeper deletes
     it."""
+
+    sealed_fields = ("workspace", "call_id", "peer", "token_digest", "result", "digest", "received_at")
+    unsealed_fields = {
+        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "row_seal": "the seal itself",
+    }
 
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
     call_id = models.CharField(max_length=255)

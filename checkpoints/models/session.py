@@ -81,9 +81,9 @@ class Session(SealedModel):
     message_count = models.IntegerField(default=0, db_default=0)
     budget_spent_usd = models.DecimalField(max_digits=18, decimal_places=6, default=0)
     total_tokens = models.BigIntegerField(default=0, db_default=0)
-    #: Source of `budget_spent_usd`; if it is unknown, the amount is 0 and says nothing.
+    #: Source of `budget_spent_usd`. It is unknown until a save states an amount; then the amount is 0 and says nothing.
     cost_basis = models.CharField(
-        max_length=10, choices=CostBasis, default=CostBasis.STATED, db_default=CostBasis.STATED
+        max_length=10, choices=CostBasis, default=CostBasis.UNKNOWN, db_default=CostBasis.UNKNOWN
     )
 
     #: Session id of the agent that started this one as its subagent; empty if none did. The parent may be missing.

@@ -7,12 +7,14 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import (
+    APPROVAL_KINDS,
     IMPORTED_MARK,
     LIVE_CALL_STATUSES,
     LOGGED_EFFECTS,
     OPEN_CALL_STATUSES,
     UNDECIDED_CALL_STATUSES,
     CallStatus,
+    DecisionKind,
     InterruptReason,
     KeyPolicy,
     KeyScope,
@@ -61,6 +63,7 @@ class ToolCall(SealedModel):
         "sentence_template",
         "approvals",
         "decide_within",
+        "allowed_decisions",
         "verifiable",
         "verify_requested_by",
         "issued_at",
@@ -75,7 +78,7 @@ class ToolCall(SealedModel):
         "answered_version",
         "id",
     )
-    stable_sealed_fields = 23
+    stable_sealed_fields = 24
     revision_without_key = 1
     unsealed_fields = {
         "replay_count": "a statistic",
@@ -115,6 +118,8 @@ class ToolCall(SealedModel):
     #: Number of people who have to agree on a decision, and their time limit; later, only an admin may decide.
     approvals = models.SmallIntegerField(default=1)
     decide_within = models.DurationField(null=True)
+    #: Comma-separated kinds of the decisions that the framework which asked accepts; empty if it accepts all.
+    allowed_decisions = models.CharField(max_length=40, blank=True, default="", db_default="")
     #: Whether the tool has a hook that can find out if the effect landed.
     verifiable = models.BooleanField(default=False)
 
@@ -191,6 +196,20 @@ class ToolCall(SealedModel):
     def undecided(self) -> bool:
         """Whether a person has to decide."""
         return self.status in UNDECIDED_CALL_STATUSES
+
+    def list_allowed_decisions(self) -> list[DecisionKind]:
+        """List the kinds of decisions about this call before it runs. None if it does not await an approval.
+
+        A framework that allows an edit gets the approval of changed arguments as one.
+        """
+        if self.status != CallStatus.AWAITING_APPROVAL:
+            return []
+        if not self.allowed_decisions:
+            return list(APPROVAL_KINDS)
+        allowed = set(self.allowed_decisions.split(","))
+        if self.asked_args_digest and DecisionKind.EDIT in allowed:
+            allowed.add(DecisionKind.APPROVE)
+        return [kind for kind in APPROVAL_KINDS if kind in allowed]
 
     @property
     def deadline(self) -> datetime | None:

@@ -7,8 +7,12 @@ from checkpoints.models.session import Session
 from checkpoints.seals.sealed_model import SealedModel
 
 
-class Workflow(models.Model):
+class Workflow(SealedModel):
     """Journal of named steps inside a session."""
+
+    counted_in_head = True
+    sealed_fields = ("id", "session", "workflow_id", "created_at")
+    unsealed_fields = {"row_seal": "the seal itself"}
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="workflows", db_index=False)
     workflow_id = models.CharField(max_length=255)

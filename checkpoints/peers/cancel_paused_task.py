@@ -50,12 +50,12 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
             owner_name = f"run {owner.number} on {owner.host} (pid {owner.pid})"
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
         if owner is not None and owner.is_owning:
-            ownership.declare_lost(store, row, owner)
+            ownership.mark_owner_run_lost(store, row, owner)
         calls = paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.CANCELLED, owner=None, fence=F("fence") + 1
         )
-        paused_task_guards.bump_revision(store, row)
+        paused_task_guards.increment_session_revision(store, row)
         append_events.record_event(
             store, AuditKind.PEERS_CANCELLED, session_pk=row.pk, actor="peers", calls=calls, reason=reason
         )

@@ -108,7 +108,7 @@ def _claim_due_notices(store: Store, limit: int, session_pk: int | None) -> list
 def _mark_claimed(store: Store, call: PeerCall) -> PeerCall:
     call.tell_attempts += 1
     PeerCall.objects.using(store.using).filter(pk=call.pk).update(
-        tell_attempts=call.tell_attempts, tell_after=clock.database_time_after(CLAIM_DURATION)
+        tell_attempts=call.tell_attempts, tell_after=clock.build_database_time_after(CLAIM_DURATION)
     )
     return call
 
@@ -128,7 +128,7 @@ def _postpone_notice(store: Store, call_id: str, kind: str, attempt: int) -> Non
     pause = min(FIRST_RETRY_PAUSE * 2 ** min(attempt - 1, 20), LONGEST_RETRY_PAUSE)
     with database_operation(store.using):
         calls = _select_unchanged_notice(store, call_id, kind, attempt)
-        calls.update(tell_after=clock.database_time_after(pause))
+        calls.update(tell_after=clock.build_database_time_after(pause))
 
 
 def _select_unchanged_notice(store: Store, call_id: str, kind: str, attempt: int) -> QuerySet[PeerCall]:

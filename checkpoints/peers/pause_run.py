@@ -24,6 +24,7 @@ from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, Join, PausedTask, PeerCall, Session
 from checkpoints.peers import encrypted_fields, join_counters, peer_types
 from checkpoints.peers.peer_types import Deadline, Paused
+from checkpoints.seals import row_seals
 from checkpoints.sessions import create_finish_release, ownership, paused_task_guards
 from checkpoints.store import row_lookups
 from checkpoints.store.store import OwnedSession, Store
@@ -47,13 +48,13 @@ def pause_run(store: Store, session_id: str, state: dict[str, Any], joins: Itera
     `CallInProgress` and `ReviewRequired`.
     """
     request = _validate_pause(state, joins)
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     try:
         with database_operation(store.using):
             pause = _pause_in_transaction(store, owned_session, request)
     except StorageUnavailable as error:
         pause = _read_pause_after_lost_commit(store, owned_session, error)
-    store.remove_owned(owned_session)
+    store.remove_owned_session(owned_session)
     return pause
 
 
@@ -93,7 +94,7 @@ def parse_deadline(deadline: Deadline) -> Any:
         delay = timedelta(-1)
     if delay < timedelta(0) or delay > timedelta(days=36_500):
         raise InvalidInput(f"The deadline is {deadline!r}: give seconds or a duration from now, or a moment.")
-    return clock.database_time_after(delay)
+    return clock.build_database_time_after(delay)
 
 
 def _pause_in_transaction(store: Store, owned_session: OwnedSession, request: _PauseRequest) -> Paused:
@@ -125,7 +126,7 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
     )
     if row is None:
         raise row_lookups.build_fence_lost_error(store, owned_session)
-    create_finish_release.require_settled(store, owned_session, row)
+    create_finish_release.require_no_running_or_undecided_call(store, owned_session, row)
     paused_task_guards.close_saved_joins(store, row, saved_now=True)
     task = _create_paused_task(store, owned_session, row, request.state)
     receipt = owned_session.run_id.hex
@@ -191,6 +192,7 @@ def _apply_early_responses(store: Store, join: Join, receipt: str) -> bool:
         workspace_id=store.workspace_id, call_id__in=[call.call_id for call in calls]
     )
     responses = list(early_responses.order_by("pk"))
+    row_seals.verify_rows(responses)
     count = 0
     for call in calls:
         matching_responses = [

@@ -68,7 +68,7 @@ def _paused_task_to_dict(store: Store, row: Session) -> dict[str, Any]:
     return {
         "session_id": row.session_id,
         "agent": row.agent,
-        "ready": bool(complete) and not has_live_owner and not any(map(row_seals.is_altered, [row, *joins])),
+        "ready": bool(complete) and not has_live_owner and not any(map(row_seals.is_row_altered, [row, *joins])),
         "driven": has_live_owner,
         "complete": [join.join_id for join in complete],
         "open": [join.join_id for join in joins if join.status == JoinStatus.WAITING],

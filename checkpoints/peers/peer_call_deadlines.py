@@ -52,7 +52,7 @@ def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
         call.refresh_from_db(using=store.using)
         if not count:
             raise PeerCallOver(call_id, call.status)
-        paused_task_guards.bump_revision(store, row)
+        paused_task_guards.increment_session_revision(store, row)
         return call.deadline
 
 
@@ -95,7 +95,7 @@ def _sweep_session(store: Store, session_pk: int) -> Swept:
             )
         joins = Join.objects.using(store.using).filter(pk__in={call.join_id for call in calls}).order_by("pk")
         complete = [join.join_id for join in joins if _add_expired_calls_to_join(store, join, calls, receipt)]
-        paused_task_guards.bump_revision(store, row)
+        paused_task_guards.increment_session_revision(store, row)
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
 

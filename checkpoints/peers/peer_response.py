@@ -12,6 +12,7 @@ from django.db import connections, transaction
 from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
+from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, PeerCallStatus
 from checkpoints.exceptions import StorageUnavailable
@@ -21,7 +22,8 @@ from checkpoints.ids import validate_id
 from checkpoints.models import EarlyResponse, PeerCall, Session
 from checkpoints.peers import join_counters, pause_run
 from checkpoints.peers.response_outcomes import Accepted, Answer, Cancelled, Duplicate, Early, Foreign, Late, Unknown
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, sealed_model
+from checkpoints.seals.keys import get_seal_keys
 from checkpoints.sessions import paused_task_guards
 from checkpoints.store.store import Store
 
@@ -100,7 +102,7 @@ def _find_peer_call(store: Store, call_id: str) -> PeerCall | None:
 def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
     if pause_run.settle_peer_call(store, call, response.result, response.receipt):
         complete = join_counters.add_settled_calls_to_join(store, call.join, 1, response.receipt)
-        paused_task_guards.bump_revision(store, row)
+        paused_task_guards.increment_session_revision(store, row)
         return _build_acceptance(call, complete)
     if call.status == PeerCallStatus.ANSWERED:
         if call.receipt == response.receipt:
@@ -109,7 +111,7 @@ def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response
         return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
     if call.status == PeerCallStatus.EXPIRED:
         if _keep_late_response(store, call, response):
-            paused_task_guards.bump_revision(store, row)
+            paused_task_guards.increment_session_revision(store, row)
         return Late(call.call_id, row.session_id, call.deadline)
     return Cancelled(call.call_id, row.session_id)
 
@@ -134,19 +136,19 @@ def _keep_early_response(store: Store, response: PeerResponse) -> Unknown:
     if response.session_id is not None and not _can_session_pause(store, response.session_id):
         return Unknown(response.call_id)
     peer, token = response.peer or "", digests.digest_token(response.token)
-    EarlyResponse.objects.using(store.using).bulk_create(
-        [
-            EarlyResponse(
-                workspace_id=store.workspace_id,
-                call_id=response.call_id,
-                peer=peer,
-                token_digest=token,
-                result=response.result,
-                digest=digests.digest_key_parts(peer, token, response.result),
-            )
-        ],
-        ignore_conflicts=True,
+    # A seal covers the time, which the database would give at the insert.
+    received_at = {} if get_seal_keys() is None else {"received_at": clock.database_now(store.using)}
+    row = EarlyResponse(
+        workspace_id=store.workspace_id,
+        call_id=response.call_id,
+        peer=peer,
+        token_digest=token,
+        result=response.result,
+        digest=digests.digest_key_parts(peer, token, response.result),
+        **received_at,
     )
+    sealed_model.seal_new_rows([row])
+    EarlyResponse.objects.using(store.using).bulk_create([row], ignore_conflicts=True)
     return Early(response.call_id)
 
 

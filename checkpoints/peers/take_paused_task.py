@@ -71,9 +71,9 @@ def take_task_at(store: Store, session_id: str, state: dict[str, Any], point: Re
 
 
 def _release_session(store: Store, session_id: str) -> None:
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is not None:
-        ownership.release_ownership_quietly(store, owned_session)
+        ownership.try_release_ownership(store, owned_session)
 
 
 def load_pause_state(store: Store, session_id: str) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _get_newest_paused_task(store: Store, row: Session) -> PausedTask:
 
 def _consume_task_and_joins(store: Store, session_id: str) -> _TakenRows:
     """Mark the task as taken by this run, under the run's own fence."""
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = (
             Session.objects.using(store.using)
@@ -132,7 +132,7 @@ def _consume_task_and_joins(store: Store, session_id: str) -> _TakenRows:
             status=PauseStatus.TAKEN, taken_version=row.latest_version, taken_at=Now()
         )
         tasks.update(times_taken=F("times_taken") + 1)
-        paused_task_guards.bump_revision(store, row)
+        paused_task_guards.increment_session_revision(store, row)
         task.refresh_from_db(using=store.using)
         open_joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING).order_by("pk")
         results = [TakenJoin(join.join_id, join.task.number, _load_join_results(store, join)) for join in joins]

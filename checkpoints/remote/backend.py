@@ -63,7 +63,7 @@ class RemoteBackend(DatabaseBackend):
         fields = {"session_id": session_id, "mode": "start", **_describe(description)}
         opening = self._open_flow(session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover)
         self._build_point(session_id, (yield from opening))
-        return self.store.get_owned(session_id).run
+        return self.store.get_owned_session(session_id).run
 
     @trace_session_flow(tracing.RESUME)
     def resume_flow(
@@ -119,7 +119,7 @@ class RemoteBackend(DatabaseBackend):
             **fields,
             "hold": True,
             "takeover": takeover,
-            "fence": None if (held := self.store.find_owned(session_id)) is None else held.fence,
+            "fence": None if (held := self.store.find_owned_session(session_id)) is None else held.fence,
             "executing": sorted(self.store.executing),
             "process": self.store.describe_process(),
         }
@@ -167,9 +167,9 @@ class RemoteBackend(DatabaseBackend):
         try:
             self.release_session(session_id)
         except CheckpointsError:
-            owned_session = self.store.find_owned(session_id)
+            owned_session = self.store.find_owned_session(session_id)
             if owned_session is not None:
-                self.store.remove_owned(owned_session)
+                self.store.remove_owned_session(owned_session)
 
     def _build_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
         point = answer["point"]
@@ -177,7 +177,7 @@ class RemoteBackend(DatabaseBackend):
         run, rows = None, {}
         results: ReplayableResults = ReplayableResults()
         if answer["run"] is not None and not point["finished"]:
-            prepared = transcript_segments.prepare_transcript(transcript)
+            prepared = transcript_segments.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
             head = build_head(len(transcript), chain, point["version"])
             run = self.store.hold(session_id, answer["run"], at_gate=False, head=head).run
@@ -226,7 +226,7 @@ class RemoteBackend(DatabaseBackend):
         held = self.store.require_owned(session_id)
         head = held.head
         known = head.version == expected_version
-        prepared = transcript_segments.prepare_transcript(
+        prepared = transcript_segments.encode_and_digest_transcript(
             messages, after=head.chain if known else digests.EMPTY_CHAIN, first=head.length if known else 0
         )
         version = self._save(held, "append", prepared, change, expected_version)
@@ -235,7 +235,7 @@ class RemoteBackend(DatabaseBackend):
             held.head = build_head(head.length + len(prepared.bodies), chain, version)
         else:
             held.head = build_head(0, b"", version)
-        self.store.notify_saved(session_id)
+        self.store.notify_save_listeners(session_id)
         return version
 
     @trace_session(tracing.SAVE)
@@ -250,8 +250,10 @@ class RemoteBackend(DatabaseBackend):
             validate_number("expected_version", expected_version)
         held = self.store.require_owned(session_id)
         head = held.head
-        prepared = transcript_segments.prepare_transcript(transcript)
-        continues = head.version > 0 and head.length > 0 and transcript_segments.is_continuation(prepared, head)
+        prepared = transcript_segments.encode_and_digest_transcript(transcript)
+        continues = (
+            head.version > 0 and head.length > 0 and transcript_segments.does_transcript_continue_head(prepared, head)
+        )
         version: int | None = None
         if continues and expected_version in {None, head.version}:
             new = PreparedTranscript(
@@ -265,7 +267,7 @@ class RemoteBackend(DatabaseBackend):
         if version is None:
             version = self._save(held, "replace", prepared, change, expected_version)
         held.head = build_head(len(prepared.bodies), prepared.chains[-1] if prepared.chains else b"", version)
-        self.store.notify_saved(session_id)
+        self.store.notify_save_listeners(session_id)
         return version
 
     def _save(
@@ -291,9 +293,9 @@ class RemoteBackend(DatabaseBackend):
         """Append to a session that nobody owns."""
         validate_id("session id", session_id)
         validate_number("expected_version", expected_version)
-        prepared = transcript_segments.prepare_transcript(messages)
+        prepared = transcript_segments.encode_and_digest_transcript(messages)
         version = self._save(None, "append", prepared, change, expected_version, session_id)
-        self.store.notify_saved(session_id)
+        self.store.notify_save_listeners(session_id)
         return version
 
     @trace_session(tracing.SAVE)
@@ -315,7 +317,7 @@ class RemoteBackend(DatabaseBackend):
             fields["plan"] = plan
         raw = {}
         if transcript is not None:
-            prepared = transcript_segments.prepare_transcript(transcript)
+            prepared = transcript_segments.encode_and_digest_transcript(transcript)
             raw["messages"] = f"[{','.join(prepared.bodies)}]"
             end = len(prepared.bodies), prepared.chains[-1] if prepared.chains else b""
         else:
@@ -323,7 +325,7 @@ class RemoteBackend(DatabaseBackend):
         path = f"/sessions/{escape_id(session_id)}/phases"
         version = int(self.store.write("POST", path, fields, session=held, raw=raw).value["version"])
         held.head = build_head(*end, version)
-        self.store.notify_saved(session_id)
+        self.store.notify_save_listeners(session_id)
         return version
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
@@ -338,17 +340,17 @@ class RemoteBackend(DatabaseBackend):
         raw = {"result": "null" if result is None else to_canonical_json(result, "result")}
         path = f"/sessions/{escape_id(session_id)}/finish"
         self.store.write("POST", path, {"status": status}, session=held, raw=raw)
-        self.store.remove_owned(held)
-        self.store.notify_saved(session_id)
+        self.store.remove_owned_session(held)
+        self.store.notify_save_listeners(session_id)
 
     def release_session(self, session_id: str) -> bool:
-        held = self.store.find_owned(validate_id("session id", session_id))
+        held = self.store.find_owned_session(validate_id("session id", session_id))
         if held is None:
             return False
         try:
             self.store.flush_pending_writes(session_id)
         finally:
-            self.store.remove_owned(held)
+            self.store.remove_owned_session(held)
             released = self.store.write("POST", f"/sessions/{escape_id(session_id)}/release", {}, session=held).value
         return bool(released["released"])
 
@@ -382,7 +384,7 @@ class _TakenResults(OpenOperations):
 
 
 def _describe(description: SessionDescription) -> dict[str, Any]:
-    description.get_columns()  # raises what an invalid description raises
+    description.build_columns()  # raises what an invalid description raises
     return {
         "user_message": description.user_message,
         "agent": description.agent,

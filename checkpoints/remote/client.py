@@ -32,7 +32,7 @@ from checkpoints.sessions.retention import RemovalCounts
 from checkpoints.store import call_records
 from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
-from checkpoints.versions.phase_record_import import ImportedRecord, migrate_record
+from checkpoints.versions.phase_record_import import ImportedRecord, migrate_phase_record
 
 
 class SyncRemoteCheckpointer(SyncCheckpointer):
@@ -90,7 +90,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
     def close(self) -> None:
         with ExitStack() as closing:
             closing.callback(self.store.close)
-            for owned_session in self.store.list_owned():
+            for owned_session in self.store.list_owned_sessions():
                 closing.callback(self.backend.release_session, owned_session.session_id)
             self.store.flush_pending_writes()
 
@@ -184,7 +184,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         payload: dict[str, Any] | None = None,
     ) -> int:
         change = VersionChange(plan, budget_spent_usd, usage, phase, payload)
-        if self.store.find_owned(session_id) is None:
+        if self.store.find_owned_session(session_id) is None:
             return self.backend.append_without_run(session_id, new_messages, change, expected_version)
         return self.backend.append_version(session_id, new_messages, change, expected_version=expected_version)
 
@@ -202,7 +202,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None = None) -> ImportedRecord:
         self.backend.require_owned(session_id)
-        migrated = migrate_record(session_id, record, run_id)
+        migrated = migrate_phase_record(session_id, record, run_id)
         version = self.save_phase(
             session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript
         )
@@ -257,7 +257,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         side_effects: Iterable[str] = ("mutate",),
         step: int | None = None,
     ) -> None:
-        intent = call_records.build_intent(
+        intent = call_records.build_call_intent(
             call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
         )
         held = self.backend.require_owned(session_id)
@@ -281,7 +281,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
             raise InvalidInput(f"The result of {call_id!r} is a {type(result_text).__name__}, not text.")
         status = CallStatus.COMPLETED if success else CallStatus.FAILED
         outcome = CallOutcome(status, to_canonical_json(result_text, "result"))
-        held = self.store.find_owned(session_id)
+        held = self.store.find_owned_session(session_id)
         issued_call = held.issued_calls.pop(call_id, None) if held is not None and step is None else None
         if issued_call is None:
             path = f"{_path(session_id)}/calls/{escape_id(validate_id('call id', call_id))}"
@@ -323,7 +323,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
             "joins": [{"id": join.id, "calls": [_encode_peer_call(call) for call in join.calls]} for join in joins],
         }
         paused = self.store.write("POST", f"{_path(session_id)}/pause", fields, session=held).value
-        self.store.remove_owned(held)
+        self.store.remove_owned_session(held)
         return Paused(**{**paused, "complete": tuple(paused["complete"])})
 
     def accept_response(

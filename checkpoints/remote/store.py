@@ -37,7 +37,7 @@ class RemoteStore(Store):
         self._beat_lock = threading.Lock()
         self._heart: threading.Thread | None = None
 
-    def _require_database(self, using: str) -> None:
+    def _require_configured_connection(self, using: str) -> None:
         """Require nothing: the database is the server's."""
 
     @property
@@ -65,7 +65,7 @@ class RemoteStore(Store):
             try:
                 return self.transport.write(method, path, {**fields, "fence": session.fence}, key=key, raw=raw)
             except (OwnershipError, SessionNotFound):
-                self.remove_owned(session)
+                self.remove_owned_session(session)
                 raise
 
     def require_owned(self, session_id: str) -> OwnedSession:
@@ -74,7 +74,7 @@ class RemoteStore(Store):
         Raises `NotOwner`, `AtGate`, `SessionFinished`, `SessionNotFound`, `NotDurable`.
         """
         self.flush_pending_writes(session_id)
-        owned_session = self.find_owned(session_id)
+        owned_session = self.find_owned_session(session_id)
         if owned_session is None:
             raise self._explain_not_owned(session_id)
         if owned_session.at_gate:
@@ -90,7 +90,7 @@ class RemoteStore(Store):
 
     def hold(self, session_id: str, run: Mapping[str, Any], *, at_gate: bool, head: TranscriptHead) -> OwnedSession:
         """Hold a session that the server has given to this client, and keep its lease."""
-        owned_session = self.find_owned(session_id)
+        owned_session = self.find_owned_session(session_id)
         if owned_session is None or owned_session.fence != run["fence"]:
             row = Run(
                 id=uuid.UUID(run["run_id"]),
@@ -103,7 +103,7 @@ class RemoteStore(Store):
                 pid=os.getpid(),
             )
             owned_session = OwnedSession(0, session_id, row, row.fence, "", head)
-            self.add_owned(owned_session)
+            self.add_owned_session(owned_session)
         owned_session.run.status = run["status"]
         owned_session.at_gate = at_gate
         owned_session.head = head
@@ -124,12 +124,12 @@ class RemoteStore(Store):
     def beat(self) -> bool:
         """Renew the leases of the sessions. Returns whether all are renewed that are not lost."""
         are_renewed = True
-        for owned_session in self.list_owned():
+        for owned_session in self.list_owned_sessions():
             try:
                 path = f"/sessions/{escape_id(owned_session.session_id)}/heartbeat"
                 self.transport.renew_lease(path, owned_session.fence)
             except (OwnershipError, SessionNotFound) as error:
-                self.remove_owned(owned_session)
+                self.remove_owned_session(owned_session)
                 logger.warning("The session %s is lost: %s", owned_session.session_id, error)
             except CheckpointsError as error:
                 if self._beating.is_set():  # closed meanwhile
@@ -151,7 +151,7 @@ def _beat(reference: weakref.ref[RemoteStore], ended: threading.Event) -> None:
         if store is None:
             return
         with store._beat_lock:
-            if not store.list_owned():
+            if not store.list_owned_sessions():
                 store._heart = None
                 return
         pause = LEASE_SECONDS / BEATS_PER_LEASE if store.beat() else _REPEAT_SECONDS

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import importlib
 import inspect
 import json
 import time
-import urllib.request
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from checkpoints import __version__, exceptions
 from checkpoints.exceptions import (
     CheckpointerClosed,
     CheckpointsError,
-    DriverMissing,
     InvalidInput,
     RateLimited,
     RequestInProgress,
@@ -33,6 +30,7 @@ from checkpoints.exceptions import (
     StorageUnavailable,
 )
 from checkpoints.formats.canonical import parse_json
+from checkpoints.remote.http_connections import AnswerLost, HttpConnections, Response
 
 #: Pauses in seconds before a request is repeated, once for each.
 PAUSES: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
@@ -45,8 +43,6 @@ ANSWER_SECONDS: Final = 60.0
 BEAT_SECONDS: Final = 10.0
 #: Writes without an answer whose keys are remembered.
 _REMEMBERED: Final = 1_000
-#: URLs that are not parsed again: an agent uses the same few many times.
-_PARSED_URLS: Final = 500
 #: Bodies from this size are compressed.
 _COMPRESSED_FROM: Final = 16_384
 _READS: Final = frozenset({"GET"})
@@ -76,35 +72,21 @@ class Transport:
     def __init__(self, url: str, token: str | None) -> None:
         if not token:
             raise InvalidInput('A server needs a token: Checkpointer("https://…", token=…).')
-        try:
-            self._httpx: Any = importlib.import_module("httpx")
-        except ImportError as error:
-            raise DriverMissing(url, "httpx is not installed; pip install 'harness-checkpoints[remote]'") from error
-        try:
-            token.encode("ascii")
-            address = self._httpx.URL(url)
-        except (UnicodeEncodeError, self._httpx.InvalidURL) as error:
-            raise InvalidInput(f"{url!r} with this token is no address of a server: {error}") from None
-        if not address.host:
-            raise InvalidInput(f"{url!r} names no server.")
         #: Name of this client: what it opens is its own.
         self.name = uuid.uuid4().hex
         #: Keys of writes that may have happened, by their digests: the same write again has the same key.
         self._unanswered: OrderedDict[bytes, str] = OrderedDict()
-        self._base_url = f"{str(address).rstrip('/')}/api/v1"
-        self._headers = {
-            "Authorization": f"Bearer {token}",
-            "Harness-Client": self.name,
-            "Content-Type": "application/json",
-            "Accept-Encoding": "gzip",
-            "User-Agent": f"harness-checkpoints/{__version__}",
-        }
-        self._parse_url = lru_cache(_PARSED_URLS)(self._httpx.URL)
         self._is_closed = False
-        # A client of httpx takes twice the time for cookies and redirects, which the API has not.
-        self._connections = self._httpx.HTTPTransport(
-            limits=self._httpx.Limits(max_connections=50, max_keepalive_connections=50, keepalive_expiry=10),
-            proxy=_find_proxy(address.scheme, address.host),
+        self._connections = HttpConnections(
+            url,
+            "/api/v1",
+            {
+                "Authorization": f"Bearer {token}",
+                "Harness-Client": self.name,
+                "Content-Type": "application/json",
+                "Accept-Encoding": "gzip",
+                "User-Agent": f"harness-checkpoints/{__version__}",
+            },
         )
 
     def close(self) -> None:
@@ -115,7 +97,9 @@ class Transport:
     def read(self, path: str, **parameters: Any) -> Any:
         """Request a resource. Raises what the server raises, and `ServerUnavailable`."""
         given = {name: _encode_parameter(value) for name, value in parameters.items() if value is not None}
-        return self._send("GET", path, b"", given, {}).value
+        seconds = ANSWER_SECONDS + float(given.get("wait", 0))
+        target = f"{path}?{urlencode(given, quote_via=quote)}" if given else path
+        return self._send("GET", target, b"", {}, seconds).value
 
     def write(
         self, method: str, path: str, fields: Mapping[str, Any], *, key: str | None = None, raw: Mapping[str, str] = {}
@@ -135,7 +119,7 @@ class Transport:
             body = gzip.compress(body, compresslevel=1)
             headers["Content-Encoding"] = "gzip"
         try:
-            return self._send(method, path, body, {}, headers)
+            return self._send(method, path, body, headers, ANSWER_SECONDS)
         except StorageError as error:
             if error.may_have_happened:
                 self._unanswered[digest] = key
@@ -148,26 +132,20 @@ class Transport:
 
         Raises what the server raises, and `ServerUnavailable`.
         """
-        timeout = self._httpx.Timeout(BEAT_SECONDS)
         try:
-            self._send_once("POST", path, f'{{"fence":{fence}}}'.encode(), {}, {}, timeout)
-        except self._httpx.TransportError as error:
-            what = f"{self._base_url} did not answer ({type(error).__name__}: {error})."
-            raise ServerUnavailable(what, may_have_happened=True) from error
+            self._send_once("POST", path, f'{{"fence":{fence}}}'.encode(), {}, BEAT_SECONDS)
+        except AnswerLost as error:
+            raise self._build_unavailable(error, may_have_happened=True) from error
 
-    def _send(
-        self, method: str, path: str, body: bytes, parameters: Mapping[str, str], headers: Mapping[str, str]
-    ) -> Answer:
+    def _send(self, method: str, target: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
         may_have_happened = False
-        timeout = self._httpx.Timeout(ANSWER_SECONDS + float(parameters.get("wait", 0)), connect=CONNECT_SECONDS)
         for pause in (*PAUSES, None):
             try:
-                return self._send_once(method, path, body, parameters, headers, timeout)
-            except self._httpx.TransportError as error:
-                may_have_happened |= method not in _READS and not isinstance(error, self._httpx.ConnectError)
+                return self._send_once(method, target, body, headers, seconds)
+            except AnswerLost as error:
+                may_have_happened |= method not in _READS and error.is_sent
                 if pause is None:
-                    what = f"{self._base_url} did not answer ({type(error).__name__}: {error})."
-                    raise ServerUnavailable(what, may_have_happened=may_have_happened) from error
+                    raise self._build_unavailable(error, may_have_happened=may_have_happened) from error
             except (RequestInProgress, RateLimited, StorageUnavailable, StorageBusy) as error:
                 may_have_happened |= method not in _READS and getattr(error, "may_have_happened", False)
                 if pause is None:
@@ -178,40 +156,20 @@ class Transport:
             time.sleep(pause)
         raise AssertionError  # the loop ends by an answer or an error
 
-    def _send_once(
-        self,
-        method: str,
-        path: str,
-        body: bytes,
-        parameters: Mapping[str, str],
-        headers: Mapping[str, str],
-        timeout: Any,
-    ) -> Answer:
+    def _send_once(self, method: str, target: str, body: bytes, headers: Mapping[str, str], seconds: float) -> Answer:
         if self._is_closed:
             raise CheckpointerClosed
-        url = self._parse_url(self._base_url + path)
-        request = self._httpx.Request(
-            method,
-            url.copy_merge_params(parameters) if parameters else url,
-            headers={**self._headers, **headers},
-            content=body,
-            extensions={"timeout": timeout.as_dict()},
+        connect_seconds = min(CONNECT_SECONDS, seconds)
+        response = self._connections.request(
+            method, target, headers, body, seconds=seconds, connect_seconds=connect_seconds
         )
-        response = self._connections.handle_request(request)
-        response.read()
-        if response.status_code in {502, 504}:  # of a proxy that did not reach the server
-            raise self._httpx.RemoteProtocolError(f"a proxy answered {response.status_code}")
-        if response.status_code >= 300:
+        if response.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise _build_error(response)
-        return Answer(response.status_code, parse_json(response.text) if response.content else None)
+        return Answer(response.status, parse_json(response.text) if response.content else None)
 
-
-def _find_proxy(scheme: str, host: str) -> str | None:
-    """Find the proxy that the environment names for a server."""
-    if urllib.request.proxy_bypass(host):
-        return None
-    proxies = urllib.request.getproxies()
-    return proxies.get(scheme) or proxies.get("all")
+    def _build_unavailable(self, error: AnswerLost, *, may_have_happened: bool) -> ServerUnavailable:
+        what = f"{self._connections.base_url} did not answer ({error})."
+        return ServerUnavailable(what, may_have_happened=may_have_happened)
 
 
 def _encode_parameter(value: Any) -> str:
@@ -226,16 +184,16 @@ def _encode(value: Any) -> str:
     return to_canonical_json(value, "request")
 
 
-def _build_error(response: Any) -> CheckpointsError:
+def _build_error(response: Response) -> CheckpointsError:
     """Build the exception that a problem names."""
     try:
-        problem = response.json()
+        problem = response.parse_json()
         kind = getattr(exceptions, problem["type"])
         facts = {name: _decode_fact(name, value) for name, value in problem["facts"].items()}
         detail = str(problem["detail"])
     except (ValueError, KeyError, TypeError, AttributeError):
         text = response.text[:200]
-        return ServerFailed(f"The server answered {response.status_code}: {text!r}.", may_have_happened=True)
+        return ServerFailed(f"The server answered {response.status}: {text!r}.", may_have_happened=True)
     if not inspect.isclass(kind) or not issubclass(kind, CheckpointsError):
         return ServerFailed(f"The server answered {problem['type']}: {detail}", may_have_happened=True)
     error = kind.__new__(kind)
@@ -243,7 +201,7 @@ def _build_error(response: Any) -> CheckpointsError:
     vars(error).update(facts)
     if hasattr(error, "may_have_happened") or issubclass(kind, exceptions.StorageError):
         vars(error)["may_have_happened"] = bool(problem.get("may_have_happened"))
-    seconds = response.headers.get("Retry-After", "")
+    seconds = response.headers.get("retry-after", "")
     if seconds.isdecimal():  # a proxy can send a date instead
         vars(error).setdefault("retry_after", float(seconds))
     return error

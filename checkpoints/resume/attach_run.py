@@ -31,7 +31,7 @@ def attach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
     session since.
     """
     with (
-        quarantine.quarantine_if_altered(store, session_id),
+        quarantine.quarantine_on_integrity_error(store, session_id),
         database_operation(store.using, writes=False),
         transaction.atomic(using=store.using),
     ):
@@ -51,7 +51,7 @@ def attach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             live_keys=verification.verify_session_records(store.using, session),
             at_gate=run.status == RunStatus.WAITING,
         )
-        latest = load_version.load_latest_tail(store, session_id, PREVIEW_MESSAGE_COUNT) or EMPTY_VERSION
+        latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT) or EMPTY_VERSION
         position = run_position.load_run_position(store, session_id, session.pk, latest)
         first = latest.get("message_count", 0) - len(latest["transcript"])
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending, first))
@@ -62,5 +62,5 @@ def attach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
             if call.status == CallStatus.ISSUED:  # its process reports the outcome
                 store.issued.add(call.pk)
                 store.executing.add(call.pk)
-    store.add_owned(owned_session)
+    store.add_owned_session(owned_session)
     return owned_session

@@ -93,7 +93,7 @@ def activate_session_after_decisions(store: Store, owned_session: OwnedSession) 
 
     Returns False if a person has withdrawn a decision in the meantime. Raises `OwnershipLost`.
     """
-    with quarantine.quarantine_if_altered(store, owned_session.session_id), database_operation(store.using):
+    with quarantine.quarantine_on_integrity_error(store, owned_session.session_id), database_operation(store.using):
         owned_row = Session.objects.using(store.using).filter(
             pk=owned_session.pk, fence=owned_session.fence, owner=owned_session.run
         )
@@ -105,7 +105,7 @@ def activate_session_after_decisions(store: Store, owned_session: OwnedSession) 
                 session = owned_row.select_for_update().first()
                 if session is not None and pending_calls.list_calls_at_gate(store, session):
                     return False
-                signed_decisions.verify_session(store.using, owned_session.pk)
+                signed_decisions.verify_decisions_of_session(store.using, owned_session.pk)
                 ownership.mark_run_status(store, owned_session, RunStatus.RUNNING)
                 is_waiting = session is not None and pending_calls.list_undecided_calls(store, session)
                 status = SessionStatus.NEEDS_REVIEW if is_waiting else SessionStatus.ACTIVE

@@ -96,7 +96,7 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
         if call is None:
             continue
         row_seals.verify_row(call)
-        signed_decisions.verify_call(call)
+        signed_decisions.verify_decisions_of_call(call)
         if call.status in ANSWERED_STATUSES or (
             call.status == CallStatus.FAILED and _was_marked_failed_by_person(store, call)
         ):
@@ -131,7 +131,7 @@ def _find_logged_call(
     same_calls = [
         call
         for call in _select_attempts_of_call(session.pk, requested_call.call_id, requested_call.tool).using(store.using)
-        if call.args_digest == digest or digest in call_queries.list_args_digests(store, call)
+        if call.args_digest == digest or digest in call_queries.list_current_and_earlier_args_digests(store, call)
     ]
     return next(
         (
@@ -191,7 +191,7 @@ def _was_marked_failed_by_person(store: Store, call: ToolCall) -> bool:
 
 def build_replayed_result(call: ToolCall) -> ToolResult:
     """Build the result of a settled call from its stored answer."""
-    verify_call_record.require_unaltered(call)
+    verify_call_record.require_call_unaltered(call)
     is_error = call.status != CallStatus.COMPLETED
     content = call.result_text
     if content is None:

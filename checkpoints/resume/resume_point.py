@@ -73,7 +73,7 @@ class ResumePoint:
 
 def load_version_to_continue(store: Store, owned_session: OwnedSession) -> tuple[dict[str, Any], RunPosition]:
     """Load and check the latest version, before anything is changed."""
-    with quarantine.quarantine_if_altered(store, owned_session.session_id):
+    with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         latest = load_version.load_latest_version(store, owned_session.session_id) or dict(EMPTY_VERSION)
     return latest, run_position.load_run_position(store, owned_session.session_id, owned_session.pk, latest)
 
@@ -83,9 +83,9 @@ def build_resume_point(
 ) -> ResumePoint:
     """Build the point at which a run continues, and open the calls it is to answer; finish a run that had ended."""
     if position.terminal_details is not None:
-        return _finish_ended_run(store, owned_session, position.terminal_details)
+        return _finish_session_of_ended_run(store, owned_session, position.terminal_details)
     reading = database_operation(store.using, writes=False)
-    with quarantine.quarantine_if_altered(store, owned_session.session_id), reading:
+    with quarantine.quarantine_on_integrity_error(store, owned_session.session_id), reading:
         session = Session.objects.using(store.using).get(pk=owned_session.pk)
         plan = resume_plan.plan_resume(store, session, TranscriptTail(latest["transcript"], position.pending))
     owned_session.open_calls = dict(plan.open)
@@ -108,9 +108,9 @@ def build_resume_point(
     )
 
 
-def load_resume_point_of_finished(store: Store, session_id: str) -> ResumePoint | None:
+def load_resume_point_if_finished(store: Store, session_id: str) -> ResumePoint | None:
     """Load the stored end of a finished session; None while it is not finished. Raises `SessionNotFound`."""
-    with quarantine.quarantine_if_altered(store, session_id), database_operation(store.using, writes=False):
+    with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
         session = row_lookups.get_session(store, session_id)
         row_lookups.require_not_quarantined(session)
         if not session.finished:
@@ -135,9 +135,9 @@ def _parse_session_result(session: Session) -> Any:
         raise CheckpointCorrupted(session.session_id, "the result of the session", str(error)) from error
 
 
-def _finish_ended_run(store: Store, owned_session: OwnedSession, end: RunTerminal) -> ResumePoint:
+def _finish_session_of_ended_run(store: Store, owned_session: OwnedSession, end: RunTerminal) -> ResumePoint:
     """Finish the session of a run that had ended and whose process died before it could finish the session."""
     create_finish_release.finish_session(store, owned_session.session_id, end.state, end.terminal_result)
-    point = load_resume_point_of_finished(store, owned_session.session_id)
+    point = load_resume_point_if_finished(store, owned_session.session_id)
     assert point is not None  # noqa: S101 - it has just been finished
     return point

@@ -21,9 +21,9 @@ from checkpoints.versions.run_position import RunPosition
 
 def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
     """Preview a resume without doing it: calls to `replay`, to `run`, and to `ask` a person about."""
-    with quarantine.quarantine_if_altered(store, session_id), database_operation(store.using, writes=False):
+    with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
         session = row_lookups.get_session(store, session_id)
-        latest = load_version.load_latest_tail(store, session_id, PREVIEW_MESSAGE_COUNT)
+        latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT)
         position = run_position.load_run_position(store, session_id, session.pk, latest) if latest else RunPosition()
         plan = resume_plan.EMPTY_PLAN
         is_finished = session.finished or position.terminal_details is not None

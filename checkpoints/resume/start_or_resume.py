@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from checkpoints.calls import outcome_log
+from checkpoints.calls import write_outcomes
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import (
     AtGate,
@@ -49,7 +49,7 @@ def _resume_without_idle_release_flow(
     store: Store, session_id: str, *, wait: bool, timeout: float | None, takeover: bool | str, paused: bool
 ) -> Flow[ResumePoint]:
     finished_point: ResumePoint | None = yield Transact(
-        lambda: resume_point.load_resume_point_of_finished(store, session_id)
+        lambda: resume_point.load_resume_point_if_finished(store, session_id)
     )
     if finished_point is not None:
         return finished_point
@@ -65,12 +65,12 @@ def _resume_without_idle_release_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: ownership.release_ownership_quietly(store, owned_session))
+        yield Transact(lambda: ownership.try_release_ownership(store, owned_session))
         raise
     return point
 
 
-def open_session_flow(
+def create_or_resume_session_flow(
     store: Store,
     session_id: str,
     description: SessionDescription,
@@ -88,7 +88,7 @@ def open_session_flow(
     return (yield from resume_flow(store, session_id, wait=wait, timeout=timeout, takeover=takeover))
 
 
-def try_gate(
+def resume_or_list_undecided_calls(
     store: Store,
     session_id: str,
     *,
@@ -104,7 +104,7 @@ def try_gate(
     """
     if description is not None:
         create_finish_release.create_session(store, session_id, description)
-    finished_point = resume_point.load_resume_point_of_finished(store, session_id)
+    finished_point = resume_point.load_resume_point_if_finished(store, session_id)
     if finished_point is not None:
         return finished_point
     owned_session = _take_or_renew_ownership(store, session_id, takeover=takeover, paused=paused)
@@ -120,7 +120,7 @@ def try_gate(
     except OwnershipLost:
         raise
     except BaseException:
-        ownership.release_ownership_quietly(store, owned_session)
+        ownership.try_release_ownership(store, owned_session)
         raise
 
 
@@ -155,20 +155,20 @@ def _start_without_idle_release_flow(
     except OwnershipLost:
         raise
     except BaseException:
-        yield Transact(lambda: ownership.release_ownership_quietly(store, owned_session))
+        yield Transact(lambda: ownership.try_release_ownership(store, owned_session))
         raise
     return owned_session.run
 
 
 def _find_continuable_run(store: Store, session_id: str) -> Run | None:
     """Return the run with which this checkpointer drives the session; None if it has none or has to pass the gate."""
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is None:
         return None
     if owned_session.at_gate:
         raise AtGate(session_id)
     if not ownership.renew_ownership(store, owned_session):
-        store.remove_owned(owned_session)
+        store.remove_owned_session(owned_session)
         return None
     if resume_gate.list_undecided_calls(store, owned_session):
         return None
@@ -177,12 +177,12 @@ def _find_continuable_run(store: Store, session_id: str) -> Run | None:
 
 
 def _take_or_renew_ownership(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is not None and ownership.renew_ownership(store, owned_session):
-        outcome_log.interrupt_abandoned_calls(store, owned_session)
+        write_outcomes.interrupt_abandoned_calls(store, owned_session)
         owned_session.operations.reset_pairings()
         return owned_session
-    return ownership.take_session(store, session_id, takeover=takeover, paused=paused)
+    return ownership.take_ownership(store, session_id, takeover=takeover, paused=paused)
 
 
 def _require_readable_payload(store: Store, owned_session: OwnedSession) -> None:

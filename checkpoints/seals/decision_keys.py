@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.signals import setting_changed
 
 from checkpoints.exceptions import DecisionKeyInvalid
-from checkpoints.seals.key_settings import read_key_words
+from checkpoints.seals.key_settings import read_keys_from_setting
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -62,7 +62,7 @@ def get_decision_keys() -> DecisionKeys | None:
 
     Raises `DecisionKeyInvalid` for a key that cannot be used.
     """
-    secrets, public = _read_keys(SIGNING_SETTING), _read_keys(VERIFY_SETTING)
+    secrets, public = _decode_keys_from_setting(SIGNING_SETTING), _decode_keys_from_setting(VERIFY_SETTING)
     if len(secrets) > 1:
         raise DecisionKeyInvalid(f"{SIGNING_SETTING} has several keys; a process signs with one")
     if not secrets and not public:
@@ -97,17 +97,17 @@ def create_key_pair() -> KeyPair:
     return KeyPair(signing.private_bytes_raw().hex(), public.hex(), compute_key_id(public).hex())
 
 
-def _read_keys(name: str) -> list[bytes]:
-    words = read_key_words(name, DecisionKeyInvalid)
+def _decode_keys_from_setting(name: str) -> list[bytes]:
+    words = read_keys_from_setting(name, DecisionKeyInvalid)
     for place, word in enumerate(words, 1):
         if not _KEY_PATTERN.fullmatch(word):
             raise DecisionKeyInvalid(f"key {place} of {name} is not 64 hexadecimal digits")
     return [bytes.fromhex(word) for word in words]
 
 
-def _forget_keys(*, setting: str, **_: Any) -> None:
+def _clear_key_cache_on_setting_change(*, setting: str, **_: Any) -> None:
     if setting in {SIGNING_SETTING, VERIFY_SETTING}:
         get_decision_keys.cache_clear()
 
 
-setting_changed.connect(_forget_keys, dispatch_uid="checkpoints.seals.decision_keys")
+setting_changed.connect(_clear_key_cache_on_setting_change, dispatch_uid="checkpoints.seals.decision_keys")

@@ -22,7 +22,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 
 from checkpoints.exceptions import SealKeyInvalid, SealKeyMissing
-from checkpoints.seals.key_settings import read_key_words
+from checkpoints.seals.key_settings import read_keys_from_setting
 
 KEY_SETTING = "HARNESS_SEAL_KEY"
 REQUIRED_SETTING = "HARNESS_SEAL_REQUIRED"
@@ -50,7 +50,7 @@ class SealKey:
 
     def start_seal(self, purpose: str, content: bytes = b"") -> Any:
         """Return the state of a digest after `content`, the beginning of what several seals cover."""
-        state = self._copy_state(purpose, SEAL_SIZE - KEY_ID_SIZE)
+        state = self._copy_digest_state(purpose, SEAL_SIZE - KEY_ID_SIZE)
         state.update(content)
         return state
 
@@ -59,13 +59,13 @@ class SealKey:
         state.update(content)
         return self.id + state.digest()  # type: ignore[no-any-return]
 
-    def compute_number(self, purpose: str, content: bytes) -> int:
+    def compute_keyed_number(self, purpose: str, content: bytes) -> int:
         """Return a keyed number of 256 bits for `content`."""
-        state = self._copy_state(purpose, 32)
+        state = self._copy_digest_state(purpose, 32)
         state.update(content)
         return int.from_bytes(state.digest(), "big")
 
-    def _copy_state(self, purpose: str, size: int) -> Any:
+    def _copy_digest_state(self, purpose: str, size: int) -> Any:
         """Return a new keyed digest for a purpose: a copy of one that is kept, because it takes longer to make one."""
         try:
             return self._states[purpose].copy()
@@ -85,7 +85,7 @@ class SealKeys:
     by_id: dict[bytes, SealKey]
     required: bool
 
-    def get_key_of(self, seal: bytes) -> SealKey:
+    def get_key_of_seal(self, seal: bytes) -> SealKey:
         """Return the key that made a seal. Raises `SealKeyMissing`."""
         key = self.by_id.get(seal[:KEY_ID_SIZE])
         if key is None:
@@ -103,8 +103,8 @@ def get_seal_keys() -> SealKeys | None:
     Raises `SealKeyInvalid` for a key that cannot be used, and `SealKeyMissing` if seals are required and there is no
     key.
     """
-    secrets = read_key_words(KEY_SETTING, SealKeyInvalid)
-    required = _read_required()
+    secrets = read_keys_from_setting(KEY_SETTING, SealKeyInvalid)
+    required = _read_required_setting()
     if not secrets:
         if required:
             raise SealKeyMissing(f"{REQUIRED_SETTING} is on, and {KEY_SETTING} is empty")
@@ -119,7 +119,7 @@ def get_seal_keys() -> SealKeys | None:
     return SealKeys(keys[0], by_id, required is not False)
 
 
-def _read_required() -> bool | None:
+def _read_required_setting() -> bool | None:
     """Return whether rows without a seal are refused; None if that is not configured."""
     value = getattr(settings, REQUIRED_SETTING, None)
     if isinstance(value, bool):
@@ -130,9 +130,9 @@ def _read_required() -> bool | None:
     return _FLAGS.get(text)
 
 
-def _forget_keys(*, setting: str, **_: Any) -> None:
+def _clear_key_cache_on_setting_change(*, setting: str, **_: Any) -> None:
     if setting in {KEY_SETTING, REQUIRED_SETTING}:
         get_seal_keys.cache_clear()
 
 
-setting_changed.connect(_forget_keys, dispatch_uid="checkpoints.seals.keys")
+setting_changed.connect(_clear_key_cache_on_setting_change, dispatch_uid="checkpoints.seals.keys")

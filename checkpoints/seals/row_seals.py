@@ -21,7 +21,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _to_plain(value: Any) -> Any:
+def _convert_to_json_value(value: Any) -> Any:
     """Convert a value that JSON does not have. The type of a column is fixed, so numbers may stand for other types."""
     if isinstance(value, datetime):
         return _count_microseconds(value - _EPOCH)
@@ -37,7 +37,7 @@ def _count_microseconds(duration: timedelta) -> int:
 
 
 #: ASCII and without spaces, so that equal values have one encoding in every process.
-_encode_other = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_to_plain).encode
+_encode_other = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_convert_to_json_value).encode
 #: Encoders of the usual types of columns. They return the same JSON text as `_encode_other`, in less time.
 _ENCODERS: dict[type, Callable[[Any], str]] = {
     int: str,
@@ -50,19 +50,19 @@ _ENCODERS: dict[type, Callable[[Any], str]] = {
 }
 
 
-def _encode(values: Iterable[Any]) -> str:
+def _join_json_texts(values: Iterable[Any]) -> str:
     """Return the JSON texts of values, separated by commas."""
     return ",".join([_ENCODERS.get(type(value), _encode_other)(value) for value in values])
 
 
-def encode_values(values: Sequence[Any]) -> bytes:
+def encode_values_as_json_array(values: Sequence[Any]) -> bytes:
     """Return the one encoding of values of columns, in their order: a JSON array."""
-    return f"[{_encode(values)}]".encode()
+    return f"[{_join_json_texts(values)}]".encode()
 
 
-def seal_values(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> bytes:
+def compute_seal_from_named_values(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> bytes:
     """Return the seal of a row with `values`, by the names of its fields; all sealed fields have to be given."""
-    return compute_seal(keys, model, _get_selector(model)(values))
+    return compute_seal_from_ordered_values(keys, model, _get_sealed_column_selector(model)(values))
 
 
 class SealStart(NamedTuple):
@@ -73,30 +73,30 @@ class SealStart(NamedTuple):
     state: Any
 
 
-def start_seal(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> SealStart:
+def start_row_seal(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> SealStart:
     """Return the beginning of the seals of a row, from the values of its stable columns."""
-    stable = f"[{_encode(_get_stable_selector(model)(values))}"
-    return SealStart(model, keys.current, keys.current.start_seal(_get_purpose(model), stable.encode()))
+    stable = f"[{_join_json_texts(_get_stable_column_selector(model)(values))}"
+    return SealStart(model, keys.current, keys.current.start_seal(_get_seal_purpose(model), stable.encode()))
 
 
-def continue_seal(keys: SealKeys, start: SealStart, values: Mapping[str, Any]) -> bytes:
-    """Return the seal of a row that begins as `start` says: the same one that `seal_values` returns."""
+def finish_row_seal(keys: SealKeys, start: SealStart, values: Mapping[str, Any]) -> bytes:
+    """Return the seal of a row that begins as `start` says, which `compute_seal_from_named_values` returns too."""
     if start.key is not keys.current:  # the key was changed since
-        return seal_values(keys, start.model, values)
-    changing = _encode(_get_changing_selector(start.model)(values))
+        return compute_seal_from_named_values(keys, start.model, values)
+    changing = _join_json_texts(_get_changing_column_selector(start.model)(values))
     return start.key.finish_seal(start.state.copy(), f",{changing}]".encode())
 
 
-def seal_row(keys: SealKeys, row: models.Model) -> bytes:
+def compute_row_seal(keys: SealKeys, row: models.Model) -> bytes:
     """Return the seal of a row as its object has it."""
     model: type[models.Model] = type(row)
-    return compute_seal(keys, model, _get_reader(model)(row))
+    return compute_seal_from_ordered_values(keys, model, _get_sealed_column_reader(model)(row))
 
 
 def read_sealed_columns(row: models.Model) -> dict[str, Any]:
     """Return the sealed columns of a row, by the names of its fields."""
     model: type[models.Model] = type(row)
-    return dict(zip(get_sealed_fields(model), _get_reader(model)(row), strict=True))
+    return dict(zip(get_sealed_fields(model), _get_sealed_column_reader(model)(row), strict=True))
 
 
 def verify_row(row: Any) -> None:
@@ -106,11 +106,13 @@ def verify_row(row: Any) -> None:
     and `SealKeyMissing` if it was sealed with a key that is not configured.
     """
     model: type[models.Model] = type(row)
-    if not _matches_seal(model, lambda: _get_reader(model)(row), row.row_seal, lambda: describe_row(row)):
-        raise IntegrityError(describe_table(row), describe_row(row), "its columns do not match its seal")
+    if not _is_seal_valid(
+        model, lambda: _get_sealed_column_reader(model)(row), row.row_seal, lambda: describe_row(row)
+    ):
+        raise IntegrityError(get_table_name(row), describe_row(row), "its columns do not match its seal")
 
 
-def is_altered(row: Any) -> bool:
+def is_row_altered(row: Any) -> bool:
     """Return whether a row was altered for certain. One without a seal may be from before sealing."""
     try:
         verify_row(row)
@@ -121,11 +123,11 @@ def is_altered(row: Any) -> bool:
 
 def verify_columns(model: type[models.Model], values: Sequence[Any], seal: bytes | None, described_as: str) -> None:
     """Verify the sealed columns of a row, in the order of its `sealed_fields`, as `verify_row` does."""
-    if not _matches_seal(model, lambda: _leave_out_key(model, values), seal, lambda: described_as):
+    if not _is_seal_valid(model, lambda: _remove_unsealed_primary_key(model, values), seal, lambda: described_as):
         raise IntegrityError(str(model._meta.db_table), described_as, "its columns do not match its seal")
 
 
-def _matches_seal(
+def _is_seal_valid(
     model: type[models.Model],
     read_values: Callable[[], Sequence[Any]],
     seal: bytes | None,
@@ -142,8 +144,10 @@ def _matches_seal(
             raise RowNotSealed(str(model._meta.db_table), describe())
         return True
     seal = bytes(seal)
-    key = keys.get_key_of(seal)
-    return hmac.compare_digest(key.compute_seal(_get_purpose(model), encode_values(read_values())), seal)
+    key = keys.get_key_of_seal(seal)
+    return hmac.compare_digest(
+        key.compute_seal(_get_seal_purpose(model), encode_values_as_json_array(read_values())), seal
+    )
 
 
 def verify_rows(rows: Iterable[Any]) -> None:
@@ -159,7 +163,7 @@ def verify_loaded_rows(rows: Iterable[Any]) -> None:
             verify_row(row)
 
 
-def describe_table(row: models.Model) -> str:
+def get_table_name(row: models.Model) -> str:
     return str(row._meta.db_table)
 
 
@@ -176,26 +180,28 @@ def get_sealed_fields(model: type[models.Model]) -> tuple[str, ...]:
 
 
 @cache
-def _get_purpose(model: type[models.Model]) -> str:
+def _get_seal_purpose(model: type[models.Model]) -> str:
     return str(model._meta.model_name)
 
 
 @cache
-def _get_reader(model: type[models.Model]) -> Callable[[models.Model], tuple[Any, ...]]:
+def _get_sealed_column_reader(model: type[models.Model]) -> Callable[[models.Model], tuple[Any, ...]]:
     """Return the function that reads the sealed columns of a row."""
     read = attrgetter(
         *[str(getattr(model._meta.get_field(name), "attname", name)) for name in get_sealed_fields(model)]
     )
-    return read if _get_revision_without_key(model) is None else lambda row: _leave_out_key(model, read(row))
+    return (
+        read if _get_revision_without_key(model) is None else lambda row: _remove_unsealed_primary_key(model, read(row))
+    )
 
 
-def is_key_left_out(row: Any) -> bool:
+def is_primary_key_unsealed(row: Any) -> bool:
     """Return whether the seal of a row does not cover its key yet: see `SealedModel.revision_without_key`."""
     revision = _get_revision_without_key(type(row))
     return revision is not None and row.revision == revision
 
 
-def _leave_out_key(model: type[models.Model], values: Sequence[Any]) -> tuple[Any, ...]:
+def _remove_unsealed_primary_key(model: type[models.Model], values: Sequence[Any]) -> tuple[Any, ...]:
     """Return sealed columns, in their order, without the key if the seal does not cover it yet."""
     revision = _get_revision_without_key(model)
     names = get_sealed_fields(model)
@@ -211,12 +217,12 @@ def _get_revision_without_key(model: type[models.Model]) -> int | None:
 
 
 @cache
-def _get_stable_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+def _get_stable_column_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
     return itemgetter(*get_sealed_fields(model)[: _count_stable_fields(model)])
 
 
 @cache
-def _get_changing_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+def _get_changing_column_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
     return itemgetter(*get_sealed_fields(model)[_count_stable_fields(model) :])
 
 
@@ -225,11 +231,11 @@ def _count_stable_fields(model: type[models.Model]) -> int:
 
 
 @cache
-def _get_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+def _get_sealed_column_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
     """Return the function that selects the sealed columns from values by the names of their fields."""
     return itemgetter(*get_sealed_fields(model))
 
 
-def compute_seal(keys: SealKeys, model: type[models.Model], values: Sequence[Any]) -> bytes:
+def compute_seal_from_ordered_values(keys: SealKeys, model: type[models.Model], values: Sequence[Any]) -> bytes:
     """Return the seal of a row with `values`, in the order of its `sealed_fields`."""
-    return keys.current.compute_seal(_get_purpose(model), encode_values(values))
+    return keys.current.compute_seal(_get_seal_purpose(model), encode_values_as_json_array(values))

@@ -28,15 +28,15 @@ class SealedQuerySet(models.QuerySet[SomeModel]):
     def update(self, **changes: Any) -> int:
         """Update the rows and their seals. Raises `IntegrityError` for a row that does not match its seal."""
         keys = get_seal_keys()
-        if keys is None or not _changes_sealed_fields(self.model, changes):
+        if keys is None or not _is_any_field_sealed(self.model, changes):
             return super().update(**changes)
         with transaction.atomic(using=self.db):
-            _lock_sessions(self, keys)
+            _lock_sessions_of_rows(self, keys)
             rows = list(self.order_by().select_for_update(of=("self",)))
             row_seals.verify_rows(rows)
             pks = [row.pk for row in rows]
             count = models.QuerySet.update(self.filter(pk__in=pks), **changes) if pks else 0
-            _seal_stored_rows(self.model, self.db, pks, keys)
+            _seal_rows_and_update_heads(self.model, self.db, pks, keys)
         return count
 
     update.alters_data = True  # type: ignore[attr-defined]
@@ -44,15 +44,15 @@ class SealedQuerySet(models.QuerySet[SomeModel]):
     def delete(self) -> tuple[int, dict[str, int]]:
         """Delete the rows, and subtract them from the heads of their sessions."""
         keys = get_seal_keys()
-        if keys is None or not _is_counted(self.model):
+        if keys is None or not _is_counted_in_session_head(self.model):
             return super().delete()
         with transaction.atomic(using=self.db):
-            _lock_sessions(self, keys)
+            _lock_sessions_of_rows(self, keys)
             changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
             for session_pk, seal in self.order_by().values_list("session_id", "row_seal"):
                 changes[session_pk].add(self.model, seal, None)
             deleted = super().delete()
-            session_heads.apply_changes(self.db, changes, keys)
+            session_heads.apply_row_changes_to_heads(self.db, changes, keys)
         return deleted
 
     delete.alters_data = True  # type: ignore[attr-defined]
@@ -64,12 +64,12 @@ class SealedQuerySet(models.QuerySet[SomeModel]):
         keys = get_seal_keys()
         if keys is None or kwargs.get("ignore_conflicts"):  # the caller finds out which rows are new, and seals them
             return super().bulk_create(rows, *args, **kwargs)
-        incomplete = [row for row in rows if not _seal_before_insert(row, keys)]
+        incomplete = [row for row in rows if not _try_seal_new_row(row, keys)]
         with transaction.atomic(using=self.db):
             created = super().bulk_create(rows, *args, **kwargs)
             _add_rows_to_heads(self.model, self.db, [row for row in rows if row.row_seal], keys)  # type: ignore[attr-defined]
             if incomplete:
-                seals = _seal_stored_rows(self.model, self.db, [row.pk for row in incomplete], keys)
+                seals = _seal_rows_and_update_heads(self.model, self.db, [row.pk for row in incomplete], keys)
                 for row in incomplete:
                     row.row_seal = seals[row.pk]  # type: ignore[attr-defined]
         return created
@@ -104,24 +104,24 @@ class SealedModel(models.Model):
         """Save the row with its seal. Raises `IntegrityError` if the stored row does not match its seal."""
         keys, names = get_seal_keys(), kwargs.get("update_fields")
         model = type(self)
-        if keys is None or (names is not None and not _changes_sealed_fields(model, names)):
+        if keys is None or (names is not None and not _is_any_field_sealed(model, names)):
             super().save(*args, **kwargs)
             return
         using = kwargs.get("using") or router.db_for_write(model, instance=self)
-        if self._state.adding and _seal_before_insert(self, keys):
+        if self._state.adding and _try_seal_new_row(self, keys):
             with transaction.atomic(using=using):
                 super().save(*args, **kwargs)
                 _add_rows_to_heads(model, using, [self], keys)
             return
         with transaction.atomic(using=using):
             if not self._state.adding:
-                _lock_sessions(_select_rows(model, using, [self.pk]), keys)
-                stored_rows = list(_select_rows(model, using, [self.pk]).select_for_update())
+                _lock_sessions_of_rows(_select_rows_without_sealing(model, using, [self.pk]), keys)
+                stored_rows = list(_select_rows_without_sealing(model, using, [self.pk]).select_for_update())
                 row_seals.verify_rows(stored_rows)
                 if model is session_heads.get_session_model():
                     session_heads.copy_head_columns(stored_rows, self)
             super().save(*args, **kwargs)
-            self.row_seal = _seal_stored_rows(model, using, [self.pk], keys)[self.pk]
+            self.row_seal = _seal_rows_and_update_heads(model, using, [self.pk], keys)[self.pk]
 
     save.alters_data = True  # type: ignore[attr-defined]
 
@@ -134,7 +134,7 @@ def seal_new_rows(rows: Sequence[Any]) -> RowChanges:
     keys, changes = get_seal_keys(), RowChanges()
     if keys is not None:
         for row in rows:
-            row.row_seal = row_seals.seal_row(keys, row)
+            row.row_seal = row_seals.compute_row_seal(keys, row)
             changes.add(type(row), None, row.row_seal)
     return changes
 
@@ -146,76 +146,76 @@ def seal_stored_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> Non
     """
     keys = get_seal_keys()
     if keys is not None:
-        _seal_stored_rows(rows.model, rows.db, list(rows.values_list("pk", flat=True)), keys, counted=counted)
+        _seal_rows_and_update_heads(rows.model, rows.db, list(rows.values_list("pk", flat=True)), keys, counted=counted)
 
 
-def _is_counted(model: type[models.Model]) -> bool:
+def _is_counted_in_session_head(model: type[models.Model]) -> bool:
     return bool(getattr(model, "counted_in_head", False))
 
 
-def _lock_sessions(rows: models.QuerySet[Any], keys: SealKeys) -> None:
+def _lock_sessions_of_rows(rows: models.QuerySet[Any], keys: SealKeys) -> None:
     """Lock the sessions of rows that are about to change, before the rows."""
-    if _is_counted(rows.model):
+    if _is_counted_in_session_head(rows.model):
         session_heads.lock_sessions(rows.db, list(rows.order_by().values_list("session_id", flat=True).distinct()))
 
 
 def _add_rows_to_heads(model: type[models.Model], using: str, rows: Sequence[Any], keys: SealKeys) -> None:
     """Add rows that were inserted with their seals to the heads of their sessions."""
-    if not _is_counted(model):
+    if not _is_counted_in_session_head(model):
         return
     changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
     for row in rows:
         changes[row.session_id].add(model, None, row.row_seal)
-    session_heads.apply_changes(using, changes, keys)
+    session_heads.apply_row_changes_to_heads(using, changes, keys)
 
 
-def _changes_sealed_fields(model: type[models.Model], names: Iterable[str]) -> bool:
+def _is_any_field_sealed(model: type[models.Model], names: Iterable[str]) -> bool:
     sealed = {*row_seals.get_sealed_fields(model)}
     return any(name.removesuffix("_id") in sealed or name in sealed for name in names)
 
 
-def _seal_before_insert(row: Any, keys: SealKeys) -> bool:
+def _try_seal_new_row(row: Any, keys: SealKeys) -> bool:
     """Seal a new row whose sealed columns are all known. Returns False if the database gives one of them."""
     model: type[models.Model] = type(row)
     for name in row_seals.get_sealed_fields(model):
         field = row._meta.get_field(name)
         value = getattr(row, field.attname)
-        is_key_missing = field.primary_key and value is None and not row_seals.is_key_left_out(row)
+        is_key_missing = field.primary_key and value is None and not row_seals.is_primary_key_unsealed(row)
         if hasattr(value, "resolve_expression") or is_key_missing:
             return False
-    row.row_seal = row_seals.seal_row(keys, row)
+    row.row_seal = row_seals.compute_row_seal(keys, row)
     return True
 
 
-def _select_rows(model: type[models.Model], using: str, pks: Sequence[Any]) -> models.QuerySet[Any]:
+def _select_rows_without_sealing(model: type[models.Model], using: str, pks: Sequence[Any]) -> models.QuerySet[Any]:
     """Select rows by a query set that does not seal."""
     return models.QuerySet(model, using=using).filter(pk__in=pks)
 
 
-def _seal_stored_rows(
+def _seal_rows_and_update_heads(
     model: type[models.Model], using: str, pks: Sequence[Any], keys: SealKeys, *, counted: bool = True
 ) -> dict[Any, bytes]:
     """Seal rows as they are stored now, inside the transaction that wrote them. Returns the seals by key."""
     if model is session_heads.get_session_model():
-        return {row.pk: _seal_session(row, using, keys) for row in _select_rows(model, using, pks)}
+        return {row.pk: _seal_session_row(row, using, keys) for row in _select_rows_without_sealing(model, using, pks)}
     seals = {}
     changes: defaultdict[int, RowChanges] = defaultdict(RowChanges)
-    is_counted = counted and _is_counted(model)
-    rows = list(_select_rows(model, using, pks))
+    is_counted = counted and _is_counted_in_session_head(model)
+    rows = list(_select_rows_without_sealing(model, using, pks))
     for row in rows:
-        seals[row.pk] = row_seals.seal_row(keys, row)
+        seals[row.pk] = row_seals.compute_row_seal(keys, row)
         if is_counted:
             changes[row.session_id].add(model, row.row_seal, seals[row.pk])
         row.row_seal = seals[row.pk]
     models.QuerySet(model, using=using).bulk_update(rows, ["row_seal"], batch_size=_SEALS_PER_STATEMENT)
-    session_heads.apply_changes(using, changes, keys)
+    session_heads.apply_row_changes_to_heads(using, changes, keys)
     return seals
 
 
-def _seal_session(row: Any, using: str, keys: SealKeys) -> bytes:
+def _seal_session_row(row: Any, using: str, keys: SealKeys) -> bytes:
     head = session_heads.build_head(row, keys)
-    newest_seal = session_heads.find_newest_seal(using, head, RowChanges())
-    head = head.advance(keys, newest_seal=newest_seal)
+    newest_seal = session_heads.find_newest_version_seal(using, head, RowChanges())
+    head = head.compute_next_head(keys, newest_seal=newest_seal)
     session_heads.write_head(using, head)
     assert head.seal is not None  # noqa: S101 - of a head that was advanced
     return head.seal

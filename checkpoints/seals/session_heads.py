@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from django.apps import apps
 from django.db import connections, models
 
-from checkpoints.exceptions import IntegrityError
+from checkpoints.exceptions import IntegrityError, WitnessAhead
 from checkpoints.seals import row_seals, witness
 from checkpoints.seals.keys import SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.row_seals import SealStart
@@ -48,7 +48,7 @@ class SessionHead(NamedTuple):
     def session_pk(self) -> int:
         return int(self.columns["id"])
 
-    def to_witness(self) -> WitnessedHead:
+    def to_witnessed_head(self) -> WitnessedHead:
         """Return what a witness notes of this head, which has to have a seal."""
         assert self.seal is not None  # noqa: S101 - of a head that was advanced
         return WitnessedHead(f"{self.columns['key_space']}:{self.session_pk}", self.number, self.seal)
@@ -57,21 +57,21 @@ class SessionHead(NamedTuple):
     def number(self) -> int:
         return int(self.columns["head_number"])
 
-    def advance(
+    def compute_next_head(
         self, keys: SealKeys, *, removed: Iterable[CountedRow] = (), added: Iterable[CountedRow] = (), **changes: Any
     ) -> SessionHead:
         """Return the head after a write that replaces the rows `removed` by `added`, and `changes` sealed columns."""
         total = self.total
         for model, seal in added:
-            total += _compute_element(keys, model, seal)
+            total += _compute_row_sum_term(keys, model, seal)
         for model, seal in removed:
-            total -= _compute_element(keys, model, seal)
+            total -= _compute_row_sum_term(keys, model, seal)
         total %= _MODULUS
         columns = {**self.columns, **changes}
         columns["head_number"] += 1
-        columns["row_sum"] = _mask_sum(keys.current, columns["id"], total)
-        start = self.start or row_seals.start_seal(keys, get_session_model(), columns)
-        return SessionHead(columns, total, row_seals.continue_seal(keys, start, columns), start)
+        columns["row_sum"] = _mask_row_sum(keys.current, columns["id"], total)
+        start = self.start or row_seals.start_row_seal(keys, get_session_model(), columns)
+        return SessionHead(columns, total, row_seals.finish_row_seal(keys, start, columns), start)
 
     def get_written_columns(self) -> dict[str, Any]:
         """Return the columns that every write of a head changes, with the seal."""
@@ -109,7 +109,7 @@ def list_counted_models() -> tuple[type[models.Model], ...]:
     )
 
 
-def read_head(row: models.Model, keys: SealKeys) -> SessionHead:
+def build_verified_head(row: models.Model, keys: SealKeys) -> SessionHead:
     """Return the head of a session that was read. Raises `IntegrityError`.
 
     The sum of a session without a seal, where those are accepted, is computed from its rows.
@@ -119,12 +119,12 @@ def read_head(row: models.Model, keys: SealKeys) -> SessionHead:
 
 
 def build_head(row: Any, keys: SealKeys) -> SessionHead:
-    """Return the head of a session as `read_head` does, without verification."""
+    """Return the head of a session as `build_verified_head` does, without verification."""
     columns = row_seals.read_sealed_columns(row)
     if not row.row_seal:
-        return SessionHead(columns, compute_total(row._state.db, row.pk, keys), None)
+        return SessionHead(columns, compute_row_sum_from_database(row._state.db, row.pk, keys), None)
     seal = bytes(row.row_seal)
-    return SessionHead(columns, _unmask_sum(keys.get_key_of(seal), row.pk, bytes(row.row_sum)), seal)
+    return SessionHead(columns, _unmask_row_sum(keys.get_key_of_seal(seal), row.pk, bytes(row.row_sum)), seal)
 
 
 def build_new_head(row: models.Model) -> SessionHead | None:
@@ -144,7 +144,7 @@ def lock_head(using: str, session_pk: int, keys: SealKeys) -> SessionHead | None
     row: models.Model | None = (
         models.QuerySet(get_session_model(), using=using).select_for_update().filter(pk=session_pk).first()
     )
-    return None if row is None else read_head(row, keys)
+    return None if row is None else build_verified_head(row, keys)
 
 
 def lock_sessions(using: str, session_pks: Any) -> None:
@@ -157,16 +157,16 @@ def write_head(using: str, head: SessionHead) -> None:
     """Store a head, in the transaction that has locked its session."""
     witnessed = None
     if witness.get_witness() is not None:
-        witnessed = head.to_witness()
-        witness.expect_head(witnessed)
+        witnessed = head.to_witnessed_head()
+        witness.record_expected_head(witnessed)
     models.QuerySet(get_session_model(), using=using).filter(pk=head.session_pk).update(
         newest_seal=head.columns["newest_seal"], **head.get_written_columns()
     )
     if witnessed is not None:
-        witness.confirm_head(using, witnessed)
+        witness.record_written_head_on_commit(using, witnessed)
 
 
-def apply_changes(using: str, changes: Mapping[int, RowChanges], keys: SealKeys) -> None:
+def apply_row_changes_to_heads(using: str, changes: Mapping[int, RowChanges], keys: SealKeys) -> None:
     """Count changed rows in the heads of their sessions, in the transaction that has written them.
 
     Raises `IntegrityError` for a session that does not match its seal.
@@ -177,11 +177,11 @@ def apply_changes(using: str, changes: Mapping[int, RowChanges], keys: SealKeys)
             continue
         if head.seal is None:  # its sum was computed from the rows as they are now
             change = RowChanges()
-        newest = find_newest_seal(using, head, change)
-        write_head(using, head.advance(keys, removed=change.removed, added=change.added, newest_seal=newest))
+        newest = find_newest_version_seal(using, head, change)
+        write_head(using, head.compute_next_head(keys, removed=change.removed, added=change.added, newest_seal=newest))
 
 
-def find_newest_seal(using: str, head: SessionHead, change: RowChanges) -> bytes | None:
+def find_newest_version_seal(using: str, head: SessionHead, change: RowChanges) -> bytes | None:
     """Return the seal of the newest version after a change: another one only if that version was written or removed."""
     known: bytes | None = head.columns["newest_seal"]
     model = apps.get_model("checkpoints", "Checkpoint")
@@ -199,27 +199,77 @@ def find_newest_seal(using: str, head: SessionHead, change: RowChanges) -> bytes
     return known
 
 
-def compute_total(using: str, session_pk: int, keys: SealKeys) -> int:
+def verify_unlocked_head(using: str, session_pk: int, keys: SealKeys) -> None:
+    """Verify the head of a session against its rows and against the witness, as they are at one moment, without a lock.
+
+    Nothing if there is no such session, or if it has no seal and none is required. A head that another process writes
+    meanwhile is read again.
+
+    Raises:
+        IntegrityError: The session does not match its seal, or its rows do not match its sum.
+        WitnessAhead: The witness knows a newer state of the session.
+        WitnessBehind: The witness does not know this state.
+    """
+    known = -1
+    while True:
+        row: Any = models.QuerySet(get_session_model(), using=using).filter(pk=session_pk).first()
+        if row is None:
+            return
+        head = build_verified_head(row, keys)
+        if head.seal is None:
+            return
+        stored_seal, total = _read_seal_and_row_sum(using, session_pk, keys)
+        if stored_seal != head.seal:
+            continue
+        if total != head.total:
+            raise build_row_sum_mismatch_error(row)
+        try:
+            witness.require_head_is_newest(row.session_id, head.to_witnessed_head())
+        except WitnessAhead:
+            if head.number <= known:  # what the witness knew before this read was committed before it
+                raise
+            known = head.number
+        else:
+            return
+
+
+def compute_row_sum_from_database(using: str, session_pk: int, keys: SealKeys) -> int:
     """Compute the sum of the rows of a session that have a seal, in one statement."""
-    counted = list_counted_models()
+    return _read_seal_and_row_sum(using, session_pk, keys)[1]
+
+
+def _read_seal_and_row_sum(using: str, session_pk: int, keys: SealKeys) -> tuple[bytes | None, int]:
+    """Read the seal of a session, and compute the sum of its rows that have a seal, as one statement finds them."""
+    counted, stored_seal, total = list_counted_models(), None, 0
     with connections[using].cursor() as cursor:
-        cursor.execute(_build_seals_sql(), [session_pk] * len(counted))
-        return sum(_compute_element(keys, counted[place], bytes(seal)) for place, seal in cursor.fetchall()) % _MODULUS
+        cursor.execute(_build_select_seals_sql(), [session_pk] * (1 + len(counted)))
+        for place, seal in cursor.fetchall():
+            if place < 0:
+                stored_seal = bytes(seal)
+            else:
+                total += _compute_row_sum_term(keys, counted[place], bytes(seal))
+    return stored_seal, total % _MODULUS
 
 
 @cache
-def _build_seals_sql() -> str:
-    """Build the statement that reads the seals of all counted rows of a session, each with the place of its model."""
-    return " UNION ALL ".join(
+def _build_select_seals_sql() -> str:
+    """Build the statement that reads the seals of a session and of all its counted rows.
+
+    Each one is read with the place of its model; that of the session is negative.
+    """
+    selects = [
         f'SELECT {place}, "row_seal" FROM "{model._meta.db_table}" '  # noqa: S608 - names of models
         'WHERE "session_id" = %s AND "row_seal" IS NOT NULL'
         for place, model in enumerate(list_counted_models())
-    )
+    ]
+    sessions = get_session_model()._meta.db_table
+    own = f'SELECT -1, "row_seal" FROM "{sessions}" WHERE "id" = %s AND "row_seal" IS NOT NULL'  # noqa: S608
+    return " UNION ALL ".join([own, *selects])
 
 
-def sum_rows(keys: SealKeys, rows: Iterable[CountedRow]) -> int:
+def compute_row_sum(keys: SealKeys, rows: Iterable[CountedRow]) -> int:
     """Compute the sum of rows."""
-    return sum(_compute_element(keys, model, seal) for model, seal in rows) % _MODULUS
+    return sum(_compute_row_sum_term(keys, model, seal) for model, seal in rows) % _MODULUS
 
 
 def verify_newest_version(
@@ -242,19 +292,19 @@ def verify_newest_version(
         return
     known = dict(zip(row_seals.get_sealed_fields(model), values, strict=True))["newest_seal"]
     if (None if known is None else bytes(known)) != (None if newest_seal is None else bytes(newest_seal)):
-        raise build_newest_error(session_id)
+        raise build_newest_version_mismatch_error(session_id)
 
 
-def build_sum_error(session: models.Model) -> IntegrityError:
+def build_row_sum_mismatch_error(session: models.Model) -> IntegrityError:
     """Build the error of a session whose rows are not those that its head counts."""
     why = (
         "the sum over its versions, calls, decisions and other rows does not match: one of them is missing, was added, "
         "or was put back to a former state"
     )
-    return IntegrityError(row_seals.describe_table(session), row_seals.describe_row(session), why)
+    return IntegrityError(row_seals.get_table_name(session), row_seals.describe_row(session), why)
 
 
-def build_newest_error(session_id: str) -> IntegrityError:
+def build_newest_version_mismatch_error(session_id: str) -> IntegrityError:
     """Build the error of a session whose newest version is not the one that its head names."""
     table = apps.get_model("checkpoints", "Checkpoint")._meta.db_table
     return IntegrityError(
@@ -263,24 +313,24 @@ def build_newest_error(session_id: str) -> IntegrityError:
 
 
 @cache
-def _get_label(model: type[models.Model]) -> bytes:
+def _get_model_label(model: type[models.Model]) -> bytes:
     return f"{model._meta.model_name}:".encode()
 
 
-def _compute_element(keys: SealKeys, model: type[models.Model], seal: bytes) -> int:
-    return keys.get_key_of(seal).compute_number("head element", _get_label(model) + seal)
+def _compute_row_sum_term(keys: SealKeys, model: type[models.Model], seal: bytes) -> int:
+    return keys.get_key_of_seal(seal).compute_keyed_number("head element", _get_model_label(model) + seal)
 
 
-def _compute_mask(key: SealKey, session_pk: int, nonce: bytes) -> int:
-    return key.compute_number("head mask", nonce + b"%d" % session_pk)
+def _compute_row_sum_mask(key: SealKey, session_pk: int, nonce: bytes) -> int:
+    return key.compute_keyed_number("head mask", nonce + b"%d" % session_pk)
 
 
-def _mask_sum(key: SealKey, session_pk: int, total: int) -> bytes:
+def _mask_row_sum(key: SealKey, session_pk: int, total: int) -> bytes:
     nonce = os.urandom(_NONCE_SIZE)
-    masked = (total + _compute_mask(key, session_pk, nonce)) % _MODULUS
+    masked = (total + _compute_row_sum_mask(key, session_pk, nonce)) % _MODULUS
     return nonce + masked.to_bytes(_SUM_SIZE, "big")
 
 
-def _unmask_sum(key: SealKey, session_pk: int, stored: bytes) -> int:
+def _unmask_row_sum(key: SealKey, session_pk: int, stored: bytes) -> int:
     nonce, masked = stored[:_NONCE_SIZE], int.from_bytes(stored[_NONCE_SIZE:], "big")
-    return (masked - _compute_mask(key, session_pk, nonce)) % _MODULUS
+    return (masked - _compute_row_sum_mask(key, session_pk, nonce)) % _MODULUS

@@ -43,16 +43,16 @@ SYNC_SETTING = "HARNESS_WITNESS_SYNC"
 class Witness(Protocol):
     """Store of heads outside the database. Every method may raise a subclass of `WitnessError`."""
 
-    def expect(self, head: WitnessedHead) -> None:
+    def record_expected_head(self, head: WitnessedHead) -> None:
         """Note a head that is about to be written."""
 
-    def confirm(self, head: WitnessedHead) -> None:
+    def record_written_head(self, head: WitnessedHead) -> None:
         """Note a head that was written."""
 
-    def adopt(self, head: WitnessedHead) -> None:
+    def record_accepted_head(self, head: WitnessedHead) -> None:
         """Note a head as the newest one, whatever was noted before."""
 
-    def find(self, name: str) -> WitnessedSession | None:
+    def find_session(self, name: str) -> WitnessedSession | None:
         """Find what is known of a session; None if nothing is."""
 
 
@@ -87,21 +87,21 @@ def _read_setting(name: str) -> str:
     return str(os.environ.get(name, "") if value is None else value).strip()
 
 
-def expect_head(head: WitnessedHead) -> None:
+def record_expected_head(head: WitnessedHead) -> None:
     """Note a head that a statement is about to write."""
     witness = get_witness()
     if witness is not None:
-        witness.expect(head)
+        witness.record_expected_head(head)
 
 
-def confirm_head(using: str, head: WitnessedHead) -> None:
+def record_written_head_on_commit(using: str, head: WitnessedHead) -> None:
     """Note a head that a statement has written, when its transaction is committed."""
     witness = get_witness()
     if witness is not None:
-        transaction.on_commit(lambda: witness.confirm(head), using=using)
+        transaction.on_commit(lambda: witness.record_written_head(head), using=using)
 
 
-def verify_head(session_id: str, head: WitnessedHead) -> None:
+def require_head_is_newest(session_id: str, head: WitnessedHead) -> None:
     """Verify that the stored head of a session is the newest one that the witness knows. Nothing without a witness.
 
     Raises:
@@ -111,17 +111,17 @@ def verify_head(session_id: str, head: WitnessedHead) -> None:
     witness = get_witness()
     if witness is None:
         return
-    known = witness.find(head.name)
-    if known is not None and known.matches(head.number, head.seal):
+    known = witness.find_session(head.name)
+    if known is not None and known.knows_head(head.number, head.seal):
         return
     if known is not None and known.number >= head.number:
         raise WitnessAhead(session_id, known.number, head.number)
     raise WitnessBehind(session_id, -1 if known is None else known.number, head.number)
 
 
-def _forget_witness(*, setting: str, **_: Any) -> None:
+def _clear_witness_cache_on_setting_change(*, setting: str, **_: Any) -> None:
     if setting in {SETTING, SYNC_SETTING}:
         get_witness.cache_clear()
 
 
-setting_changed.connect(_forget_witness, dispatch_uid="checkpoints.seals.witness")
+setting_changed.connect(_clear_witness_cache_on_setting_change, dispatch_uid="checkpoints.seals.witness")

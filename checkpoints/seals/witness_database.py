@@ -67,7 +67,7 @@ class DatabaseWitness:
         self._newest: dict[str, int] = {}
 
     @classmethod
-    def create(cls, alias: str) -> None:
+    def create_storage(cls, alias: str) -> None:
         """Make the table. Raises the `Error` of the database, also if there is one."""
         vendor = connections[alias].vendor
         with connections[alias].cursor() as cursor:
@@ -82,20 +82,20 @@ class DatabaseWitness:
         database = connections[self.alias].settings_dict
         return f"{TABLE} of {database['NAME']}{'@' if database['HOST'] else ''}{database['HOST']}"
 
-    def expect(self, head: WitnessedHead) -> None:
-        self._note(EXPECTED, head, sync=self._sync_each)
+    def record_expected_head(self, head: WitnessedHead) -> None:
+        self._insert_record(EXPECTED, head, sync=self._sync_each)
 
-    def confirm(self, head: WitnessedHead) -> None:
+    def record_written_head(self, head: WitnessedHead) -> None:
         """Note a head that was written. A database that cannot be reached now is no error: the head was expected."""
         try:
-            self._note(CONFIRMED, head, sync=False)
+            self._insert_record(CONFIRMED, head, sync=False)
         except WitnessUnreachable as error:
             logger.warning("Write %s of session %s was not confirmed: %s", head.number, head.name, error)
 
-    def adopt(self, head: WitnessedHead) -> None:
-        self._note(ADOPTED, head, sync=True)
+    def record_accepted_head(self, head: WitnessedHead) -> None:
+        self._insert_record(ADOPTED, head, sync=True)
 
-    def find(self, name: str) -> WitnessedSession | None:
+    def find_session(self, name: str) -> WitnessedSession | None:
         with self._lock:
             known = self._newest.get(name, 0)
         with self._open_cursor() as cursor:
@@ -105,10 +105,10 @@ class DatabaseWitness:
             newest = cursor.fetchone()[0] or 0
         if newest < known:
             raise WitnessTruncated(str(self), known, newest, "rows")
-        self._remember_newest(name, newest)
+        self._cache_newest_row_key(name, newest)
         session = WitnessedSession()
         for row in rows:
-            session.apply(*self._parse_row(name, *row))
+            session.apply_record(*self._parse_row(name, *row))
         return session if rows else None
 
     def _parse_row(self, name: str, pk: int, kind: str, number: int, line: str) -> tuple[str, WitnessedHead]:
@@ -120,7 +120,7 @@ class DatabaseWitness:
             raise WitnessDamaged(str(self), pk, "row")
         return record
 
-    def _note(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
+    def _insert_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
         values: list[str | int] = [head.name, kind, head.number, encode_record(kind, head).decode().rstrip("\n")]
         with self._open_cursor() as cursor:
             if connections[self.alias].vendor == "sqlite":
@@ -129,9 +129,9 @@ class DatabaseWitness:
             else:
                 cursor.execute(_INSERT_SQL if sync else _INSERT_BATCHED_SQL, values)
             newest = cursor.fetchone()[0]
-        self._remember_newest(head.name, newest)
+        self._cache_newest_row_key(head.name, newest)
 
-    def _remember_newest(self, name: str, newest: int) -> None:
+    def _cache_newest_row_key(self, name: str, newest: int) -> None:
         with self._lock:
             self._newest[name] = max(newest, self._newest.get(name, 0))
 

@@ -52,45 +52,45 @@ class FileWitness:
         return str(self.path)
 
     @classmethod
-    def create(cls, path: Path) -> None:
+    def create_storage(cls, path: Path) -> None:
         """Make an empty witness. Raises `FileExistsError`."""
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
-    def expect(self, head: WitnessedHead) -> None:
-        self._require_whole_file()
-        self._append(EXPECTED, head)
+    def record_expected_head(self, head: WitnessedHead) -> None:
+        self._require_file_not_truncated()
+        self._append_record(EXPECTED, head)
         if self._sync_each:
-            os.fdatasync(self._open())
+            os.fdatasync(self._get_or_open_descriptor())
 
-    def confirm(self, head: WitnessedHead) -> None:
-        self._append(CONFIRMED, head)
+    def record_written_head(self, head: WitnessedHead) -> None:
+        self._append_record(CONFIRMED, head)
 
-    def adopt(self, head: WitnessedHead) -> None:
-        self._append(ADOPTED, head)
-        os.fsync(self._open())
+    def record_accepted_head(self, head: WitnessedHead) -> None:
+        self._append_record(ADOPTED, head)
+        os.fsync(self._get_or_open_descriptor())
 
-    def find(self, name: str) -> WitnessedSession | None:
+    def find_session(self, name: str) -> WitnessedSession | None:
         with self._lock:
-            self._read_new_lines()
+            self._read_and_apply_new_lines()
             return self._sessions.get(name)
 
-    def _require_whole_file(self) -> None:
+    def _require_file_not_truncated(self) -> None:
         """Require that the file is still there, with everything that this process has seen in it."""
-        status = os.fstat(self._open())
+        status = os.fstat(self._get_or_open_descriptor())
         if status.st_nlink == 0:
             raise WitnessMissing(str(self.path), "it was deleted or replaced")
         if status.st_size < self._known_size:
             raise WitnessTruncated(str(self.path), self._known_size, status.st_size)
         self._known_size = max(self._known_size, status.st_size)
 
-    def _append(self, kind: str, head: WitnessedHead) -> None:
-        descriptor = self._open()
+    def _append_record(self, kind: str, head: WitnessedHead) -> None:
+        descriptor = self._get_or_open_descriptor()
         os.write(descriptor, encode_record(kind, head))
         # The end of the last write of this process, which another thread may have made since: never behind the end.
         self._known_size = max(self._known_size, os.lseek(descriptor, 0, os.SEEK_CUR))
         self._unsynced.set()
 
-    def _open(self) -> int:
+    def _get_or_open_descriptor(self) -> int:
         if self._descriptor is not None and self._pid == os.getpid():
             return self._descriptor
         with self._lock:
@@ -104,17 +104,17 @@ class FileWitness:
                     raise WitnessMissing(str(self.path), type(error).__name__) from error
                 self._pid = os.getpid()
                 if not self._sync_each:
-                    threading.Thread(target=self._sync_forever, name="harness-witness", daemon=True).start()
+                    threading.Thread(target=self._sync_file_in_loop, name="harness-witness", daemon=True).start()
             return self._descriptor
 
-    def _sync_forever(self) -> None:
+    def _sync_file_in_loop(self) -> None:
         while True:
             self._unsynced.wait()
             time.sleep(SYNC_SECONDS)
             self._unsynced.clear()
-            os.fdatasync(self._open())
+            os.fdatasync(self._get_or_open_descriptor())
 
-    def _read_new_lines(self) -> None:
+    def _read_and_apply_new_lines(self) -> None:
         """Read what was appended since the last time, and verify it."""
         try:
             with self.path.open("rb") as file:
@@ -137,4 +137,4 @@ class FileWitness:
             raise WitnessDamaged(str(self.path), self._read_to) from error
         if record is not None:
             kind, head = record
-            self._sessions.setdefault(head.name, WitnessedSession()).apply(kind, head)
+            self._sessions.setdefault(head.name, WitnessedSession()).apply_record(kind, head)

@@ -53,64 +53,67 @@ class FolderWitness:
         return str(self.path)
 
     @classmethod
-    def create(cls, path: Path) -> None:
+    def create_storage(cls, path: Path) -> None:
         """Make an empty witness. Raises `FileExistsError` if there is one."""
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write_once(path / MARK_NAME, b"", sync=True)
+        _create_file_exclusively(path / MARK_NAME, b"", sync=True)
 
-    def expect(self, head: WitnessedHead) -> None:
-        self._note(EXPECTED, head, sync=self._sync_each)
+    def record_expected_head(self, head: WitnessedHead) -> None:
+        self._write_record(EXPECTED, head, sync=self._sync_each)
 
-    def confirm(self, head: WitnessedHead) -> None:
-        self._note(CONFIRMED, head, sync=False)
+    def record_written_head(self, head: WitnessedHead) -> None:
+        self._write_record(CONFIRMED, head, sync=False)
 
-    def adopt(self, head: WitnessedHead) -> None:
-        self._note(ADOPTED, head, sync=True)
+    def record_accepted_head(self, head: WitnessedHead) -> None:
+        self._write_record(ADOPTED, head, sync=True)
 
-    def find(self, name: str) -> WitnessedSession | None:
-        self._require_mark()
+    def find_session(self, name: str) -> WitnessedSession | None:
+        self._require_mark_file()
         with self._lock:
-            folder = self._read_new_files(name)
+            folder = self._read_and_apply_new_files(name)
             return folder.session if folder.read else None
 
-    def _note(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
-        self._require_mark()
-        content, place = encode_record(kind, head), self._get_folder(head.name)
+    def _write_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
+        self._require_mark_file()
+        content, place = encode_record(kind, head), self._get_session_folder(head.name)
         with self._lock:
-            known = self._read_new_files(head.name)
+            known = self._read_and_apply_new_files(head.name)
             try:
                 place.mkdir(mode=0o700, exist_ok=True)
-                number = _write_next(place, known.read, content, sync=sync)
+                number = _write_next_record_file(place, known.read, content, sync=sync)
             except OSError as error:
                 raise WitnessMissing(str(place), type(error).__name__) from error
             if number == known.read:
-                known.session.apply(kind, head)
+                known.session.apply_record(kind, head)
                 known.read += 1
 
-    def _require_mark(self) -> None:
+    def _require_mark_file(self) -> None:
         if not (self.path / MARK_NAME).exists():
             raise WitnessMissing(str(self.path), "it has no mark of a witness")
 
-    def _get_folder(self, name: str) -> Path:
+    def _get_session_folder(self, name: str) -> Path:
         return self.path / name.replace(":", "-")
 
-    def _read_new_files(self, name: str) -> _SessionFolder:
+    def _read_and_apply_new_files(self, name: str) -> _SessionFolder:
         """Read what was noted of a session since the last time, and verify it. The files are numbered without gaps."""
-        known, place = self._folders.setdefault(name, _SessionFolder()), self._get_folder(name)
+        known, place = self._folders.setdefault(name, _SessionFolder()), self._get_session_folder(name)
         try:
-            if known.read and not _get_file(place, known.read - 1).exists():
-                raise WitnessTruncated(str(place), known.read, _count_files(place), "files")
-            while (content := _read_file(place, known.read)) is not None:
-                if not self._apply_file(known, place, name, content) and _read_file(place, known.read + 1) is None:
+            if known.read and not _get_record_path(place, known.read - 1).exists():
+                raise WitnessTruncated(str(place), known.read, _count_record_files(place), "files")
+            while (content := _read_record_file(place, known.read)) is not None:
+                if (
+                    not self._apply_record_file(known, place, name, content)
+                    and _read_record_file(place, known.read + 1) is None
+                ):
                     break  # another process may still be writing it
                 known.read += 1
         except OSError as error:
             raise WitnessMissing(str(place), type(error).__name__) from error
         return known
 
-    def _apply_file(self, known: _SessionFolder, place: Path, name: str, content: bytes) -> bool:
+    def _apply_record_file(self, known: _SessionFolder, place: Path, name: str, content: bytes) -> bool:
         """Take a file into account. Returns False for one that is not whole, whose writer announced no commit by it."""
-        file = _get_file(place, known.read)
+        file = _get_record_path(place, known.read)
         try:
             record = parse_record(content)
         except ValueError as error:
@@ -120,37 +123,37 @@ class FolderWitness:
         kind, head = record
         if head.name != name:
             raise WitnessDamaged(str(file), 0)
-        known.session.apply(kind, head)
+        known.session.apply_record(kind, head)
         return True
 
 
-def _get_file(place: Path, number: int) -> Path:
+def _get_record_path(place: Path, number: int) -> Path:
     return place / f"{number:0{_NUMBER_DIGITS}}"
 
 
-def _count_files(place: Path) -> int:
+def _count_record_files(place: Path) -> int:
     return len(list(place.iterdir())) if place.exists() else 0
 
 
-def _read_file(place: Path, number: int) -> bytes | None:
+def _read_record_file(place: Path, number: int) -> bytes | None:
     try:
-        return _get_file(place, number).read_bytes()
+        return _get_record_path(place, number).read_bytes()
     except FileNotFoundError:
         return None
 
 
-def _write_next(place: Path, number: int, content: bytes, *, sync: bool) -> int:
+def _write_next_record_file(place: Path, number: int, content: bytes, *, sync: bool) -> int:
     """Make the file `number`, or the next one that another process has not made. Returns its number."""
     while True:
         try:
-            _write_once(_get_file(place, number), content, sync=sync)
+            _create_file_exclusively(_get_record_path(place, number), content, sync=sync)
         except FileExistsError:
             number += 1
         else:
             return number
 
 
-def _write_once(path: Path, content: bytes, *, sync: bool) -> None:
+def _create_file_exclusively(path: Path, content: bytes, *, sync: bool) -> None:
     """Make a file with its content. Raises `FileExistsError`."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
     try:

@@ -31,10 +31,10 @@ class WitnessedSession:
     seal: bytes = b""
     expected: dict[int, set[bytes]] = field(default_factory=dict)
 
-    def matches(self, number: int, seal: bytes) -> bool:
+    def knows_head(self, number: int, seal: bytes) -> bool:
         return (number, seal) == (self.number, self.seal) or seal in self.expected.get(number, ())
 
-    def apply(self, kind: str, head: WitnessedHead) -> None:
+    def apply_record(self, kind: str, head: WitnessedHead) -> None:
         """Take a record into account, in the order in which they were noted."""
         if kind == EXPECTED:
             self.expected.setdefault(head.number, set()).add(head.seal)
@@ -66,16 +66,16 @@ def parse_record(line: bytes) -> tuple[str, WitnessedHead] | None:
 
 
 def _compute_mac(content: str) -> str:
-    return _require_keys().current.compute_seal("witness", content.encode()).hex()[:_MAC_DIGITS]
+    return _get_seal_keys_or_raise().current.compute_seal("witness", content.encode()).hex()[:_MAC_DIGITS]
 
 
 def _list_macs(content: str) -> set[str]:
     """List the digests of a line by all keys, the present one and former ones."""
-    keys = _require_keys().by_id.values()
+    keys = _get_seal_keys_or_raise().by_id.values()
     return {key.compute_seal("witness", content.encode()).hex()[:_MAC_DIGITS] for key in keys}
 
 
-def _require_keys() -> SealKeys:
+def _get_seal_keys_or_raise() -> SealKeys:
     keys = get_seal_keys()
     if keys is None:
         raise SealKeyInvalid("a witness needs a key of seals, and there is none")

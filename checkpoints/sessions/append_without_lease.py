@@ -53,19 +53,21 @@ def append_version(
     Raises what `checkpoints.append` raises; without a run also `SessionBusy`, `ReviewRequired`, `ApprovalRequired`,
     `PausedForPeers`, `SchemaFromFuture`.
     """
-    if store.find_owned(session_id) is not None:
-        return save_version.append_messages(store, session_id, new, change, expected_version=expected_version)
+    if store.find_owned_session(session_id) is not None:
+        return save_version.save_next_version_of_new_messages(
+            store, session_id, new, change, expected_version=expected_version
+        )
     validate_id("session id", session_id)
     validate_number("expected_version", expected_version)
     reason = store.build_not_owner_error(session_id)
     if isinstance(reason, ReleasedWhenIdle):
         raise reason
     version = _append_without_run(store, session_id, new, change, expected_version)
-    store.notify_saved(session_id)
+    store.notify_save_listeners(session_id)
     return version
 
 
-def find_repeated_append(
+def find_version_of_repeated_append(
     store: Store,
     session_id: str,
     new: Sequence[dict[str, Any]],
@@ -82,7 +84,7 @@ def find_repeated_append(
     attempt = _AppendAttempt(store, session_id, new, change, expected_version)
     with database_operation(store.using, writes=False):
         row = row_lookups.get_session(store, session_id)
-        version = attempt.find_stored(row)
+        version = attempt.find_stored_version(row)
         written = Checkpoint.objects.using(store.using).filter(session=row, created_at__gte=since)
         return version if version is not None and written.filter(version=version).exists() else None
 
@@ -133,7 +135,10 @@ class _AppendAttempt:
             row.head_segment = Segment.objects.using(store.using).create(session=row)
             Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=row.head_segment)
         head = save_version.get_session_transcript_head(row)
-        end, state = save_version.extend_transcript_head(head, self.new), self._build_state_of_next_version(newest)
+        end, state = (
+            save_version.build_end_after_new_messages(head, self.new),
+            self._build_state_of_next_version(newest),
+        )
         created_at = end.new[-1].created_at if end.new else None
         self.lost = UnconfirmedAppend(self.expected, end.length, end.chain, state, created_at)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
@@ -158,7 +163,7 @@ class _AppendAttempt:
         described = self._build_unconfirmed_append(row)
         return replace(described, created_at=unconfirmed_append.created_at) == unconfirmed_append
 
-    def find_stored(self, row: Session) -> int | None:
+    def find_stored_version(self, row: Session) -> int | None:
         """Find the version that an equal append wrote, whoever that was."""
         return _find_appended_version(self.store, row, self._build_unconfirmed_append(row))
 
@@ -166,7 +171,7 @@ class _AppendAttempt:
         """Describe what this append writes, without the time, also after it has been written."""
         base_version = Checkpoint.objects.using(self.store.using).filter(session=row, version__lte=self.expected)
         source = base_version.order_by("-version").first()
-        end = self._compute_transcript_head(row, source)
+        end = self._build_transcript_end(row, source)
         return UnconfirmedAppend(self.expected, end.length, end.chain, self._build_state_of_next_version(source), None)
 
     def _build_state_of_next_version(self, source: Checkpoint | None) -> VersionState:
@@ -189,13 +194,13 @@ class _AppendAttempt:
             return state
         return replace(state, phase=previous_state.phase, payload=previous_state.payload)
 
-    def _compute_transcript_head(self, row: Session, source: Checkpoint | None) -> TranscriptEnd:
+    def _build_transcript_end(self, row: Session, source: Checkpoint | None) -> TranscriptEnd:
         head = save_version.get_session_transcript_head(row)
         if source is None:
-            return save_version.extend_transcript_head(
+            return save_version.build_end_after_new_messages(
                 save_version.build_empty_transcript_head(head.segment_id), self.new
             )
-        return save_version.extend_transcript_head(save_version.get_version_transcript_head(source), self.new)
+        return save_version.build_end_after_new_messages(save_version.get_version_transcript_head(source), self.new)
 
 
 def find_live_owner_error(store: Store, row: Session) -> SessionBusy | None:
@@ -204,8 +209,8 @@ def find_live_owner_error(store: Store, row: Session) -> SessionBusy | None:
     if owner is None or not owner.is_owning:
         return None
     if run_liveness.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
-        return ownership.build_session_busy(row, owner)
-    ownership.declare_lost(store, row, owner)
+        return ownership.build_session_busy_error(row, owner)
+    ownership.mark_owner_run_lost(store, row, owner)
     return None
 
 
@@ -237,7 +242,7 @@ def _is_unreleased_run_of_this_client(store: Store, owner: Run, session_id: str)
     """
     return (
         owner.owner_token == store.token
-        and store.find_owned(session_id) is None
+        and store.find_owned_session(session_id) is None
         and not store.is_session_in_use(session_id)
     )
 

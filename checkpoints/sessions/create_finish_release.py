@@ -9,7 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints.audit import append_events
-from checkpoints.calls import call_dicts, outcome_log, pending_calls
+from checkpoints.calls import call_dicts, pending_calls, write_outcomes
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit, refuse_inside_transaction
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, NotRepresentable, StorageUnavailable
@@ -36,7 +36,7 @@ class SessionDescription:
     metadata: dict[str, Any] | None = None
     labels: Iterable[str] = ()
 
-    def get_columns(self) -> dict[str, Any]:
+    def build_columns(self) -> dict[str, Any]:
         if self.metadata is not None and not isinstance(self.metadata, dict):
             raise NotRepresentable("metadata", f"a {type(self.metadata).__name__} is not a dict")
         if isinstance(self.labels, str):
@@ -66,7 +66,7 @@ def create_session(store: Store, session_id: str, description: SessionDescriptio
         rows = Session.objects.using(store.using)
         if rows.filter(workspace_id=store.workspace_id, session_id=session_id).exists():
             return
-        session = Session(workspace_id=store.workspace_id, session_id=session_id, **description.get_columns())
+        session = Session(workspace_id=store.workspace_id, session_id=session_id, **description.build_columns())
         with transaction.atomic(using=store.using):
             rows.bulk_create([session], ignore_conflicts=True)
             # A session that another process has created at the same time has another key space.
@@ -83,7 +83,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     if not isinstance(status, str) or status not in FINISHED_SESSION_STATUSES:
         raise InvalidInput(f"{status!r} does not end a session. Use completed, failed or cancelled.")
     result_json = None if result is None else to_canonical_json(result, "result")
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     try:
         with database_operation(store.using), transaction.atomic(using=store.using):
             row = (
@@ -94,7 +94,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
             )
             if row is None:
                 raise row_lookups.build_fence_lost_error(store, owned_session)
-            _settle_open_work(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
+            _require_no_open_call(store, owned_session, row, cancelled=status == SessionStatus.CANCELLED)
             paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.OVER)
             ownership.end_ownership_in_transaction(
                 store, owned_session, RunStatus(status), status=status, result=result_json
@@ -108,23 +108,23 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
             is_ended = row_lookups.get_session(store, session_id, lock=True).status == status
         if not is_ended:
             raise StorageUnavailable(error.what, may_have_happened=False) from error
-    store.remove_owned(owned_session)
-    store.notify_saved(session_id)
+    store.remove_owned_session(owned_session)
+    store.notify_save_listeners(session_id)
 
 
-def _settle_open_work(store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool) -> None:
+def _require_no_open_call(store: Store, owned_session: OwnedSession, row: Session, *, cancelled: bool) -> None:
     """Require that no call is open at the end of a session.
 
     If the session is cancelled, open calls become interrupted instead: their outcome is unknown and they stay in the
     review queue.
     """
     if cancelled:
-        outcome_log.interrupt_abandoned_calls(store, owned_session, running_too=True)
+        write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
     else:
-        require_settled(store, owned_session, row)
+        require_no_running_or_undecided_call(store, owned_session, row)
 
 
-def require_settled(store: Store, owned_session: OwnedSession, row: Session) -> None:
+def require_no_running_or_undecided_call(store: Store, owned_session: OwnedSession, row: Session) -> None:
     """Raise `CallInProgress` while a mutating call runs, and `ReviewRequired` while one is undecided."""
     for call in pending_calls.list_calls_with_status(store, row, {CallStatus.ISSUED}):
         if call.mutates:
@@ -143,7 +143,7 @@ def release_all_sessions(store: Store) -> None:
     try:
         store.flush_pending_writes()
     finally:
-        for owned_session in store.list_owned():
+        for owned_session in store.list_owned_sessions():
             _release_owned_session(store, owned_session)
 
 
@@ -154,29 +154,29 @@ def release_session(store: Store, session_id: str) -> bool:
     `InvalidIdentifier`, `NotDurable`, `StorageError`, and `InsideTransaction`, after which it is still owned.
     """
     validate_id("session id", session_id)
-    if store.find_owned(session_id) is None:
+    if store.find_owned_session(session_id) is None:
         return False
     refuse_inside_transaction(store.using)
     try:
         store.flush_pending_writes(session_id)
     finally:
-        is_released = _release_if_owned(store, session_id)
+        is_released = _release_session_if_owned(store, session_id)
     return is_released
 
 
-def _release_if_owned(store: Store, session_id: str) -> bool:
-    owned_session = store.find_owned(session_id)
+def _release_session_if_owned(store: Store, session_id: str) -> bool:
+    owned_session = store.find_owned_session(session_id)
     if owned_session is None:  # lost while it was flushed
         return False
     try:
         return _release_owned_session(store, owned_session)
     finally:
-        store.remove_owned(owned_session)
+        store.remove_owned_session(owned_session)
 
 
 def _release_owned_session(store: Store, owned_session: OwnedSession) -> bool:
     try:
-        outcome_log.interrupt_abandoned_calls(store, owned_session, running_too=True)
+        write_outcomes.interrupt_abandoned_calls(store, owned_session, running_too=True)
     except IntegrityError as error:
         if not error.is_alteration or not quarantine.quarantine_after_error(owned_session.pk, using=store.using):
             raise

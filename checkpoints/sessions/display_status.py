@@ -90,7 +90,7 @@ def get_session_display_status(
     return _STANDINGS.get(status, status)
 
 
-def build_session_owner(run: Run | None, alive: bool) -> SessionOwner | None:
+def build_session_owner_of_run(run: Run | None, alive: bool) -> SessionOwner | None:
     if run is None:
         return None
     return SessionOwner(

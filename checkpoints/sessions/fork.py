@@ -51,13 +51,13 @@ def fork_session(
     validate_id("session id", new_session_id)
     store.flush_pending_writes(session_id)
     with (
-        quarantine.quarantine_if_altered(store, session_id),
+        quarantine.quarantine_on_integrity_error(store, session_id),
         database_operation(store.using),
         transaction.atomic(using=store.using),
     ):
         origin = row_lookups.get_session(store, session_id, lock=True)
         row_lookups.require_not_quarantined(origin)
-        signed_decisions.verify_session(store.using, origin.pk)
+        signed_decisions.verify_decisions_of_session(store.using, origin.pk)
         source = _find_source_version(store, origin, version)
         fork = _create_forked_session(store, origin, new_session_id, source)
         run = _create_first_run(store, fork)
@@ -177,4 +177,4 @@ def _record_fork_events(
             version=source.version,
             other=related.pk,
         )
-        row_lookups.bump_revision(store, row.pk)
+        row_lookups.increment_session_revision(store, row.pk)

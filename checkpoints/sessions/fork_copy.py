@@ -63,11 +63,11 @@ def copy_calls_to_fork(
     if get_seal_keys() is not None:
         row_seals.verify_rows(calls.filter(session=origin_pk))
     with connection.cursor() as cursor:
-        cursor.execute(_build_copy_sql(connection.vendor, len(carried), len(changed)), parameters)
+        cursor.execute(_build_copy_calls_sql(connection.vendor, len(carried), len(changed)), parameters)
     sealed_model.seal_stored_rows(calls.filter(session=forked_pk))
 
 
-def _build_copy_sql(vendor: str, carried_count: int, changed_count: int) -> str:
+def _build_copy_calls_sql(vendor: str, carried_count: int, changed_count: int) -> str:
     """Build the statement that copies the calls; its parameters are in the order of `_RESET_COLUMNS`."""
     columns = [
         field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET_COLUMNS + _OMITTED_COLUMNS
@@ -90,9 +90,9 @@ def copy_workflows_to_fork(using: str, origin_pk: int, forked_pk: int) -> None:
     """Copy the journals of a session into its fork. The outcomes of the steps are in the call log."""
     for workflow in Workflow.objects.using(using).filter(session_id=origin_pk).order_by("pk"):
         steps = list(WorkflowStep.objects.using(using).filter(workflow=workflow))
-        workflow.pk, workflow.session_id = None, forked_pk
-        workflow.save(using=using, force_insert=True)
+        row_seals.verify_rows([workflow, *steps])
+        copy = Workflow(session_id=forked_pk, workflow_id=workflow.workflow_id, created_at=workflow.created_at)
+        copy.save(using=using, force_insert=True)
         for step in steps:
-            row_seals.verify_row(step)
-            step.pk, step.session_id, step.workflow = None, forked_pk, workflow
+            step.pk, step.session_id, step.workflow = None, forked_pk, copy
         WorkflowStep.objects.using(using).bulk_create(steps)

@@ -55,12 +55,12 @@ def start_heartbeat(store: Store, release_idle: ReleaseIdle) -> None:
 
 def renew_leases(store: Store) -> int:
     """Renew the leases of all runs of `store`, by the database's clock. Returns the number of runs it still owns."""
-    ids = [owned_session.run_id for owned_session in store.list_owned()]
+    ids = [owned_session.run_id for owned_session in store.list_owned_sessions()]
     if not ids:
         return 0
     with database_operation(store.using):
         owning_runs = Run.objects.using(store.using).filter(pk__in=ids, status__in=sorted(OWNING_RUN_STATUSES))
-        return owning_runs.update(heartbeat_at=Now(), lease_expires_at=clock.database_time_after(store.lease))
+        return owning_runs.update(heartbeat_at=Now(), lease_expires_at=clock.build_database_time_after(store.lease))
 
 
 def renew_leases_of_runs(using: str, ids: Collection[UUID], lease: timedelta) -> set[UUID]:
@@ -77,7 +77,7 @@ def renew_leases_of_runs(using: str, ids: Collection[UUID], lease: timedelta) ->
         runs = Run.objects.using(using).filter(
             pk__in=ids, status__in=sorted(OWNING_RUN_STATUSES), session__fence=F("fence")
         )
-        renewed = runs.update(heartbeat_at=Now(), lease_expires_at=clock.database_time_after(lease))
+        renewed = runs.update(heartbeat_at=Now(), lease_expires_at=clock.build_database_time_after(lease))
         return set(ids) if renewed == len(ids) else set(runs.values_list("pk", flat=True))
 
 
@@ -89,7 +89,7 @@ def renew_lease(store: Store, owned_session: OwnedSession) -> None:
             status__in=sorted(OWNING_RUN_STATUSES),
             session__fence=owned_session.fence,
         )
-        if not run.update(heartbeat_at=Now(), lease_expires_at=clock.database_time_after(store.lease)):
+        if not run.update(heartbeat_at=Now(), lease_expires_at=clock.build_database_time_after(store.lease)):
             raise row_lookups.build_fence_lost_error(store, owned_session)
 
 
@@ -108,7 +108,7 @@ def _renew_due_leases(using: str, due_times: dict[str, float], release_idle: Rel
         owning = [
             store
             for store in list_live_stores()
-            if store.using == using and store.remote_process is None and store.list_owned()
+            if store.using == using and store.remote_process is None and store.list_owned_sessions()
         ]
         if not owning:
             del _threads[using]
@@ -134,4 +134,4 @@ def _run_and_log_errors(work: Callable[[Store], object], store: Store, what: str
     try:
         work(store)
     except Exception as error:  # the thread has to survive every error
-        logger.warning("Could not %s %d sessions: %s", what, len(store.list_owned()), error)
+        logger.warning("Could not %s %d sessions: %s", what, len(store.list_owned_sessions()), error)

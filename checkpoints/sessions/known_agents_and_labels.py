@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from checkpoints.formats import parse_json
 from checkpoints.models import Session
-from checkpoints.sessions.list_filters import select_sessions
+from checkpoints.sessions.list_filters import select_sessions_of_workspace
 
 #: Number of newest sessions that are read.
 _RECENT_SESSIONS = 200
@@ -23,7 +23,7 @@ class SessionFacets:
     labels: tuple[str, ...]
 
 
-def list_session_facets(workspace_id: int) -> SessionFacets:
+def list_known_agents_and_labels(workspace_id: int) -> SessionFacets:
     """List the agents and labels of the newest sessions, for suggestions."""
     rows = list(_select_recent_sessions(workspace_id))
     labels = {
@@ -34,7 +34,9 @@ def list_session_facets(workspace_id: int) -> SessionFacets:
 
 def _select_recent_sessions(workspace_id: int) -> QuerySet[Session, tuple[str, str]]:
     return (
-        select_sessions(workspace_id).order_by("-updated_at", "-pk").values_list("agent", "labels")[:_RECENT_SESSIONS]
+        select_sessions_of_workspace(workspace_id)
+        .order_by("-updated_at", "-pk")
+        .values_list("agent", "labels")[:_RECENT_SESSIONS]
     )
 
 

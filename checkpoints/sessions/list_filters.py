@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -27,21 +27,21 @@ class Sort(TextChoices):
 class SessionFilter:
     """Filter of a session list.
 
-    `first` and `last` are the days in UTC between which sessions were created. `least` and `most` are US dollars.
+    Sessions were created from `since` up to, but not including, `until`. `least` and `most` are US dollars.
     `among` are further conditions on a session's primary key.
     """
 
     standing: Standing | None = None
     agent: str = ""
-    first: date | None = None
-    last: date | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     least: Decimal | None = None
     most: Decimal | None = None
     among: tuple[Q, ...] = ()
     sort: Sort = Sort.UPDATED
 
     def __bool__(self) -> bool:
-        bounds = (self.first, self.last, self.least, self.most)
+        bounds = (self.since, self.until, self.least, self.most)
         has_bounds = any(value is not None for value in bounds)
         return bool(self.standing or self.agent or self.among or has_bounds)
 
@@ -50,26 +50,26 @@ class SessionFilter:
         return get_time_field(self.sort)
 
     @property
-    def lookups(self) -> dict[str, Any]:
+    def field_lookups(self) -> dict[str, Any]:
         """Field lookups on the session's own columns."""
         lookups = {
             "agent": self.agent.replace("\0", "") if self.agent else None,
-            "created_at__gte": None if self.first is None else _get_midnight(self.first),
-            "created_at__lt": None if self.last is None else _get_midnight(self.last) + timedelta(days=1),
+            "created_at__gte": self.since,
+            "created_at__lt": self.until,
             "budget_spent_usd__gte": self.least,
             "budget_spent_usd__lte": self.most,
         }
         return {name: value for name, value in lookups.items() if value is not None}
 
 
-def select_sessions(workspace_id: int) -> QuerySet[Session]:
+def select_sessions_of_workspace(workspace_id: int) -> QuerySet[Session]:
     """Select all sessions of a workspace."""
     return Session.objects.filter(workspace_id=workspace_id)
 
 
 def filter_sessions(workspace_id: int, session_filter: SessionFilter) -> QuerySet[Session]:
     """Select the sessions that match the filter, unordered."""
-    sessions = select_sessions(workspace_id).filter(**session_filter.lookups)
+    sessions = select_sessions_of_workspace(workspace_id).filter(**session_filter.field_lookups)
     return (
         sessions.filter(STANDING_CONDITIONS[session_filter.standing]) if session_filter.standing else sessions
     ).filter(*session_filter.among)
@@ -94,7 +94,3 @@ def get_order_fields(sort: Sort) -> tuple[str, str]:
 
 def get_time_field(sort: Sort) -> str:
     return "created_at" if sort is Sort.STARTED else "updated_at"
-
-
-def _get_midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)

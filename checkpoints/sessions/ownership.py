@@ -32,7 +32,9 @@ GRACE = 0.25
 MAX_WHY_LENGTH = 200
 
 
-def take_session(store: Store, session_id: str, *, takeover: bool | str = False, paused: bool = False) -> OwnedSession:
+def take_ownership(
+    store: Store, session_id: str, *, takeover: bool | str = False, paused: bool = False
+) -> OwnedSession:
     """Become the owner of an existing session.
 
     In one transaction: the fence grows, a new run is linked to the last one, and the calls that the last run had issued
@@ -44,12 +46,12 @@ def take_session(store: Store, session_id: str, *, takeover: bool | str = False,
     """
     while True:
         try:
-            with quarantine.quarantine_if_altered(store, session_id):
-                owned_session = _try_to_take_session(store, session_id, takeover=takeover, paused=paused)
+            with quarantine.quarantine_on_integrity_error(store, session_id):
+                owned_session = _try_to_take_ownership(store, session_id, takeover=takeover, paused=paused)
         except _TakenTooRecently as error:
             time.sleep(error.seconds)
         else:
-            store.add_owned(owned_session)
+            store.add_owned_session(owned_session)
             heartbeat.start_heartbeat(store, release_idle_sessions)
             return owned_session
 
@@ -61,19 +63,19 @@ class _TakenTooRecently(Exception):
         self.seconds = seconds
 
 
-def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
+def _try_to_take_ownership(store: Store, session_id: str, *, takeover: bool | str, paused: bool) -> OwnedSession:
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = row_lookups.get_session(store, session_id, lock=True)
         row_lookups.require_not_quarantined(row)
         if row.finished:
             raise SessionFinished(session_id, row.status)
-        _require_known_schema(store, row)
+        _require_supported_schema(store, row)
         live_keys = verification.verify_session_records(store.using, row)
         previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
         if previous is not None and previous.status in OWNING_RUN_STATUSES:
             _end_previous_run(store, row, previous, takeover)
         if previous is not None and not paused:
-            paused_task_guards.require_not_paused(store, row)
+            paused_task_guards.require_session_not_paused(store, row)
         run = _create_run(store, row, previous)
         if previous is None:
             append_events.record_event(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent")
@@ -101,7 +103,7 @@ def _try_to_take_session(store: Store, session_id: str, *, takeover: bool | str,
         )
 
 
-def _require_known_schema(store: Store, row: Session) -> None:
+def _require_supported_schema(store: Store, row: Session) -> None:
     versions = Checkpoint.objects.using(store.using).filter(session=row).order_by("-version")
     newest = versions.values_list("schema_version", flat=True).first()
     if newest is not None and newest > SCHEMA_VERSION:
@@ -113,7 +115,7 @@ def _end_previous_run(store: Store, row: Session, previous: Run, takeover: bool 
     is_own = previous.owner_token == store.token  # taken before, but the answer was lost
     alive = not is_own and run_liveness.is_run_alive(previous)
     if alive and not takeover:
-        raise build_session_busy(row, previous)
+        raise build_session_busy_error(row, previous)
     if not alive:
         _end_lost_run(store, row, previous, AuditKind.RUN_LOST)
         return
@@ -126,7 +128,7 @@ def _end_previous_run(store: Store, row: Session, previous: Run, takeover: bool 
     _end_lost_run(store, row, previous, AuditKind.TAKEOVER, **details)
 
 
-def build_session_busy(row: Session, owner: Run) -> SessionBusy:
+def build_session_busy_error(row: Session, owner: Run) -> SessionBusy:
     description = f"run {owner.number} on {owner.host} (pid {owner.pid})"
     return SessionBusy(row.session_id, description, owner.heartbeat_at, owner.lease_expires_at)
 
@@ -138,7 +140,7 @@ def _require_takeover_grace(store: Store, owner: Run) -> None:
             raise _TakenTooRecently(GRACE - age)
 
 
-def declare_lost(store: Store, row: Session, owner: Run, *, noticed_by: str = "sweeper") -> None:
+def mark_owner_run_lost(store: Store, row: Session, owner: Run, *, noticed_by: str = "sweeper") -> None:
     """End a lost run without taking its session: the fence grows, and the calls it had issued are interrupted.
 
     `row` is locked. `noticed_by` names the actor in the audit trail.
@@ -158,7 +160,7 @@ def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCa
     if call.status != call_transitions.LOSE.before or run_liveness.is_run_alive(call.run):
         return call
     if row.owner is not None and row.owner_id == call.run_id:
-        declare_lost(store, row, row.owner, noticed_by="gate")
+        mark_owner_run_lost(store, row, row.owner, noticed_by="gate")
     else:
         _interrupt_orphaned_calls(store, row, row.owner, "gate")
     return ToolCall.objects.using(store.using).select_related("run").get(pk=call.pk)
@@ -179,7 +181,7 @@ def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
         number=previous.number + 1 if previous else 1,
         resumed_from=previous,
         fence=row.fence + 1,
-        lease_expires_at=clock.database_time_after(store.lease),
+        lease_expires_at=clock.build_database_time_after(store.lease),
         host=process.host,
         host_identity=process.host_identity,
         pid=process.pid,
@@ -254,11 +256,11 @@ def release_ownership(
     """
     with database_operation(store.using), transaction.atomic(using=store.using):
         is_released = end_ownership_in_transaction(store, owned_session, final_status, **session_changes)
-    store.remove_owned(owned_session)
+    store.remove_owned_session(owned_session)
     return is_released
 
 
-def release_ownership_quietly(store: Store, owned_session: OwnedSession) -> None:
+def try_release_ownership(store: Store, owned_session: OwnedSession) -> None:
     """Release the session after an error, without raising a second one that would hide it.
 
     If the database cannot be reached, the session is forgotten here and its lease expires.
@@ -266,7 +268,7 @@ def release_ownership_quietly(store: Store, owned_session: OwnedSession) -> None
     try:
         release_ownership(store, owned_session)
     except StorageError:
-        store.remove_owned(owned_session)
+        store.remove_owned_session(owned_session)
 
 
 def end_ownership_in_transaction(
@@ -298,16 +300,18 @@ def release_idle_sessions(store: Store) -> list[str]:
     A session with an issued call without outcome, or with a version that is not written yet, is in use.
     """
     return [
-        owned_session.session_id for owned_session in store.list_idle() if _release_idle_session(store, owned_session)
+        owned_session.session_id
+        for owned_session in store.list_idle_sessions()
+        if _release_idle_session(store, owned_session)
     ]
 
 
 def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
-    has_unsaved_versions = store.behind is not None and store.behind.unsaved(owned_session.session_id)
-    if has_unsaved_versions or _has_open_call(store, owned_session):
+    has_unsaved_versions = store.behind is not None and store.behind.list_unsaved_versions(owned_session.session_id)
+    if has_unsaved_versions or _has_run_open_call(store, owned_session):
         store.record_session_use(owned_session.session_id)
         return False
-    if not store.remove_if_idle(owned_session):
+    if not store.remove_session_if_idle(owned_session):
         return False
     with database_operation(store.using), transaction.atomic(using=store.using):
         if not end_ownership_in_transaction(store, owned_session, RunStatus.RELEASED):
@@ -320,7 +324,7 @@ def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
     return True
 
 
-def _has_open_call(store: Store, owned_session: OwnedSession) -> bool:
+def _has_run_open_call(store: Store, owned_session: OwnedSession) -> bool:
     with database_operation(store.using, writes=False):
         issued_calls = ToolCall.objects.using(store.using).filter(
             session=owned_session.pk, run=owned_session.run, status=CallStatus.ISSUED

@@ -38,7 +38,7 @@ def select_open_peer_calls(store: Store, row: Session) -> QuerySet[PeerCall]:
     return PeerCall.objects.using(store.using).filter(session=row, status=PeerCallStatus.WAITING)
 
 
-def require_not_paused(store: Store, row: Session) -> None:
+def require_session_not_paused(store: Store, row: Session) -> None:
     """Raise `PausedForPeers` if a task holds the session."""
     if get_blocking_paused_task(store, row) is not None:
         raise PausedForPeers(row.session_id)
@@ -82,7 +82,7 @@ def close_all_paused_tasks(store: Store, row: Session, status: PauseStatus) -> i
     )
 
 
-def bump_revision(store: Store, row: Session) -> None:
+def increment_session_revision(store: Store, row: Session) -> None:
     """Increment the session's revision, so that its pages refresh."""
     session_row = Session.objects.using(store.using).filter(pk=row.pk)
     session_row.update(revision=F("revision") + 1, updated_at=Now())

@@ -125,8 +125,8 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
             raise VersionNotFound(session_id, version)
         newest = versions.latest("version")
         if version == newest.version:
-            _require_not_in_use(store, row)
-            _move_head_back(store, row, versions.exclude(version=version))
+            _require_session_deletable(store, row)
+            _move_head_to_newest_remaining_version(store, row, versions.exclude(version=version))
         else:
             snapshot_version = run_position.find_version_with_valid_snapshot(store, session_id, newest)
             if snapshot_version is not None and version >= snapshot_version:
@@ -134,7 +134,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
         return _remove_versions(store, row, [version], dry_run=False)
 
 
-def _move_head_back(store: Store, row: Session, remaining: QuerySet[Checkpoint]) -> None:
+def _move_head_to_newest_remaining_version(store: Store, row: Session, remaining: QuerySet[Checkpoint]) -> None:
     newest = remaining.order_by("-version").first()
     if newest is None:
         raise StillNeeded(row.session_id, "this is its only version")
@@ -143,12 +143,12 @@ def _move_head_back(store: Store, row: Session, remaining: QuerySet[Checkpoint])
     # Calls that only removed versions have answered become unanswered.
     calls = ToolCall.objects.using(store.using).filter(session=row, answered_version__gt=newest.version)
     calls.update(answered_version=None)
-    owned_session = store.find_owned(row.session_id)
+    owned_session = store.find_owned_session(row.session_id)
     if owned_session is not None:
         owned_session.operations.reset_pairings()
 
 
-def _require_not_in_use(store: Store, row: Session) -> None:
+def _require_session_deletable(store: Store, row: Session) -> None:
     if row.status in _UNDELETABLE_STATUSES:
         raise StillNeeded(row.session_id, f"it is {row.status.replace('_', ' ')}")
     if (
@@ -156,7 +156,7 @@ def _require_not_in_use(store: Store, row: Session) -> None:
         or paused_task_guards.select_open_peer_calls(store, row).exists()
     ):
         raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
-    owned_session = store.find_owned(row.session_id)
+    owned_session = store.find_owned_session(row.session_id)
     if (
         row.owner is not None
         and (owned_session is None or owned_session.run_id != row.owner_id)
@@ -229,7 +229,7 @@ def delete_session(
                 row = row_lookups.get_session(store, session_id, lock=True)
                 if condition is not None:
                     condition(row)
-                _require_not_in_use(store, row)
+                _require_session_deletable(store, row)
                 if row.owner is not None and run_liveness.is_run_alive(row.owner):
                     raise StillNeeded(session_id, f"run {row.owner.number} drives it; finish it first")
                 counts = _delete_session_rows(store, row)

@@ -39,36 +39,36 @@ def list_sessions(
     limit: int = 50,
 ) -> list[dict[str, Any]]:
     """List the sessions of the workspace, newest activity first. Raises `InvalidInput`."""
-    keyset_pagination.validate_limit(limit)
+    keyset_pagination.validate_page_limit(limit)
     with database_operation(store.using, writes=False):
         session_filter = SessionFilter(
-            agent=agent or "", among=tuple(_build_conditions(status, label, updated_before, after))
+            agent=agent or "", among=tuple(_build_list_conditions(status, label, updated_before, after))
         )
         sessions: list[Session] = []
         for part in split_into_indexed_querysets(store.workspace_id, session_filter):
-            sessions += _order_with_owner(part.using(store.using))[:limit]
+            sessions += _annotate_owner_and_order(part.using(store.using))[:limit]
         sessions.sort(key=attrgetter("updated_at", "pk"), reverse=True)
         return [_session_to_dict(row) for row in sessions[:limit]]
 
 
-def _build_conditions(
+def _build_list_conditions(
     status: str | None, label: str | None, updated_before: datetime | None, after: str | None
 ) -> list[Q]:
     conditions = []
     if status is not None:
-        conditions.append(_has_status(status))
+        conditions.append(_build_status_condition(status))
     if label is not None:
-        conditions.append(_has_label(label))
+        conditions.append(_build_label_condition(label))
     if updated_before is not None:
         if updated_before.tzinfo is None:
             raise InvalidInput(f"updated_before is {updated_before!r}; give a datetime with a time zone.")
         conditions.append(Q(updated_at__lt=updated_before))
     if after is not None:
-        conditions.append(Q(keyset_pagination.filter_before_cursor(_validate_cursor(after), "updated_at")))
+        conditions.append(Q(keyset_pagination.build_before_cursor_condition(_parse_cursor(after), "updated_at")))
     return conditions
 
 
-def _has_status(status: str) -> Q:
+def _build_status_condition(status: str) -> Q:
     if status == Standing.QUARANTINED:
         return STANDING_CONDITIONS[Standing.QUARANTINED]
     try:
@@ -78,24 +78,24 @@ def _has_status(status: str) -> Q:
         raise InvalidInput(f"{status!r} is not the status of a session. Use {names}.") from None
 
 
-def _validate_cursor(after: str) -> Cursor:
+def _parse_cursor(after: str) -> Cursor:
     cursor = Cursor.parse(after)
     if cursor is None:
         raise InvalidInput(f"after is {after!r}; give the cursor of the last entry of the page before.")
     return cursor
 
 
-def _has_label(label: str) -> Q:
+def _build_label_condition(label: str) -> Q:
     """Condition for a label: labels are stored as a JSON list, where an element follows a bracket or a comma."""
     text = to_canonical_json(validate_id("label", label), "label")
     first, later = (StrIndex("labels", Value(f"{separator}{text}")) for separator in "[,")
     return Q(GreaterThan(first, 0)) | Q(GreaterThan(later, 0))
 
 
-def _order_with_owner(sessions: QuerySet[Session]) -> QuerySet[Session]:
+def _annotate_owner_and_order(sessions: QuerySet[Session]) -> QuerySet[Session]:
     has_owner = ExpressionWrapper(HAS_LIVE_OWNER, output_field=BooleanField())
     annotated = sessions.select_related("owner").annotate(
-        driven=has_owner, stored_time=keyset_pagination.cast_to_text("updated_at")
+        driven=has_owner, stored_time=keyset_pagination.cast_field_to_text("updated_at")
     )
     return annotated.order_by("-updated_at", "-pk")
 
@@ -106,7 +106,7 @@ def _session_to_dict(row: Session) -> dict[str, Any]:
         "session_id": row.session_id,
         "title": row.title,
         "agent": row.agent,
-        "status": Standing.QUARANTINED.value if row_seals.is_altered(row) else row.status,
+        "status": Standing.QUARANTINED.value if row_seals.is_row_altered(row) else row.status,
         "finished": row.finished,
         "quarantined_at": None if row.quarantined_at is None else row.quarantined_at.isoformat(),
         "labels": list(deserialize_labels(row.labels)),

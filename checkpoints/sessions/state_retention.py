@@ -17,15 +17,15 @@ _CHUNK_SIZE = 500
 
 def parse_channels(session_id: str, text: str) -> Channels:
     """Parse the stored channels of a state. Raises `CheckpointCorrupted`."""
-    return {name: (entry[0], entry[1]) for name, entry in _parse_entries(session_id, text).items()}
+    return {name: (entry[0], entry[1]) for name, entry in _parse_channel_entries(session_id, text).items()}
 
 
 def _find_rebuilt_channels(session_id: str, state: FrameworkState) -> set[str]:
     """Return the channels without a value whose value is rebuilt from the writes of earlier states."""
-    return {name for name, entry in _parse_entries(session_id, state.channels).items() if len(entry) > 2}
+    return {name for name, entry in _parse_channel_entries(session_id, state.channels).items() if len(entry) > 2}
 
 
-def _parse_entries(session_id: str, text: str) -> dict[str, list[Any]]:
+def _parse_channel_entries(session_id: str, text: str) -> dict[str, list[Any]]:
     try:
         stored = parse_json_object(text) or {}
     except ValueError as error:
@@ -35,7 +35,7 @@ def _parse_entries(session_id: str, text: str) -> dict[str, list[Any]]:
     return stored
 
 
-def select_unneeded_states(
+def list_unneeded_states(
     session_id: str, states: Sequence[FrameworkState], is_kept: Callable[[FrameworkState], bool]
 ) -> list[FrameworkState]:
     """Select the states that can go.
@@ -75,9 +75,9 @@ def delete_states(using: str, session: Session, states: Collection[FrameworkStat
         for pk, namespace, state_id in writes.values_list("pk", "namespace", "state_id")
         if (namespace, state_id) in places
     ]
-    for part in _split(write_pks):
+    for part in _split_into_batches(write_pks):
         writes.filter(pk__in=part).delete()
-    for part in _split([state.pk for state in states]):
+    for part in _split_into_batches([state.pk for state in states]):
         FrameworkState.objects.using(using).filter(session=session, pk__in=part).delete()
     delete_unused_blobs(using, session)
 
@@ -102,9 +102,9 @@ def delete_states_before_oldest_version(using: str, session: Session) -> None:
     since = next(
         (state for state in states if not state.namespace and state.created_at <= oldest.created_at), states[-1]
     )
-    unneeded = select_unneeded_states(session.session_id, states, lambda state: state.state_id >= since.state_id)
+    unneeded = list_unneeded_states(session.session_id, states, lambda state: state.state_id >= since.state_id)
     delete_states(using, session, unneeded)
 
 
-def _split(pks: Sequence[int]) -> Iterable[Sequence[int]]:
+def _split_into_batches(pks: Sequence[int]) -> Iterable[Sequence[int]]:
     return (pks[start : start + _CHUNK_SIZE] for start in range(0, len(pks), _CHUNK_SIZE))

@@ -36,7 +36,7 @@ def sweep_lost_runs(store: Store, *, limit: int = DEFAULT_LIMIT) -> list[str]:
         if len(session_pks) < limit and (dead_runs := _select_runs_of_dead_processes(owning, limit)) is not None:
             dead_runs = dead_runs.exclude(session_id__in=session_pks).order_by("pk")
             session_pks += dead_runs.values_list("session_id", flat=True)[: limit - len(session_pks)]
-        return [session_id for pk in session_pks if (session_id := _sweep_session(store, pk)) is not None]
+        return [session_id for pk in session_pks if (session_id := _end_lost_run_of_session(store, pk)) is not None]
 
 
 def interrupt_lost_call(store: Store, session_id: str, call_pk: int) -> None:
@@ -71,11 +71,11 @@ def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySe
     return on_this_machine.filter(condition) if condition else None
 
 
-def _sweep_session(store: Store, session_pk: int) -> str | None:
+def _end_lost_run_of_session(store: Store, session_pk: int) -> str | None:
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True, of=("self",))
         row = rows.filter(pk=session_pk).select_related("owner").first()
         if row is None or row.owner is None or not row.owner.is_owning or run_liveness.is_run_alive(row.owner):
             return None
-        ownership.declare_lost(store, row, row.owner)
+        ownership.mark_owner_run_lost(store, row, row.owner)
         return row.session_id

@@ -49,6 +49,8 @@ class CallIntent:
     requires_approval: bool = False
     approvals: int = 1
     decide_within: timedelta | None = None
+    #: Kinds of the decisions that the framework which asks accepts; empty if it accepts all.
+    allowed_decisions: tuple[str, ...] = ()
     #: Digest of the arguments it was requested with, if a person has changed them to `args`; else empty.
     asked_args_digest: str = ""
     #: Order in which the caller wrote the arguments, as `ToolCall.args_order` has it.
@@ -127,7 +129,7 @@ def require_args_dict(tool: str, args: object) -> None:
         raise InvalidArguments(tool, f"a {type(args).__name__} is not a dict of arguments by name")
 
 
-def build_intent(
+def build_call_intent(
     call_id: str, tool: str, args: dict[str, Any], key: str, *, side_effects: Iterable[str], step: int | None
 ) -> CallIntent:
     """Build an intent from user input. Raises `InvalidInput` and its subclasses."""

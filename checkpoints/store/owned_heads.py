@@ -32,7 +32,7 @@ def get_head(using: str, owned_session: OwnedSession) -> SessionHead | None:
         row = Session.objects.using(using).filter(pk=owned_session.pk).first()
         if row is None:
             return None
-        head = session_heads.read_head(row, keys)
+        head = session_heads.build_verified_head(row, keys)
         owned_session.sealed_head = head if head.seal is not None else lock_head(using, owned_session.pk)
     return owned_session.sealed_head
 
@@ -48,7 +48,7 @@ def lock_head(using: str, session_pk: int) -> SessionHead | None:
     with transaction.atomic(using=using):
         head = session_heads.lock_head(using, session_pk, keys)
         if head is not None and head.seal is None:
-            session_heads.apply_changes(using, {session_pk: session_heads.RowChanges()}, keys)
+            session_heads.apply_row_changes_to_heads(using, {session_pk: session_heads.RowChanges()}, keys)
             head = session_heads.lock_head(using, session_pk, keys)
     return head
 
@@ -59,7 +59,7 @@ def reload_head(using: str, owned_session: OwnedSession) -> None:
     owned_session.sealed_head = lock_head(using, owned_session.pk)
 
 
-def write_with_current_head(
+def write_or_retry_with_stored_head(
     using: str, owned_session: OwnedSession, write: Callable[[], Outcome], *, failed: Outcome
 ) -> Outcome:
     """Call `write`; if it returns `failed`, call it again with the stored head, under the session's lock."""
@@ -71,23 +71,23 @@ def write_with_current_head(
         return failed if owned_session.sealed_head is None else write()
 
 
-def confirm_head(using: str, head: SessionHead | None) -> SessionHead | None:
+def record_written_head(using: str, head: SessionHead | None) -> SessionHead | None:
     """Note in the witness that a statement has written `head`, and return it; nothing for None."""
     if head is not None and witness.get_witness() is not None:
-        witness.confirm_head(using, head.to_witness())
+        witness.record_written_head_on_commit(using, head.to_witnessed_head())
     return head
 
 
-def advance_head(
+def compute_head_after_write(
     head: SessionHead | None, *, removed: Iterable[CountedRow] = (), added: Iterable[CountedRow] = (), **changes: Any
 ) -> tuple[SessionHead | None, HeadWrite | None]:
     """Return the head after a statement, and what the statement has to write for it; nothing if sealing is off."""
     keys = get_seal_keys()
     if head is None or keys is None:
         return None, None
-    after = head.advance(keys, removed=removed, added=added, **changes)
+    after = head.compute_next_head(keys, removed=removed, added=added, **changes)
     if witness.get_witness() is not None:
-        witness.expect_head(after.to_witness())
+        witness.record_expected_head(after.to_witnessed_head())
     columns = after.get_written_columns()
     if "newest_seal" in changes:
         columns["newest_seal"] = changes["newest_seal"]

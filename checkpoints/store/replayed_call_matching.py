@@ -95,9 +95,9 @@ class OpenOperations:
                     operation = self._by_key.setdefault(before.key, Operation(before.key, before.kind))
                     operation.rows |= before.rows
                     operation.call_ids |= before.call_ids
-                    self._index_by_call_id(call_id, operation)
+                    self._index_operation_by_call_id(call_id, operation)
 
-    def require_reload(self) -> None:
+    def mark_for_reload(self) -> None:
         """Read the log again before the next use, because it has changed without this object."""
         with self._lock:
             self._loaded = False
@@ -133,7 +133,7 @@ class OpenOperations:
         other_ids = []
         for call_id in self._arrived.pop(kind, []):
             operation = (
-                self._find_pairing(kind, call_id)
+                self._find_paired_operation(kind, call_id)
                 or self._find_unpaired_by_call_id(kind, call_id)
                 or self._find_edited_by_call_id(kind, call_id)
             )
@@ -146,7 +146,7 @@ class OpenOperations:
                 kind, call_id, self._find_next_unpaired(kind, call_id) or self._create_operation(kind, step, make_key)
             )
 
-    def _find_pairing(self, kind: CallFingerprint, call_id: str) -> Operation | None:
+    def _find_paired_operation(self, kind: CallFingerprint, call_id: str) -> Operation | None:
         return self._paired.get(call_id, {}).get(kind)
 
     def _list_paired_operations(self) -> list[Operation]:
@@ -214,7 +214,7 @@ class OpenOperations:
         with self._lock:
             if call_id in self._arrived.get(kind, []):
                 self._arrived[kind].remove(call_id)
-            operation = self._find_pairing(kind, call_id)
+            operation = self._find_paired_operation(kind, call_id)
             if operation is not None:
                 self._without_result.add(operation.key)
                 self._loaded = False
@@ -236,11 +236,11 @@ class OpenOperations:
             operation = self._by_key.setdefault(key, Operation(key))
             operation.rows.add(row)
             operation.call_ids.add(call_id)
-            self._index_by_call_id(call_id, operation)
+            self._index_operation_by_call_id(call_id, operation)
             if not settled:
                 self._unsettled.add(row)
 
-    def _index_by_call_id(self, call_id: str, operation: Operation) -> None:
+    def _index_operation_by_call_id(self, call_id: str, operation: Operation) -> None:
         operations = self._by_call_id.setdefault(call_id, [])
         if operation in operations:
             operations.remove(operation)
@@ -262,7 +262,7 @@ class OpenOperations:
         for key, calls in attempts.items():
             if calls[-1].status == CallStatus.SUPERSEDED:  # the attempt that replaced it is answered
                 continue
-            operation = self._load_operation(key, calls)
+            operation = self._add_logged_operation(key, calls)
             if key not in in_use:
                 self._unpaired.setdefault(get_call_fingerprint(calls[0]), []).append(operation)
         self._loaded = True
@@ -271,7 +271,7 @@ class OpenOperations:
                 for row in operation.rows & self._taken.keys():
                     self._pair_operation(kind, self._taken[row], operation)
 
-    def _load_operation(self, key: str, calls: list[ToolCall]) -> Operation:
+    def _add_logged_operation(self, key: str, calls: list[ToolCall]) -> Operation:
         operation = self._by_key.setdefault(key, Operation(key))
         operation.kind = get_call_fingerprint(calls[0])
         last = calls[-1]
@@ -292,16 +292,16 @@ class OpenOperations:
         """List the rows that the given numbers of new results by call id answer, lowest first. Raises what `read`
         raises."""
         with self._lock:
-            self._load_if_unknown(results, read)
+            self._load_log_if_call_id_unknown(results, read)
             return sorted({row for operation in self._list_operations_answered_by(results) for row in operation.rows})
 
     def filter_known_call_ids(self, call_ids: Iterable[str], read: ReadCalls) -> list[str]:
         """Return the call ids that are paired with an operation. Raises what `read` raises."""
         with self._lock:
-            self._load_if_unknown(call_ids, read)
+            self._load_log_if_call_id_unknown(call_ids, read)
             return [call_id for call_id in call_ids if call_id in self._by_call_id]
 
-    def _load_if_unknown(self, call_ids: Iterable[str], read: ReadCalls) -> None:
+    def _load_log_if_call_id_unknown(self, call_ids: Iterable[str], read: ReadCalls) -> None:
         if not self._loaded and any(call_id not in self._by_call_id for call_id in call_ids):
             self._load_logged_calls(read())
 

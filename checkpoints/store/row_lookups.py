@@ -8,7 +8,7 @@ from functools import cache
 from django.db import connections
 
 from checkpoints.db import hot_statements
-from checkpoints.db.cached_row_sql import select_rows
+from checkpoints.db.cached_row_sql import select_rows, update_rows
 from checkpoints.db.database_operation import database_operation, refuse_inside_transaction
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.exceptions import (
@@ -31,7 +31,24 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
     """Return the session of that id in the store's workspace. Raises `SessionNotFound`, `InvalidIdentifier`,
     `IntegrityError`."""
     names = (store.workspace_id, validate_id("session id", session_id))
-    rows = select_rows(store.using, Session, _get_conditions(connections[store.using].vendor, lock), names)
+    rows = select_rows(store.using, Session, _build_session_where_sql(connections[store.using].vendor, lock), names)
+    if not rows:
+        raise SessionNotFound(session_id)
+    row_seals.verify_row(rows[0])
+    return rows[0]
+
+
+def lock_session(store: Store, session_id: str, *, mark_changed: bool = False) -> Session:
+    """Lock the session of that id until the end of the transaction; with `mark_changed`, its pages notice a change.
+
+    Raises what `get_session` raises.
+    """
+    if not mark_changed:
+        return get_session(store, session_id, lock=True)
+    names = (store.workspace_id, validate_id("session id", session_id))
+    vendor = connections[store.using].vendor
+    changes = hot_statements.build_session_change_assignments_sql(vendor)
+    rows = update_rows(store.using, Session, changes, _build_session_where_sql(vendor, False), names)
     if not rows:
         raise SessionNotFound(session_id)
     row_seals.verify_row(rows[0])
@@ -39,7 +56,7 @@ def get_session(store: Store, session_id: str, *, lock: bool = False) -> Session
 
 
 @cache
-def _get_conditions(vendor: str, lock: bool) -> str:
+def _build_session_where_sql(vendor: str, lock: bool) -> str:
     workspace, session_id = quote_column(Session, "workspace"), quote_column(Session, "session_id")
     return f"WHERE {workspace} = %s AND {session_id} = %s{' FOR UPDATE' if lock and vendor == 'postgresql' else ''}"
 
@@ -50,7 +67,7 @@ def require_not_quarantined(row: Session) -> None:
         raise SessionQuarantined(row.session_id, row.quarantined_at)
 
 
-def get_owned_session(store: Store, session_id: str) -> OwnedSession:
+def flush_and_get_owned_session(store: Store, session_id: str) -> OwnedSession:
     """Return the store's state of an owned session, after flushing the versions that are not written yet.
 
     Raises `SessionNotFound`, `SessionFinished`, `NotOwner` or `ReleasedWhenIdle`, `AtGate`, `NotDurable`, and
@@ -58,7 +75,7 @@ def get_owned_session(store: Store, session_id: str) -> OwnedSession:
     """
     refuse_inside_transaction(store.using)
     store.flush_pending_writes(session_id)
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is None:
         with database_operation(store.using, writes=False):
             row = get_session(store, session_id)
@@ -71,7 +88,7 @@ def get_owned_session(store: Store, session_id: str) -> OwnedSession:
 
 def build_fence_lost_error(store: Store, owned_session: OwnedSession) -> Exception:
     """Build the error for a write that was refused because of the session's fence, and forget the session."""
-    store.remove_owned(owned_session)
+    store.remove_owned_session(owned_session)
     row = Session.objects.using(store.using).filter(pk=owned_session.pk).first()
     if row is None:
         return SessionNotFound(owned_session.session_id)
@@ -100,7 +117,7 @@ def get_latest_attempt(
     return call
 
 
-def bump_revision(store: Store, session_pk: int) -> None:
+def increment_session_revision(store: Store, session_pk: int) -> None:
     """Increment the session's change number (`revision`), by which its pages notice a change."""
     hot_statements.mark_session_changed(connections[store.using], session_pk)
 

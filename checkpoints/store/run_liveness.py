@@ -8,7 +8,7 @@ from checkpoints import process_identity
 from checkpoints.db.clock import database_now
 from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run
-from checkpoints.store.store import is_live_in_this_process
+from checkpoints.store.store import is_store_alive_in_this_process
 
 
 def is_run_alive(run: Run, now: datetime | None = None) -> bool:
@@ -17,15 +17,15 @@ def is_run_alive(run: Run, now: datetime | None = None) -> bool:
     The lease is compared with the database's clock: `now`, or its time at the call if that is None. On the same machine
     a dead process is noticed at once, and so is a checkpointer of this process that no longer exists.
     """
-    if run.status not in OWNING_RUN_STATUSES or is_process_gone(run):
+    if run.status not in OWNING_RUN_STATUSES or is_run_process_dead(run):
         return False
     return run.lease_expires_at > (now or database_now(run._state.db or "default"))
 
 
-def is_process_gone(run: Run) -> bool:
+def is_run_process_dead(run: Run) -> bool:
     """Return True only if this process can tell for certain that the run's process is dead."""
     if process_identity.is_known_dead(run.host_identity, run.pid, run.process_started):
         return True
     process = process_identity.identify_this_process()
     is_own = (run.host_identity, run.pid, run.process_started) == (process.host_identity, process.pid, process.started)
-    return is_own and bool(process.host_identity) and not is_live_in_this_process(run.owner_token)
+    return is_own and bool(process.host_identity) and not is_store_alive_in_this_process(run.owner_token)

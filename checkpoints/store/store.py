@@ -41,7 +41,7 @@ class VerifyHookProvider(Protocol):
 
     def knows_tool(self, tool: str) -> bool: ...
 
-    def verify_hook(self, tool: str) -> Any | None: ...
+    def get_verify_hook(self, tool: str) -> Any | None: ...
 
 
 class PendingWrites(Protocol):
@@ -49,7 +49,7 @@ class PendingWrites(Protocol):
 
     def flush(self, session_id: str | None = None) -> None: ...
 
-    def unsaved(self, session_id: str | None = None) -> list[dict[str, Any]]: ...
+    def list_unsaved_versions(self, session_id: str | None = None) -> list[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class Store:
         """
         if not lease_seconds > 0:
             raise InvalidInput(f"lease_seconds is {lease_seconds}; it has to be more than 0.")
-        self._require_database(using)
+        self._require_configured_connection(using)
         if idle_release_seconds is not None and not idle_release_seconds > 0:
             raise InvalidInput(f"idle_release_seconds is {idle_release_seconds}; it has to be more than 0, or None.")
         self.using = using
@@ -204,7 +204,7 @@ class Store:
         self.behind: PendingWrites | None = None
         _live_stores[self.token] = self
 
-    def _require_database(self, using: str) -> None:
+    def _require_configured_connection(self, using: str) -> None:
         """Require that the connection can be used. Raises `DatabaseNotConfigured`."""
         find_connection(using)
 
@@ -218,7 +218,7 @@ class Store:
                 raise WorkspaceNotFound(self.workspace)
         return self._workspace_id
 
-    def get_owned(self, session_id: str) -> OwnedSession:
+    def get_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session. Raises `NotOwner`, `ReleasedWhenIdle`."""
         with self._lock:
             owned_session = self._held.get(session_id)
@@ -230,22 +230,22 @@ class Store:
         """Build the error that says why this checkpointer does not own a session."""
         return ReleasedWhenIdle(session_id) if session_id in self._released_idle else NotOwner(session_id)
 
-    def find_owned(self, session_id: str) -> OwnedSession | None:
+    def find_owned_session(self, session_id: str) -> OwnedSession | None:
         try:
-            return self.get_owned(session_id)
+            return self.get_owned_session(session_id)
         except NotOwner:
             return None
 
-    def add_owned(self, owned_session: OwnedSession) -> None:
+    def add_owned_session(self, owned_session: OwnedSession) -> None:
         with self._lock:
             self._held[owned_session.session_id] = owned_session
             self._released_idle.pop(owned_session.session_id, None)
 
-    def remove_owned(self, owned_session: OwnedSession) -> None:
+    def remove_owned_session(self, owned_session: OwnedSession) -> None:
         """Forget `owned_session`, unless the session has been taken again since."""
         with self._lock:
             if self._held.get(owned_session.session_id) is owned_session:
-                self._remove_locked(owned_session)
+                self._remove_owned_session_under_lock(owned_session)
 
     def add_verify_hook_provider(self, registry: VerifyHookProvider) -> None:
         """Let the gate ask the verify hooks of `registry`; the one added last is asked first."""
@@ -253,7 +253,7 @@ class Store:
             self._registries.pop(registry, None)
             self._registries[registry] = None
 
-    def registries(self) -> list[VerifyHookProvider]:
+    def list_verify_hook_providers(self) -> list[VerifyHookProvider]:
         """List the registries that still exist, newest first."""
         with self._lock:
             return list(self._registries)[::-1]
@@ -287,46 +287,48 @@ class Store:
         """Return whether an operation that takes or uses the session is in progress."""
         return session_id in self._in_use
 
-    def list_idle(self) -> list[OwnedSession]:
+    def list_idle_sessions(self) -> list[OwnedSession]:
         """List the sessions that were not used for `idle_release_seconds`."""
         with self._lock:
-            return [owned_session for owned_session in self._held.values() if self._is_idle(owned_session)]
+            return [owned_session for owned_session in self._held.values() if self._is_session_idle(owned_session)]
 
-    def remove_if_idle(self, owned_session: OwnedSession) -> bool:
+    def remove_session_if_idle(self, owned_session: OwnedSession) -> bool:
         """Forget a session that is still idle, and remember the reason. Returns False if it has been used meanwhile."""
         with self._lock:
-            if self._held.get(owned_session.session_id) is not owned_session or not self._is_idle(owned_session):
+            if self._held.get(owned_session.session_id) is not owned_session or not self._is_session_idle(
+                owned_session
+            ):
                 return False
-            self._remove_locked(owned_session)
+            self._remove_owned_session_under_lock(owned_session)
             self._released_idle[owned_session.session_id] = None
             while len(self._released_idle) > _MAX_REMEMBERED_IDLE:
                 del self._released_idle[next(iter(self._released_idle))]
             return True
 
-    def _remove_locked(self, owned_session: OwnedSession) -> None:
+    def _remove_owned_session_under_lock(self, owned_session: OwnedSession) -> None:
         del self._held[owned_session.session_id]
         self._handles.pop(owned_session.session_id, None)
 
-    def _is_idle(self, owned_session: OwnedSession) -> bool:
+    def _is_session_idle(self, owned_session: OwnedSession) -> bool:
         if self.idle_release_seconds is None or self._in_use[owned_session.session_id]:
             return False
         return time.monotonic() - owned_session.last_used >= self.idle_release_seconds
 
     # handles: at most one is open on a session, until it is closed or has lost the session
 
-    def open_handle(self, session_id: str, handle: object) -> bool:
+    def register_handle(self, session_id: str, handle: object) -> bool:
         """Record that `handle` is open on a session. Returns False if another one is."""
         with self._lock:
             return self._handles.setdefault(session_id, handle) is handle
 
-    def close_handle(self, session_id: str, handle: object) -> None:
+    def unregister_handle(self, session_id: str, handle: object) -> None:
         with self._lock:
             if self._handles.get(session_id) is handle:
                 del self._handles[session_id]
 
     # state of this process
 
-    def lock_for_issuing(self, key: str) -> threading.Lock:
+    def get_issuing_lock(self, key: str) -> threading.Lock:
         """Lock that lets this process issue one call of a key at a time.
 
         An intent that is found after a lost answer is then known to be the caller's own.
@@ -338,13 +340,13 @@ class Store:
         if self.behind is not None:
             self.behind.flush(session_id)
 
-    def notify_saved(self, session_id: str) -> None:
+    def notify_save_listeners(self, session_id: str) -> None:
         """Call the listeners for durable versions."""
         self.record_session_use(session_id)
         for listener in self.after_save:
             listener(session_id)
 
-    def list_owned(self) -> list[OwnedSession]:
+    def list_owned_sessions(self) -> list[OwnedSession]:
         with self._lock:
             return list(self._held.values()) if self._pid == os.getpid() else []
 
@@ -352,7 +354,7 @@ class Store:
 _live_stores: weakref.WeakValueDictionary[str, Store] = weakref.WeakValueDictionary()
 
 
-def is_live_in_this_process(token: str) -> bool:
+def is_store_alive_in_this_process(token: str) -> bool:
     """Return whether the store of this process with that token still exists."""
     return token in _live_stores
 

@@ -25,13 +25,17 @@ UNCHANGED: Final = Unchanged()
 
 @dataclass(frozen=True)
 class VersionState:
-    """Columns of a checkpoint that users give: canonical JSON text, NULL if nothing was given."""
+    """Columns of a checkpoint that users give: canonical JSON text, NULL if nothing was given.
+
+    `is_cost_stated` says whether the save that made this state named the amount, even if it is 0.
+    """
 
     phase: Phase
     plan: str | None
     budget: str
     usage: str | None
     payload: str | None
+    is_cost_stated: bool = False
 
     @classmethod
     def create_empty(cls) -> VersionState:
@@ -61,12 +65,13 @@ class VersionChange:
     def apply_to(self, before: VersionState) -> VersionState:
         return VersionState(
             phase=validate_phase(self.phase),
-            plan=before.plan if isinstance(self.plan, Unchanged) else _dump_object(self.plan, "plan"),
+            plan=before.plan if isinstance(self.plan, Unchanged) else _dump_dict_as_json(self.plan, "plan"),
             budget=before.budget
             if isinstance(self.budget_spent_usd, Unchanged)
             else money.dump_amount(self.budget_spent_usd),
-            usage=before.usage if isinstance(self.usage, Unchanged) else _dump_object(self.usage, "usage"),
-            payload=_dump_object(self.payload, "payload"),
+            usage=before.usage if isinstance(self.usage, Unchanged) else _dump_dict_as_json(self.usage, "usage"),
+            payload=_dump_dict_as_json(self.payload, "payload"),
+            is_cost_stated=not isinstance(self.budget_spent_usd, Unchanged),
         )
 
 
@@ -77,7 +82,7 @@ def validate_phase(phase: str) -> Phase:
         raise InvalidInput(f"{phase!r} is not a phase. Use one of: {', '.join(Phase.values)}.") from None
 
 
-def _dump_object(value: dict[str, Any] | None, what: str) -> str | None:
+def _dump_dict_as_json(value: dict[str, Any] | None, what: str) -> str | None:
     if value is not None and not isinstance(value, dict):
         raise NotRepresentable(what, f"a {type(value).__name__} is not a dict; dataclasses.asdict makes one")
     return None if value is None else to_canonical_json(value, what)

@@ -10,7 +10,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from checkpoints import tracing
-from checkpoints.calls import call_dicts, call_queries, intent_log, outcome_log, sentence_templates, verify_call_record
+from checkpoints.calls import (
+    call_dicts,
+    call_queries,
+    intent_log,
+    sentence_templates,
+    verify_call_record,
+    write_outcomes,
+)
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.conf import MAX_VALUE_BYTES
 from checkpoints.db.database_operation import database_operation
@@ -190,13 +197,15 @@ class StoreCallLog:
 
     def issue_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[StoreExecution | ToolResult]:
         store = self.store
-        pairing = store.find_owned(self.session_id) if request.policy == "unanswered" else None
+        pairing = store.find_owned_session(self.session_id) if request.policy == "unanswered" else None
         if pairing is not None:
             pairing.operations.record_requested_call(
                 request.kind, request.call_id
             )  # before another call of this kind arrives
         try:
-            owned_session: OwnedSession = yield Transact(lambda: row_lookups.get_owned_session(store, self.session_id))
+            owned_session: OwnedSession = yield Transact(
+                lambda: row_lookups.flush_and_get_owned_session(store, self.session_id)
+            )
             try:
                 intent: CallIntent = yield Transact(lambda: _build_request_intent(store, owned_session, request))
             except (InvalidArguments, NotRepresentable, TooLarge) as error:
@@ -229,7 +238,7 @@ class StoreExecution:
         return self.owned_session.session_id
 
     def settle(self, outcome: CallOutcome) -> None:
-        outcome_log.settle_call(self.store, self.owned_session, self.issued_call, outcome)
+        write_outcomes.write_call_outcome(self.store, self.owned_session, self.issued_call, outcome)
 
     def probe_flow(self, error: Exception) -> Flow[ToolResult]:
         call = yield from _probe_interrupted_call_flow(self.store, self.session_id, self.tool, self.issued_call, error)
@@ -317,8 +326,8 @@ def build_tool_intent(
         policy=policy,
         side_effects=tool.side_effects,
         declared_risk=tool.risk,
-        sentence=sentence_templates.clean_sentence(tool.describe(args)),
-        sentence_template=sentence_templates.clean_sentence(tool.sentence),
+        sentence=sentence_templates.replace_unstorable_characters(tool.describe(args)),
+        sentence_template=sentence_templates.replace_unstorable_characters(tool.sentence),
         verifiable=tool.verify is not None,
         requires_approval=tool.requires_approval,
         approvals=tool.approvals,
@@ -356,7 +365,7 @@ def issue_call_flow(
 
 
 def _issue_call(store: Store, owned_session: OwnedSession, intent: CallIntent) -> IssuedCall | ToolCall:
-    with quarantine.quarantine_if_altered(store, owned_session.session_id):
+    with quarantine.quarantine_on_integrity_error(store, owned_session.session_id):
         return intent_log.issue_call(store, owned_session, intent, executing=True)
 
 
@@ -380,7 +389,7 @@ def _load_value_flow(store: Store, tool: Tool, call: ToolCall, result: ToolResul
     codec = tool.codec
     if codec is None or result.is_error:
         return result
-    encoded: tuple[str, bytes] | None = yield Transact(lambda: outcome_log.load_value(store, call))
+    encoded: tuple[str, bytes] | None = yield Transact(lambda: write_outcomes.load_encoded_result_value(store, call))
     return result if encoded is None else replace(result, value=codec.decode(encoded))
 
 
@@ -444,7 +453,7 @@ def _is_executor_alive(store: Store, owned_session: OwnedSession, call: ToolCall
             return run_liveness.is_run_alive(call.run)
     if call.pk in store.executing:
         return True
-    outcome_log.interrupt_call(store, owned_session, call)
+    write_outcomes.interrupt_call(store, owned_session, call)
     return False
 
 

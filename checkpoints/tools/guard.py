@@ -131,7 +131,7 @@ class ToolPolicies:
         """
         return any(fnmatchcase(name, pattern) for pattern in self._policies)
 
-    def verify_hook(self, name: str) -> VerifyHook | None:
+    def get_verify_hook(self, name: str) -> VerifyHook | None:
         """Return the verify hook of a tool.
 
         Args:

@@ -417,7 +417,7 @@ class ToolRegistry:
         """
         return name in self.tools
 
-    def verify_hook(self, name: str) -> VerifyHook | None:
+    def get_verify_hook(self, name: str) -> VerifyHook | None:
         """Return the verify hook of a tool.
 
         Args:

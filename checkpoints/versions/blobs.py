@@ -60,17 +60,17 @@ class BlobWriter:
 
     blobs: dict[str, Encoded] = field(default_factory=dict)
 
-    def add(self, value: EncodedValue | GrownList) -> str:
+    def add_value(self, value: EncodedValue | GrownList) -> str:
         """Add a value, and return the digest that stands for it."""
         if isinstance(value, GrownList):
-            entries = [*map(_build_entry, value.kept), *(self._add_element(*item) for item in value.added)]
+            entries = [*map(_build_node_entry, value.kept), *(self._add_element(*item) for item in value.added)]
             return self._add_list(entries, len(value.kept))
         if isinstance(value, list):
             return self._add_list([self._add_element(*item) for item in value])
         return self._add_blob(*value)
 
     def _add_element(self, type_: str, content: bytes) -> bytes:
-        return _build_entry(self._add_blob(type_, content))
+        return _build_node_entry(self._add_blob(type_, content))
 
     def _add_blob(self, type_: str, content: bytes) -> str:
         digest = digests.digest_blob(type_, content)
@@ -87,30 +87,34 @@ class BlobWriter:
             for start in range(0, full, _GROUP_SIZE):
                 node = b"".join(entries[start : start + _GROUP_SIZE])
                 digest = digests.digest_blob(LIST_TYPE, node)
-                nodes.append(_build_entry(digest, level))
+                nodes.append(_build_node_entry(digest, level))
                 if (len(nodes) * span) > kept:
                     self.blobs[digest] = (LIST_TYPE, node)
             entries, span = nodes, span * _GROUP_SIZE
         return self._add_blob(LIST_TYPE, open_entries)
 
-    def insert(self, using: str, session: Session) -> None:
+    def insert_blobs(self, using: str, session: Session) -> None:
         """Store the blobs that the session does not have yet, in the transaction that has locked the session."""
         rows = Blob.objects.using(using)
         digests = list(self.blobs)
         stored: set[str] = set()
         if len(digests) > _MAX_UNCHECKED:
-            for part in _split(digests):
+            for part in _split_into_query_batches(digests):
                 stored.update(rows.filter(session=session, digest__in=part).values_list("digest", flat=True))
-        new = [(session.pk, digest, *_pack(*self.blobs[digest])) for digest in digests if digest not in stored]
+        new = [
+            (session.pk, digest, *_build_blob_columns(*self.blobs[digest]))
+            for digest in digests
+            if digest not in stored
+        ]
         insert_rows(using, Blob, _BLOB_FIELDS, new, ignore_conflicts=True)
 
 
-def _build_entry(digest: str, level: int = 0) -> bytes:
+def _build_node_entry(digest: str, level: int = 0) -> bytes:
     """Build the entry of a node: the number of levels below it, and a digest."""
     return bytes((level,)) + bytes.fromhex(digest)
 
 
-def _pack(type_: str, content: bytes) -> tuple[str, bytes, bool]:
+def _build_blob_columns(type_: str, content: bytes) -> tuple[str, bytes, bool]:
     """Return the columns of a blob: its type, its bytes, and whether these are compressed."""
     packed = zlib.compress(content, 6) if len(content) >= _MIN_COMPRESSED_SIZE else content
     compressed = len(packed) < len(content)
@@ -119,46 +123,46 @@ def _pack(type_: str, content: bytes) -> tuple[str, bytes, bool]:
 
 def load_values(using: str, session: Session, digests: Iterable[str]) -> dict[str, EncodedValue]:
     """Load values by their digests. Raises `CheckpointCorrupted` for one that is missing or altered."""
-    blobs = _load_reachable(using, session, digests)
+    blobs = _load_reachable_blobs(using, session, digests)
     return {digest: _build_value(blobs, digest) for digest in digests}
 
 
 def _build_value(blobs: Mapping[str, Encoded], digest: str) -> EncodedValue:
     type_, content = blobs[digest]
-    return (type_, content) if type_ != LIST_TYPE else list(_iterate_items(blobs, content))
+    return (type_, content) if type_ != LIST_TYPE else list(_iterate_list_items(blobs, content))
 
 
-def _iterate_items(blobs: Mapping[str, Encoded], node: bytes) -> Iterable[Encoded]:
-    for level, digest in _iterate_entries(node):
+def _iterate_list_items(blobs: Mapping[str, Encoded], node: bytes) -> Iterable[Encoded]:
+    for level, digest in _iterate_node_entries(node):
         if level == 0:
             yield blobs[digest]
         else:
-            yield from _iterate_items(blobs, blobs[digest][1])
+            yield from _iterate_list_items(blobs, blobs[digest][1])
 
 
-def _iterate_entries(node: bytes) -> Iterable[tuple[int, str]]:
+def _iterate_node_entries(node: bytes) -> Iterable[tuple[int, str]]:
     for start in range(0, len(node), _ENTRY_SIZE):
         yield node[start], node[start + 1 : start + _ENTRY_SIZE].hex()
 
 
-def _load_reachable(using: str, session: Session, roots: Iterable[str]) -> dict[str, Encoded]:
+def _load_reachable_blobs(using: str, session: Session, roots: Iterable[str]) -> dict[str, Encoded]:
     blobs: dict[str, Encoded] = {}
     wanted = set(roots)
     while wanted:
         rows = {row.digest: row for row in _query_blobs(using, session, wanted)}
         for digest in wanted:
-            blobs[digest] = _read_blob(session, digest, rows.get(digest))
+            blobs[digest] = _decode_blob(session, digest, rows.get(digest))
         nodes = [blobs[digest][1] for digest in wanted if blobs[digest][0] == LIST_TYPE]
-        wanted = {digest for node in nodes for _, digest in _iterate_entries(node)} - blobs.keys()
+        wanted = {digest for node in nodes for _, digest in _iterate_node_entries(node)} - blobs.keys()
     return blobs
 
 
 def _query_blobs(using: str, session: Session, digests: Iterable[str]) -> Iterable[Blob]:
-    for part in _split(sorted(digests)):
+    for part in _split_into_query_batches(sorted(digests)):
         yield from Blob.objects.using(using).filter(session=session, digest__in=part)
 
 
-def _read_blob(session: Session, digest: str, row: Blob | None) -> Encoded:
+def _decode_blob(session: Session, digest: str, row: Blob | None) -> Encoded:
     if row is None:
         raise CheckpointCorrupted(session.session_id, f"blob {digest}", "it is missing")
     try:
@@ -173,18 +177,18 @@ def delete_unreachable_blobs(using: str, session: Session, roots: Iterable[str])
     while wanted:
         needed |= wanted
         nodes = [row for row in _query_blobs(using, session, wanted) if row.type == LIST_TYPE]
-        contents = [_read_blob(session, row.digest, row)[1] for row in nodes]
-        wanted = {digest for node in contents for _, digest in _iterate_entries(node)} - needed
+        contents = [_decode_blob(session, row.digest, row)[1] for row in nodes]
+        wanted = {digest for node in contents for _, digest in _iterate_node_entries(node)} - needed
     rows = Blob.objects.using(using).filter(session=session)
     unreachable = [digest for digest in rows.values_list("digest", flat=True) if digest not in needed]
-    return sum(rows.filter(digest__in=part).delete()[0] for part in _split(unreachable))
+    return sum(rows.filter(digest__in=part).delete()[0] for part in _split_into_query_batches(unreachable))
 
 
-def _split(digests: Sequence[str]) -> Iterable[Sequence[str]]:
+def _split_into_query_batches(digests: Sequence[str]) -> Iterable[Sequence[str]]:
     return (digests[start : start + _QUERY_SIZE] for start in range(0, len(digests), _QUERY_SIZE))
 
 
-def project_value(value: EncodedValue) -> Any:
+def convert_value_to_json(value: EncodedValue) -> Any:
     """Return a JSON value that shows an opaque value. Nothing that it names is imported or called.
 
     Args:
@@ -194,7 +198,7 @@ def project_value(value: EncodedValue) -> Any:
         A JSON value; a text in round brackets if the type has no readable form.
     """
     if isinstance(value, list):
-        return [project_value(item) for item in value]
+        return [convert_value_to_json(item) for item in value]
     type_, content = value
     if type_ == "null":
         return None

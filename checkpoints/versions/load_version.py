@@ -32,24 +32,24 @@ def load_latest_version(store: Store, session_id: str) -> dict[str, Any] | None:
     """Load the newest version of a session, or None if there is none. Raises `SessionNotFound` only for malformed
     ids."""
     with database_operation(store.using, writes=False):
-        return _read_newest_version(store, session_id, lambda row: checkpoint_to_dict(store, session_id, row))
+        return _convert_newest_version(store, session_id, lambda row: checkpoint_to_dict(store, session_id, row))
 
 
-def load_latest_tail(store: Store, session_id: str, count: int) -> dict[str, Any] | None:
+def load_latest_version_with_tail(store: Store, session_id: str, count: int) -> dict[str, Any] | None:
     """Load the newest version with only the last `count` messages of its transcript, and its `message_count`.
 
     Returns None if there is no version.
     """
 
-    def read(row: Checkpoint) -> dict[str, Any]:
+    def read_tail(row: Checkpoint) -> dict[str, Any]:
         tail = checkpoint_to_dict(store, session_id, row, first=max(0, row.length - count))
         return {**tail, "message_count": row.length}
 
     with database_operation(store.using, writes=False):
-        return _read_newest_version(store, session_id, read)
+        return _convert_newest_version(store, session_id, read_tail)
 
 
-def _read_newest_version(
+def _convert_newest_version(
     store: Store, session_id: str, read: Callable[[Checkpoint], dict[str, Any]]
 ) -> dict[str, Any] | None:
     """Call `read` with the newest version. If that version is removed meanwhile, read the one that is newest then."""
@@ -57,7 +57,7 @@ def _read_newest_version(
         try:
             return read(row)
         except CheckpointCorrupted:
-            if _is_stored(store, row):
+            if _is_version_stored(store, row):
                 raise
     return None
 
@@ -70,13 +70,13 @@ def load_version(store: Store, session_id: str, version: int) -> dict[str, Any]:
             try:
                 return checkpoint_to_dict(store, session_id, row)
             except CheckpointCorrupted:
-                if _is_stored(store, row):
+                if _is_version_stored(store, row):
                     raise
         row_lookups.get_session(store, session_id)
         raise VersionNotFound(session_id, version)
 
 
-def _is_stored(store: Store, row: Checkpoint) -> bool:
+def _is_version_stored(store: Store, row: Checkpoint) -> bool:
     """Return whether a version still exists.
 
     Its messages are removed in the same transaction as its row, but they are read in a later statement: a transcript
@@ -122,15 +122,15 @@ def list_messages(
     if validate_number("limit", limit, minimum=1) > MAX_LIST_LIMIT:
         raise InvalidInput(f"limit is {limit}; {MAX_LIST_LIMIT} is the most.")
     with database_operation(store.using, writes=False):
-        while (row := _find_version(store, session_id, version)) is not None:
+        while (row := _find_version_or_newest(store, session_id, version)) is not None:
             expected = max(min(row.length - after, limit), 0)
             row_seals.verify_row(row)
             connection = connections[store.using]
-            messages = segment_queries.read_message_rows(connection, row.segment_id, after + expected, after)
+            messages = segment_queries.read_message_objects(connection, row.segment_id, after + expected, after)
             if len(messages) == expected:
                 version_seals.verify_messages(connection, row.segment_id, messages)
                 return [_message_to_dict(session_id, message) for message in messages]
-            if _is_stored(store, row):
+            if _is_version_stored(store, row):
                 raise CheckpointCorrupted(
                     session_id, "the transcript", f"{len(messages)} of {expected} messages are there"
                 )
@@ -138,7 +138,7 @@ def list_messages(
         return []
 
 
-def _find_version(store: Store, session_id: str, version: int | None) -> Checkpoint | None:
+def _find_version_or_newest(store: Store, session_id: str, version: int | None) -> Checkpoint | None:
     return _find_newest_version(store, session_id) if version is None else _get_version(store, session_id, version)
 
 
@@ -175,35 +175,35 @@ def _find_newest_version(store: Store, session_id: str) -> Checkpoint | None:
     is_sealed = get_seal_keys() is not None
     with connection.cursor() as cursor:
         cursor.execute(
-            _newest_version_and_head_sql() if is_sealed else _newest_version_sql(),
+            _build_newest_version_and_head_sql() if is_sealed else _build_newest_version_sql(),
             [store.workspace_id, validate_id("session id", session_id)],
         )
         values = cursor.fetchone()
     if values is None:
         return None
     if is_sealed:
-        columns = len(_checkpoint_attributes())
+        columns = len(_list_checkpoint_attributes())
         values, (*sealed_columns, seal) = values[:columns], values[columns:]
-        newest_seal = values[_checkpoint_attributes().index("row_seal")]
+        newest_seal = values[_list_checkpoint_attributes().index("row_seal")]
         if values[0] is not None and not newest_seal:
-            row_seals.verify_row(Checkpoint.from_db(store.using, _checkpoint_attributes(), values))
+            row_seals.verify_row(Checkpoint.from_db(store.using, _list_checkpoint_attributes(), values))
         session_heads.verify_newest_version(sealed_columns, seal, newest_seal, session_id)
         if values[0] is None:
             return None
-    row = Checkpoint.from_db(store.using, _checkpoint_attributes(), values)
+    row = Checkpoint.from_db(store.using, _list_checkpoint_attributes(), values)
     if connection.vendor == "sqlite":  # which has no types for these
-        row.created_at = segment_queries.parse_time(row.created_at)
+        row.created_at = segment_queries.parse_raw_time(row.created_at)
         row.run_id = None if row.run_id is None else UUID(str(row.run_id))
     return row
 
 
 @cache
-def _checkpoint_attributes() -> tuple[str, ...]:
+def _list_checkpoint_attributes() -> tuple[str, ...]:
     return tuple(field.attname for field in Checkpoint._meta.concrete_fields)
 
 
 @cache
-def _newest_version_sql() -> str:
+def _build_newest_version_sql() -> str:
     fields = [field.name for field in Checkpoint._meta.concrete_fields]
     workspace, name = quote_column(Session, "workspace"), quote_column(Session, "session_id")
     return (
@@ -215,7 +215,7 @@ def _newest_version_sql() -> str:
 
 
 @cache
-def _newest_version_and_head_sql() -> str:
+def _build_newest_version_and_head_sql() -> str:
     versions, sessions = quote_table(Checkpoint), quote_table(Session)
     columns = [
         *(f"{versions}.{quote_column(Checkpoint, field.name)}" for field in Checkpoint._meta.concrete_fields),
@@ -235,7 +235,7 @@ def checkpoint_to_dict(store: Store, session_id: str, row: Checkpoint, *, first:
     columns = _decode_columns(session_id, row)
     connection = connections[store.using]
     field = f"the transcript of version {row.version}"
-    rows = segment_queries.read_bodies(connection, row.segment_id, row.length, first)
+    rows = segment_queries.read_message_bodies(connection, row.segment_id, row.length, first)
     length = first + len(rows)
     if length != row.length:
         raise CheckpointCorrupted(session_id, field, f"{length} of {row.length} messages are there")

@@ -37,15 +37,15 @@ def import_phase_record(store: Store, session_id: str, record: object, *, run_id
     Raises `CheckpointCorrupted` naming the field, also if the record is of another run than `run_id`, and
     `SchemaFromFuture`. Nothing is written then.
     """
-    row_lookups.get_owned_session(store, session_id)
-    migrated = migrate_record(session_id, record, run_id)
+    row_lookups.flush_and_get_owned_session(store, session_id)
+    migrated = migrate_phase_record(session_id, record, run_id)
     version = save_phase_version(
         store, session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript
     )
     return ImportedRecord(version, migrated.run_id, migrated.applied)
 
 
-def migrate_record(session_id: str, record: object, run_id: str | None) -> MigratedRecord:
+def migrate_phase_record(session_id: str, record: object, run_id: str | None) -> MigratedRecord:
     """Migrate a phase record of another system to the current names. Raises what `import_phase_record` raises."""
     try:
         migrated = legacy_records.migrate_record(session_id, record)

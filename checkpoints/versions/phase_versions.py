@@ -31,15 +31,17 @@ def save_phase_version(
     expected_version: int | None = None,
 ) -> int:
     """Write the next version at a phase. Returns its number."""
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     change = build_phase_change(store, owned_session, details, snapshot, plan)
     if transcript is None:
         expected = owned_session.head.version if expected_version is None else expected_version
-        return save_version.append_messages(store, session_id, [], change, expected_version=expected)
-    return save_version.save_transcript(store, session_id, transcript, change, expected_version=expected_version)
+        return save_version.save_next_version_of_new_messages(store, session_id, [], change, expected_version=expected)
+    return save_version.save_next_version_of_transcript(
+        store, session_id, transcript, change, expected_version=expected_version
+    )
 
 
-def find_repeated_phase(
+def find_version_of_repeated_phase(
     store: Store,
     session_id: str,
     details: PhaseDetails,
@@ -51,7 +53,7 @@ def find_repeated_phase(
     since: datetime,
 ) -> int | None:
     """Return the version after `expected_version` if this run saved just this phase, and after `since`; else None."""
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     change = build_phase_change(store, owned_session, details, snapshot, plan)
     return save_version.find_repeated_version(
         store, owned_session, transcript or [], change, expected_version, whole=transcript is not None, since=since
@@ -69,7 +71,8 @@ def build_phase_change(
     change = VersionChange(plan=plan, phase=details.phase)
     if snapshot is not None:
         snapshot = replace(snapshot, replayed_effect_count=_count_replayed_calls(store, owned_session))
-        change = replace(change, budget_spent_usd=snapshot.total_cost_usd, usage=snapshot.usage)
+        cost = UNCHANGED if snapshot.total_cost_usd is None else snapshot.total_cost_usd
+        change = replace(change, budget_spent_usd=cost, usage=snapshot.usage)
     return replace(change, payload=payloads.compose_version_payload(details, snapshot))
 
 
@@ -85,8 +88,8 @@ def _count_earlier_replays(store: Store, owned_session: OwnedSession) -> int:
         for _, _, payload in run_position.iterate_versions_before(
             store, owned_session.session_id, owned_session.pk, owned_session.head.version + 1
         ):
-            if payloads.identify_payload(owned_session.session_id, payload) == payloads.SNAPSHOT_KEY:
-                return payloads.load_snapshot(owned_session.session_id, payload, None, 0).replayed_effect_count
+            if payloads.find_payload_schema_key(owned_session.session_id, payload) == payloads.SNAPSHOT_KEY:
+                return payloads.parse_snapshot(owned_session.session_id, payload, None, 0).replayed_effect_count
     return 0
 
 

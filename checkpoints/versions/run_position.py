@@ -40,27 +40,27 @@ def load_run_position(store: Store, session_id: str, session_pk: int, latest: di
     Raises `SchemaFromFuture`, and `CheckpointCorrupted` naming the field.
     """
     payload = latest["payload"]
-    kind = payloads.identify_payload(session_id, payload)
+    kind = payloads.find_payload_schema_key(session_id, payload)
     if kind is None:
         return RunPosition(_parse_pending_model_response(session_id, payload))
-    details = payloads.load_details(session_id, latest["phase"], payload)
+    details = payloads.parse_phase_details(session_id, latest["phase"], payload)
     phases: list[str] = []
     if kind == payloads.PHASE_KEY:
         phases.append(latest["phase"])
         payload = None
         for _, phase, earlier_payload in iterate_versions_before(store, session_id, session_pk, latest["version"]):
-            if payloads.identify_payload(session_id, earlier_payload) != payloads.PHASE_KEY:
+            if payloads.find_payload_schema_key(session_id, earlier_payload) != payloads.PHASE_KEY:
                 payload = earlier_payload
                 break
             phases.append(phase)
-    if payloads.identify_payload(session_id, payload) is None:
+    if payloads.find_payload_schema_key(session_id, payload) is None:
         pending = (
             _parse_pending_model_response(session_id, payload)
             if payloads.is_model_response_still_pending(phases)
             else None
         )
         return RunPosition(pending, None, details)
-    snapshot = payloads.load_snapshot(session_id, payload, latest["usage"], latest["budget_spent_usd"])
+    snapshot = payloads.parse_snapshot(session_id, payload, latest["usage"], latest["budget_spent_usd"])
     if not payloads.is_model_response_still_pending(phases):
         snapshot = replace(snapshot, pending_llm_response=None)
     return RunPosition(snapshot.pending_llm_response, snapshot, details)
@@ -82,7 +82,7 @@ def load_run_position_at_version(store: Store, session_id: str, row: Checkpoint)
     None if the version has none of these. Raises `SchemaFromFuture` and `CheckpointCorrupted`.
     """
     payload = _parse_payload(session_id, row.version, row.payload)
-    if payloads.identify_payload(session_id, payload) is None:
+    if payloads.find_payload_schema_key(session_id, payload) is None:
         pending = _parse_pending_model_response(session_id, payload)
         return None if pending is None else RunPosition(pending)
     latest = {
@@ -117,12 +117,12 @@ def find_version_with_valid_snapshot(store: Store, session_id: str, row: Checkpo
     """Find the version with the snapshot that is still valid at `row`; None if that is `row` itself, or there is
     none."""
     if (
-        payloads.identify_payload(session_id, _parse_payload(session_id, row.version, row.payload))
+        payloads.find_payload_schema_key(session_id, _parse_payload(session_id, row.version, row.payload))
         != payloads.PHASE_KEY
     ):
         return None
     for number, _, payload in iterate_versions_before(store, session_id, row.session_id, row.version):
-        if payloads.identify_payload(session_id, payload) != payloads.PHASE_KEY:
+        if payloads.find_payload_schema_key(session_id, payload) != payloads.PHASE_KEY:
             return number
     return None
 
@@ -130,7 +130,7 @@ def find_version_with_valid_snapshot(store: Store, session_id: str, row: Checkpo
 def load_payload_with_snapshot(store: Store, session_id: str, row: Checkpoint) -> str | None:
     """Load the payload of a version, with the snapshot that is still valid there if it has none of its own."""
     if (
-        payloads.identify_payload(session_id, _parse_payload(session_id, row.version, row.payload))
+        payloads.find_payload_schema_key(session_id, _parse_payload(session_id, row.version, row.payload))
         != payloads.PHASE_KEY
     ):
         return row.payload

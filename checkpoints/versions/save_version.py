@@ -20,7 +20,7 @@ from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import NewMessage, NewVersion, SaveBase
 from checkpoints.db.sql_quoting import quote_column
-from checkpoints.enums import Phase
+from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
 from checkpoints.formats import digests, message_calls, money
 from checkpoints.formats.canonical import parse_json, parse_json_object, to_canonical_json
@@ -38,7 +38,7 @@ from checkpoints.versions.transcript_segments import PreparedTranscript
 
 
 @trace_session(SAVE)
-def save_transcript(
+def save_next_version_of_transcript(
     store: Store,
     session_id: str,
     transcript: Sequence[dict[str, Any]],
@@ -53,17 +53,17 @@ def save_transcript(
     change = change.to_state_if_complete() if isinstance(change, VersionChange) else change
     if expected_version is not None:
         validate_number("expected_version", expected_version)
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     version = None
     if owned_session.unanswered is not None:
         state, end = (
-            _resolve_state(store, owned_session, change),
-            _find_continuation(owned_session.head, transcript) or _build_end_of_whole_transcript(transcript),
+            _resolve_version_state(store, owned_session, change),
+            _find_new_messages_after_head(owned_session.head, transcript) or _build_end_of_whole_transcript(transcript),
         )
-        version = _find_repeated_save(store, owned_session, owned_session.unanswered, end, state)
+        version = _find_version_of_repeated_save(store, owned_session, owned_session.unanswered, end, state)
     if version is None:
         version = _save_next_version(store, owned_session, transcript, change, expected_version)
-    store.notify_saved(session_id)
+    store.notify_save_listeners(session_id)
     return version
 
 
@@ -75,7 +75,7 @@ def _save_next_version(
     expected_version: int | None,
 ) -> int:
     head = owned_session.head
-    state, end = _resolve_state(store, owned_session, change), _find_continuation(head, transcript)
+    state, end = _resolve_version_state(store, owned_session, change), _find_new_messages_after_head(head, transcript)
     try:
         with database_operation(store.using):
             version = (
@@ -95,59 +95,61 @@ def _save_next_version(
         )
 
 
-def _resolve_state(store: Store, owned_session: OwnedSession, change: VersionState | VersionChange) -> VersionState:
+def _resolve_version_state(
+    store: Store, owned_session: OwnedSession, change: VersionState | VersionChange
+) -> VersionState:
     """Return the state of the next version beside its transcript."""
     if isinstance(change, VersionState):
         return change
-    return change.apply_to(load_newest_state(store, owned_session, owned_session.head))
+    return change.apply_to(load_newest_version_state(store, owned_session, owned_session.head))
 
 
-def _find_continuation(head: TranscriptHead, transcript: Sequence[dict[str, Any]]) -> TranscriptEnd | None:
+def _find_new_messages_after_head(head: TranscriptHead, transcript: Sequence[dict[str, Any]]) -> TranscriptEnd | None:
     """Return the messages that a transcript adds to the one that ends at `head`; None if it does not continue that
     one."""
     is_comparable = head.snapshot is not None and isinstance(transcript, list | tuple)
     if is_comparable and transcript_segments.starts_with_copied_messages(head.snapshot or [], transcript):
         added = transcript[head.length :]
         copy = transcript_segments.copy_messages(added)
-        end = extend_transcript_head(head, added)
+        end = build_end_after_new_messages(head, added)
         return replace(end, snapshot=None if copy is None else (head.snapshot or []) + copy)
-    prepared, copy = _prepare_transcript(transcript)
+    prepared, copy = _encode_and_copy_transcript(transcript)
     return (
         build_transcript_end(prepared, head.length, copy)
-        if transcript_segments.is_continuation(prepared, head)
+        if transcript_segments.does_transcript_continue_head(prepared, head)
         else None
     )
 
 
-def _prepare_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[PreparedTranscript, list[Any] | None]:
+def _encode_and_copy_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[PreparedTranscript, list[Any] | None]:
     """Encode a whole transcript and copy it."""
     copy = None
     if isinstance(transcript, list | tuple):
         transcript = list(transcript)
         copy = transcript_segments.copy_messages(transcript)
-    return transcript_segments.prepare_transcript(transcript), copy
+    return transcript_segments.encode_and_digest_transcript(transcript), copy
 
 
 @trace_session(SAVE)
-def append_messages(
+def save_next_version_of_new_messages(
     store: Store, session_id: str, new: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
 ) -> int:
     """Save the next version from the messages that are new since `expected_version`. Returns its number."""
     validate_number("expected_version", expected_version)
-    owned_session = row_lookups.get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
     head = owned_session.head
     if head.version != expected_version:
-        head = _load_current_head(store, owned_session)
+        head = _load_current_transcript_head(store, owned_session)
     if head.version != expected_version:
         raise VersionConflict(session_id, expected_version, head.version)
-    end = extend_transcript_head(head, new)
-    state = change.apply_to(load_newest_state(store, owned_session, head))
+    end = build_end_after_new_messages(head, new)
+    state = change.apply_to(load_newest_version_state(store, owned_session, head))
     version = None
     if owned_session.unanswered is not None:
-        version = _find_repeated_save(store, owned_session, owned_session.unanswered, end, state)
+        version = _find_version_of_repeated_save(store, owned_session, owned_session.unanswered, end, state)
     if version is None:
         version = _append_next_version(store, owned_session, head, end, state)
-    store.notify_saved(session_id)
+    store.notify_save_listeners(session_id)
     return version
 
 
@@ -194,20 +196,20 @@ def build_transcript_end(prepared: PreparedTranscript, keep: int, copy: list[Any
 
 
 def _build_end_of_whole_transcript(transcript: Sequence[dict[str, Any]]) -> TranscriptEnd:
-    prepared, copy = _prepare_transcript(transcript)
+    prepared, copy = _encode_and_copy_transcript(transcript)
     return build_transcript_end(prepared, len(prepared.chains), copy)
 
 
-def extend_transcript_head(head: TranscriptHead, added: Sequence[dict[str, Any]]) -> TranscriptEnd:
+def build_end_after_new_messages(head: TranscriptHead, added: Sequence[dict[str, Any]]) -> TranscriptEnd:
     """Append `added` to the transcript that ends at `head`. Raises `NotRepresentable`, `TooLarge`."""
     if not added and isinstance(added, list | tuple):
         return TranscriptEnd([], head.length, head.chain, head.snapshot)
-    return build_end_of_added_messages(
-        transcript_segments.prepare_transcript(added, after=head.chain, first=head.length), head
+    return build_end_of_prepared_messages(
+        transcript_segments.encode_and_digest_transcript(added, after=head.chain, first=head.length), head
     )
 
 
-def build_end_of_added_messages(prepared: PreparedTranscript, head: TranscriptHead) -> TranscriptEnd:
+def build_end_of_prepared_messages(prepared: PreparedTranscript, head: TranscriptHead) -> TranscriptEnd:
     """Build the end of the transcript that continues from `head` with prepared messages."""
     new_messages = transcript_segments.build_new_messages(prepared, 0, head.length)
     chain = prepared.chains[-1] if prepared.chains else head.chain
@@ -233,7 +235,7 @@ def _read_save_after_lost_commit(
     return version
 
 
-def _find_repeated_save(
+def _find_version_of_repeated_save(
     store: Store, owned_session: OwnedSession, lost_save: UnconfirmedSave, end: TranscriptEnd, state: VersionState
 ) -> int | None:
     """Return the version of a save whose answer was lost, if this save repeats it."""
@@ -264,7 +266,7 @@ def _find_unconfirmed_version(store: Store, owned_session: OwnedSession, lost_sa
     owned_session.unanswered = None
     if checkpoint is None or bytes(checkpoint.chain) != end_head.chain:
         return None
-    owned_session.operations.require_reload()
+    owned_session.operations.mark_for_reload()
     owned_session.head = replace(end_head, segment_id=checkpoint.segment_id, version=checkpoint.version)
     return checkpoint.version
 
@@ -298,7 +300,7 @@ def find_repeated_version(
         end = _build_end_of_whole_transcript(messages)
     else:
         head = build_empty_transcript_head(0) if before is None else get_version_transcript_head(before)
-        end = extend_transcript_head(head, messages)
+        end = build_end_after_new_messages(head, messages)
     state = change.apply_to(parse_version_state(owned_session.session_id, before))
     stored = parse_version_state(owned_session.session_id, after)
     same = (end.length, end.chain, state) == (after.length, bytes(after.chain), stored)
@@ -313,7 +315,7 @@ def _save_version_under_session_lock(
     expected_version: int | None,
 ) -> int:
     """Save under a row lock: the slow path, taken if the transcript does not simply continue and has to branch."""
-    prepared, copy = _prepare_transcript(transcript)
+    prepared, copy = _encode_and_copy_transcript(transcript)
     with transaction.atomic(using=store.using):
         row = (
             Session.objects.using(store.using)
@@ -326,7 +328,7 @@ def _save_version_under_session_lock(
         head, keep, repeated = get_session_transcript_head(row), row.message_count, Counter[str]()
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
-        if not transcript_segments.is_continuation(prepared, head):
+        if not transcript_segments.does_transcript_continue_head(prepared, head):
             keep = transcript_segments.count_common_prefix(store.using, prepared, head)
             repeated = count_results_after_edited_message(
                 store, owned_session.pk, owned_session.session_id, owned_session.operations, head, prepared, keep
@@ -363,7 +365,10 @@ def count_results_after_edited_message(
         return Counter()
     texts = [to_canonical_json(call_id)[1:-1] for call_id in call_ids]
     bodies = [
-        body for body, _ in segment_queries.read_bodies(connections[store.using], head.segment_id, head.length, first)
+        body
+        for body, _ in segment_queries.read_message_bodies(
+            connections[store.using], head.segment_id, head.length, first
+        )
     ]
     try:
         earlier_results = _count_results_by_call_id(
@@ -396,7 +401,7 @@ def execute_save_statement(
     start_version = head.version if expected is None else expected
     base = SaveBase(owned_session.pk, owned_session.fence, head.segment_id, head.length, head.chain, start_version)
 
-    def write() -> int | None:
+    def write_to_sealed_head() -> int | None:
         answered = call_seals.seal_answered_calls(store.using, owned_session, answered_rows, start_version + 1)
         sealed_head = owned_heads.get_head(store.using, owned_session)
         version, owned_session.sealed_head = write_version(
@@ -404,9 +409,9 @@ def execute_save_statement(
         )
         return version
 
-    version = owned_heads.write_with_current_head(store.using, owned_session, write, failed=None)
+    version = owned_heads.write_or_retry_with_stored_head(store.using, owned_session, write_to_sealed_head, failed=None)
     if version is not None:
-        call_seals.forget_calls(owned_session, answered_rows)
+        call_seals.remove_cached_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
         owned_session.operations.drop_answered_operations(results)
         for call_id in results:
@@ -468,8 +473,9 @@ def write_versions(
     for content in contents:
         changes.removed += content.answered.changes.removed
         changes.added += content.answered.changes.added
-    after, head_write = version_seals.count_new_versions(sealed_head, base.version, versions, changes)
+    after, head_write = version_seals.compute_head_after_versions(sealed_head, base.version, versions, changes)
     last = contents[-1]
+    states_cost = any(content.state.is_cost_stated for content in contents)
     version = hot_statements.save_versions(
         connections[using],
         base,
@@ -478,11 +484,12 @@ def write_versions(
             "message_count": last.end.length,
             "budget_spent_usd": money.round_to_decimal(last.state.budget),
             "total_tokens": count_total_tokens(last.state.usage),
+            **({"cost_basis": CostBasis.STATED} if states_cost else {}),
         },
         versions,
         head_write,
     )
-    return version, owned_heads.confirm_head(using, None if version is None else after)
+    return version, owned_heads.record_written_head(using, None if version is None else after)
 
 
 def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | None) -> NewVersion:
@@ -510,7 +517,7 @@ def _build_save_error(store: Store, owned_session: OwnedSession, expected_versio
     return VersionConflict(owned_session.session_id, expected_version, row.latest_version)
 
 
-def _load_current_head(store: Store, owned_session: OwnedSession) -> TranscriptHead:
+def _load_current_transcript_head(store: Store, owned_session: OwnedSession) -> TranscriptHead:
     with database_operation(store.using, writes=False):
         row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if row is None:
@@ -534,7 +541,7 @@ def build_empty_transcript_head(segment_id: int) -> TranscriptHead:
     return TranscriptHead(segment_id, 0, digests.EMPTY_CHAIN, 0)
 
 
-def load_newest_state(store: Store, owned_session: OwnedSession, head: TranscriptHead) -> VersionState:
+def load_newest_version_state(store: Store, owned_session: OwnedSession, head: TranscriptHead) -> VersionState:
     """Load the state of the newest version beside its transcript."""
     if head.state is not None:
         return head.state
@@ -544,13 +551,13 @@ def load_newest_state(store: Store, owned_session: OwnedSession, head: Transcrip
 
 def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
     """Find the newest version that still exists. Raises `IntegrityError` if it does not match its seal."""
-    rows = select_rows(using, Checkpoint, _get_newest_conditions(), [session_pk])
+    rows = select_rows(using, Checkpoint, _build_newest_version_where_sql(), [session_pk])
     row_seals.verify_rows(rows)
     return rows[0] if rows else None
 
 
 @cache
-def _get_newest_conditions() -> str:
+def _build_newest_version_where_sql() -> str:
     session, version = quote_column(Checkpoint, "session"), quote_column(Checkpoint, "version")
     return f"WHERE {session} = %s ORDER BY {version} DESC LIMIT 1"
 

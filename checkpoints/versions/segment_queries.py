@@ -19,23 +19,27 @@ from checkpoints.models import Message, Segment
 Rows = list[tuple[Any, ...]]
 
 
-def read_messages(
+def read_message_field_rows(
     connection: BaseDatabaseWrapper, segment_id: int, length: int, fields: Sequence[str], first: int = 0
 ) -> Rows:
     """Read the messages `first` to `length` of the transcript that ends in `segment_id`, in order: a tuple of
     `fields` each."""
-    return _read_along_segments(connection, f"SELECT {quote_columns(Message, fields)}", [], segment_id, length, first)
+    return _select_messages_along_segments(
+        connection, f"SELECT {quote_columns(Message, fields)}", [], segment_id, length, first
+    )
 
 
-def read_message_rows(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> list[Message]:
+def read_message_objects(
+    connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0
+) -> list[Message]:
     """Read the messages `first` to `length` of the transcript that ends in `segment_id`, in order."""
-    rows = read_messages(connection, segment_id, length, list_message_fields(), first)
-    return [build_message(connection, values) for values in rows]
+    rows = read_message_field_rows(connection, segment_id, length, list_message_fields(), first)
+    return [build_message_from_values(connection, values) for values in rows]
 
 
 @cache
 def list_message_fields() -> tuple[str, ...]:
-    """List the fields of a message, in the order that `build_message` takes their values in."""
+    """List the fields of a message, in the order that `build_message_from_values` takes their values in."""
     return tuple(field.name for field in Message._meta.concrete_fields)
 
 
@@ -44,28 +48,28 @@ def _list_message_attributes() -> tuple[str, ...]:
     return tuple(field.attname for field in Message._meta.concrete_fields)
 
 
-def build_message(connection: BaseDatabaseWrapper, values: Sequence[Any]) -> Message:
+def build_message_from_values(connection: BaseDatabaseWrapper, values: Sequence[Any]) -> Message:
     """Build a message from the values that a raw statement returned."""
     message = Message.from_db(connection.alias, _list_message_attributes(), values)
-    message.created_at = parse_time(message.created_at)
+    message.created_at = parse_raw_time(message.created_at)
     return message
 
 
-def parse_time(value: datetime | str) -> datetime:
+def parse_raw_time(value: datetime | str) -> datetime:
     """Convert a time of a raw statement, which SQLite returns as text, in UTC."""
     moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def read_bodies(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:
+def read_message_bodies(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:
     """Read the bodies of messages `first` to `length`, in order, the last one with its chain, the others with NULL."""
     chain = f"CASE WHEN {quote_column(Message, 'position')} = %s THEN {quote_column(Message, 'chain')} END"
-    return _read_along_segments(
+    return _select_messages_along_segments(
         connection, f"SELECT {quote_column(Message, 'body')}, {chain}", [length - 1], segment_id, length, first
     )
 
 
-def read_window(
+def read_messages_within_size(
     connection: BaseDatabaseWrapper, segment_id: int, first: int, upto: int, fields: Sequence[str], size: int
 ) -> Rows:
     """Read messages `first` to `upto` (exclusive), in order, but from the end no more than `size` characters of bodies.
@@ -78,8 +82,8 @@ def read_window(
     size_of = f"OCTET_LENGTH(m.{body})" if connection.vendor == "postgresql" else f"LENGTH(m.{body})"
     columns = ", ".join(f"m.{quote_column(Message, field)}" for field in ("position", *fields))
     sql = (
-        f"{_segment_path_sql()}, "
-        f"measured AS (SELECT m.id, m.{position} AS place, {size_of} AS size FROM {_path_messages_sql()}), "
+        f"{_build_segment_path_sql()}, "
+        f"measured AS (SELECT m.id, m.{position} AS place, {size_of} AS size FROM {_build_path_messages_sql()}), "
         "sized AS (SELECT id, SUM(size) OVER (ORDER BY place DESC) - size AS newer FROM measured) "
         f"SELECT {columns} FROM sized JOIN {quote_table(Message)} m ON m.id = sized.id WHERE sized.newer < %s"
     )
@@ -89,11 +93,12 @@ def read_window(
 
 def read_segment_ranges(connection: BaseDatabaseWrapper, segment_id: int, length: int, first: int = 0) -> Rows:
     """Read the segments that hold the messages `first` to `length`, in order: (segment, first position, end) each."""
-    sql = f"{_segment_path_sql()} SELECT segment_id, low, high FROM path WHERE low < high AND high > %s ORDER BY low"
+    path = _build_segment_path_sql()
+    sql = f"{path} SELECT segment_id, low, high FROM path WHERE low < high AND high > %s ORDER BY low"
     return _fetch_rows(connection, sql, [length, segment_id, first, first])
 
 
-def _read_along_segments(
+def _select_messages_along_segments(
     connection: BaseDatabaseWrapper, select: str, params: list[int], segment_id: int, length: int, first: int
 ) -> Rows:
     """Run `select` on the messages `first` to `length`, in order.
@@ -115,7 +120,7 @@ def _read_along_segments(
     return older + last
 
 
-def _segment_path_sql() -> str:
+def _build_segment_path_sql() -> str:
     """WITH clause for the path to the root; its parameters are the length, the segment, and the first position."""
     parent, parent_length = quote_column(Segment, "parent"), quote_column(Segment, "parent_length")
     return f"""
@@ -127,7 +132,7 @@ def _segment_path_sql() -> str:
         )"""
 
 
-def _path_messages_sql() -> str:
+def _build_path_messages_sql() -> str:
     """SQL for the messages on the path from a first position on, which is its parameter."""
     position = quote_column(Message, "position")
     return (

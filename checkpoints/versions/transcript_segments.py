@@ -38,7 +38,7 @@ class PreparedTranscript:
     first: int = 0
 
 
-def prepare_transcript(
+def encode_and_digest_transcript(
     messages: Sequence[dict[str, Any]], *, after: bytes = digests.EMPTY_CHAIN, first: int = 0
 ) -> PreparedTranscript:
     """Validate and digest `messages`, which start at position `first` after the chain `after`.
@@ -56,7 +56,7 @@ def prepare_transcript(
     return PreparedTranscript(messages, bodies, digests.compute_hash_chains(bodies, after), first)
 
 
-def is_continuation(prepared: PreparedTranscript, head: TranscriptHead) -> bool:
+def does_transcript_continue_head(prepared: PreparedTranscript, head: TranscriptHead) -> bool:
     """Return whether the transcript starts with everything up to `head`."""
     if head.length == 0:
         return True
@@ -70,8 +70,8 @@ def build_new_messages(prepared: PreparedTranscript, skip: int, first: int | Non
     return [
         NewMessage(
             position=first + index,
-            message_id=_to_text(prepared.messages[skip + index].get("id")),
-            role=_to_text(prepared.messages[skip + index].get("role"))[:32],
+            message_id=_truncate_to_storable_text(prepared.messages[skip + index].get("id")),
+            role=_truncate_to_storable_text(prepared.messages[skip + index].get("role"))[:32],
             created_at=_parse_time(prepared.messages[skip + index].get("created_at"), now),
             body=prepared.bodies[skip + index],
             chain=prepared.chains[skip + index],
@@ -80,7 +80,7 @@ def build_new_messages(prepared: PreparedTranscript, skip: int, first: int | Non
     ]
 
 
-def _to_text(value: object) -> str:
+def _truncate_to_storable_text(value: object) -> str:
     if not isinstance(value, str):
         return ""
     prefix = value[:255]
@@ -100,7 +100,7 @@ def count_common_prefix(using: str, prepared: PreparedTranscript, head: Transcri
 
     A chain value depends on everything before it, so equality is monotonic and a binary search finds the border.
     """
-    rows = segment_queries.read_messages(connections[using], head.segment_id, head.length, ("chain",))
+    rows = segment_queries.read_message_field_rows(connections[using], head.segment_id, head.length, ("chain",))
     stored_chains = [bytes(chain) for (chain,) in rows[: len(prepared.chains)]]
     return bisect_left(
         range(len(stored_chains)), 1, key=lambda index: int(stored_chains[index] != prepared.chains[index])

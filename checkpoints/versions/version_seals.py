@@ -38,16 +38,19 @@ def seal_new_version(base: SaveBase, number: int, version: NewVersion) -> NewVer
         return version
     segment = version.checkpoint_values["segment"]
     sealed_messages = [
-        NewMessage(*message[:-1], row_seals.compute_seal(keys, Message, (segment, *message[:4], message.chain)))
+        NewMessage(
+            *message[:-1],
+            row_seals.compute_seal_from_ordered_values(keys, Message, (segment, *message[:4], message.chain)),
+        )
         for message in version.messages
     ]
     values = {"created_at": clock.now(), **version.checkpoint_values}
     columns = {**values, "session": base.session_pk, "version": number}
-    values["row_seal"] = row_seals.seal_values(keys, Checkpoint, columns)
+    values["row_seal"] = row_seals.compute_seal_from_named_values(keys, Checkpoint, columns)
     return NewVersion(sealed_messages, values, version.answered)
 
 
-def count_new_versions(
+def compute_head_after_versions(
     head: SessionHead | None, number: int, versions: Sequence[NewVersion], changes: RowChanges
 ) -> tuple[SessionHead | None, HeadWrite | None]:
     """Return the head of a session after new versions, and what the save has to write for it.
@@ -63,7 +66,7 @@ def count_new_versions(
     seals = [version.checkpoint_values["row_seal"] for version in versions]
     added: list[CountedRow] = [*changes.added, *((Checkpoint, seal) for seal in seals)]
     newest = number + len(versions)
-    return owned_heads.advance_head(
+    return owned_heads.compute_head_after_write(
         head, removed=changes.removed, added=added, latest_version=newest, newest_seal=seals[-1]
     )
 
@@ -82,7 +85,7 @@ class VerifiedTranscripts:
         self._known: OrderedDict[tuple[str, int], tuple[list[str], int, bytes]] = OrderedDict()
         self._size = 0
 
-    def find_known_start(self, place: tuple[str, int], bodies: Sequence[str]) -> tuple[int, bytes]:
+    def find_verified_prefix(self, place: tuple[str, int], bodies: Sequence[str]) -> tuple[int, bytes]:
         """Return how many of the first messages are verified already, and the chain after them."""
         with self._lock:
             known = self._known.get(place)
@@ -92,7 +95,7 @@ class VerifiedTranscripts:
             return 0, digests.EMPTY_CHAIN
         return len(known[0]), known[2]
 
-    def add(self, place: tuple[str, int], bodies: Sequence[str], chain: bytes) -> None:
+    def add_transcript(self, place: tuple[str, int], bodies: Sequence[str], chain: bytes) -> None:
         size = sum(map(len, bodies))
         with self._lock:
             self._size += size - self._known.pop(place, ([], 0, b""))[1]
@@ -122,14 +125,14 @@ def verify_transcript(
         return
     place, known = (connection.alias, segment_id), 0
     if first == 0:
-        known, previous = verified_transcripts.find_known_start(place, bodies)
+        known, previous = verified_transcripts.find_verified_prefix(place, bodies)
     else:
         previous = _read_chain_before(connection, segment_id, first)
     links = digests.compute_hash_chains(bodies[known:] if known else bodies, previous)
     if (links[-1] if links else previous) != chain:
-        _raise_first_mismatch(connection, segment_id, bodies, first)
+        _raise_error_of_first_mismatch(connection, segment_id, bodies, first)
     if first == 0 and known < len(bodies):
-        verified_transcripts.add(place, bodies, chain)
+        verified_transcripts.add_transcript(place, bodies, chain)
 
 
 def verify_messages(connection: BaseDatabaseWrapper, segment_id: int, messages: Sequence[Message]) -> None:
@@ -161,7 +164,7 @@ def verify_message(message: Message, position: int, previous: bytes | None) -> N
         raise IntegrityError(_MESSAGE_TABLE, row_seals.describe_row(message), "its text does not match its chain")
 
 
-def iterate_verified(
+def iterate_verified_messages(
     connection: BaseDatabaseWrapper, segment_id: int, messages: QuerySet[Message]
 ) -> Iterator[Message]:
     """Iterate over consecutive messages of a segment in order, each verified as `verify_messages` does."""
@@ -180,16 +183,18 @@ def _read_chain_before(connection: BaseDatabaseWrapper, segment_id: int, positio
     """Read the chain of the message before a position of the transcript that ends in a segment."""
     if position == 0:
         return digests.EMPTY_CHAIN
-    rows = segment_queries.read_messages(connection, segment_id, position, ("chain",), position - 1)
+    rows = segment_queries.read_message_field_rows(connection, segment_id, position, ("chain",), position - 1)
     if not rows:
         raise IntegrityError(_MESSAGE_TABLE, f"at position {position - 1}", "it is missing")
     return bytes(rows[0][0])
 
 
-def _raise_first_mismatch(connection: BaseDatabaseWrapper, segment_id: int, bodies: Sequence[str], first: int) -> None:
+def _raise_error_of_first_mismatch(
+    connection: BaseDatabaseWrapper, segment_id: int, bodies: Sequence[str], first: int
+) -> None:
     """Raise the error that names the first message whose chain is not the one of its text."""
     previous = _read_chain_before(connection, segment_id, first)
-    rows = segment_queries.read_messages(connection, segment_id, first + len(bodies), ("id", "chain"), first)
+    rows = segment_queries.read_message_field_rows(connection, segment_id, first + len(bodies), ("id", "chain"), first)
     for position, ((pk, stored), body) in enumerate(zip(rows, bodies, strict=False), first):
         previous = digests.extend_hash_chain(previous, body)
         if bytes(stored) != previous:

@@ -122,10 +122,10 @@ class SyncWriteBehind:
             NotRepresentable: A value has no exact JSON form.
             TooLarge: A message or value is larger than its limit.
         """
-        state = self._resolve_state(
+        state = self._resolve_snapshot_state(
             session_id, VersionChange(plan, budget_spent_usd, usage, phase, payload).to_state_if_complete()
         )
-        return self._queue_snapshot(self._build_snapshot(session_id, transcript, state, payload, step))
+        return self._queue_snapshot(self._build_snapshot_request(session_id, transcript, state, payload, step))
 
     def save_phase(
         self,
@@ -154,35 +154,39 @@ class SyncWriteBehind:
             NotRepresentable: A value has no exact JSON form.
             TooLarge: A message or value is larger than its limit.
         """
-        owned_session = self.store.find_owned(session_id) or row_lookups.get_owned_session(self.store, session_id)
+        owned_session = self.store.find_owned_session(session_id) or row_lookups.flush_and_get_owned_session(
+            self.store, session_id
+        )
         newest = self._behind.get_newest_snapshot(session_id)
         if newest is None and transcript is None:
             version = phase_versions.save_phase_version(self.store, session_id, details, snapshot=snapshot, plan=plan)
             return Ticket(session_id, version)
-        state = self._resolve_state(
+        state = self._resolve_snapshot_state(
             session_id, phase_versions.build_phase_change(self.store, owned_session, details, snapshot, plan)
         )
         step = None if snapshot is None else snapshot.step
         return self._queue_snapshot(SnapshotRequest(session_id, transcript, state, step, light=snapshot is None))
 
-    def _resolve_state(self, session_id: str, change: VersionState | VersionChange) -> VersionState:
+    def _resolve_snapshot_state(self, session_id: str, change: VersionState | VersionChange) -> VersionState:
         """Return the state of a snapshot beside its transcript; kept values are those handed in or saved last."""
         if isinstance(change, VersionState):
             return change
         newest = self._behind.get_newest_snapshot(session_id)
         if newest is not None:
             return change.apply_to(newest[1])
-        owned_session = self.store.find_owned(session_id) or row_lookups.get_owned_session(self.store, session_id)
-        return change.apply_to(save_version.load_newest_state(self.store, owned_session, owned_session.head))
+        owned_session = self.store.find_owned_session(session_id) or row_lookups.flush_and_get_owned_session(
+            self.store, session_id
+        )
+        return change.apply_to(save_version.load_newest_version_state(self.store, owned_session, owned_session.head))
 
     def _queue_snapshot(self, request: SnapshotRequest) -> Ticket:
         """Hand in a snapshot, and flush if it ends or pauses the run."""
-        ticket = self._behind.hand_in(request)
+        ticket = self._behind.enqueue_snapshot(request)
         if request.state.phase in ENDING_PHASES:
             self._behind.flush(request.session_id)
         return ticket
 
-    def _build_snapshot(
+    def _build_snapshot_request(
         self,
         session_id: str,
         transcript: Sequence[dict[str, Any]],
@@ -190,9 +194,9 @@ class SyncWriteBehind:
         payload: dict[str, Any] | None,
         step: int | None,
     ) -> SnapshotRequest:
-        if self.store.find_owned(session_id) is None:
-            row_lookups.get_owned_session(self.store, session_id)
-        kind = payloads.identify_payload(session_id, payload)
+        if self.store.find_owned_session(session_id) is None:
+            row_lookups.flush_and_get_owned_session(self.store, session_id)
+        kind = payloads.find_payload_schema_key(session_id, payload)
         if step is None and kind == payloads.SNAPSHOT_KEY and payload is not None:
             step = payload.get("step")
         return SnapshotRequest(session_id, transcript, state, step, light=kind == payloads.PHASE_KEY)
@@ -218,7 +222,7 @@ class SyncWriteBehind:
         Returns:
             One dict per snapshot: session_id, phase, step, messages, waited_seconds, kept_back.
         """
-        return self._behind.unsaved(session_id)
+        return self._behind.list_unsaved_versions(session_id)
 
     def close(self) -> None:
         """Flush, and accept nothing more.

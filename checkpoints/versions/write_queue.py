@@ -31,7 +31,9 @@ class FrozenTranscript:
             self.snapshot, transcript
         )
         keep = len(self.snapshot) if is_continuation else 0
-        prepared = transcript_segments.prepare_transcript(transcript[keep:] if keep else transcript, first=keep)
+        prepared = transcript_segments.encode_and_digest_transcript(
+            transcript[keep:] if keep else transcript, first=keep
+        )
         new_messages = [parse_json(body) for body in prepared.bodies]
         return FrozenTranscript(
             self.messages[:keep] + new_messages,
@@ -119,6 +121,6 @@ class SessionQueue:
             for index, entry in enumerate(self.entries)
         ]
 
-    def is_ready(self) -> bool:
+    def is_first_entry_writable(self) -> bool:
         """Return whether the first snapshot may be written."""
         return self.trouble is None and len(self.entries) > self.kept_back

@@ -68,7 +68,7 @@ class BackgroundWriter:
 
     # handing in
 
-    def hand_in(self, request: SnapshotRequest) -> Ticket:
+    def enqueue_snapshot(self, request: SnapshotRequest) -> Ticket:
         """Queue a snapshot as it is now; wait for room if the queue is full.
 
         Raises the error of an earlier snapshot of this session, and `NotDurable` if the queue stays full.
@@ -77,19 +77,21 @@ class BackgroundWriter:
         self.store.record_session_use(request.session_id)
         with self._changed:
             while True:
-                self._require_open()
+                self._require_not_closed()
                 line = self._get_session_queue(request.session_id)
                 self._raise_stored_error(request.session_id)
                 replaced_entry = self._find_replaceable_entry(line, request)
                 if replaced_entry is not None or self._count_entries() < self.queue:
-                    return self._enqueue(line, request, replaced_entry)
+                    return self._append_queue_entry(line, request, replaced_entry)
                 self._release_delayed_writes(self._lines)
                 if not self._changed.wait(deadline - time.monotonic()):
-                    raise NotDurable(self._list_unsaved(), "the queue is full, and the database does not take them")
+                    raise NotDurable(
+                        self._list_unsaved_entries(), "the queue is full, and the database does not take them"
+                    )
 
     def get_newest_snapshot(self, session_id: str) -> tuple[FrozenTranscript, VersionState] | None:
         """Return the snapshot that was handed in last for a session, unless another version has been saved since."""
-        owned_session = self.store.find_owned(session_id)
+        owned_session = self.store.find_owned_session(session_id)
         with self._changed:
             line = self._lines.get(session_id)
             if line is None or line.state is None or owned_session is None:
@@ -100,7 +102,9 @@ class BackgroundWriter:
     def _get_session_queue(self, session_id: str) -> SessionQueue:
         if session_id not in self._lines:
             unused_keys = [
-                key for key, line in self._lines.items() if not line.entries and self.store.find_owned(key) is None
+                key
+                for key, line in self._lines.items()
+                if not line.entries and self.store.find_owned_session(key) is None
             ]
             for key in unused_keys:
                 del self._lines[key]
@@ -118,7 +122,9 @@ class BackgroundWriter:
         is_same_step = request.step is not None and (request.step, request.state.phase) == (last.step, last.state.phase)
         return last if is_same_step and self.coalesce else None
 
-    def _enqueue(self, line: SessionQueue, request: SnapshotRequest, replaced_entry: QueueEntry | None) -> Ticket:
+    def _append_queue_entry(
+        self, line: SessionQueue, request: SnapshotRequest, replaced_entry: QueueEntry | None
+    ) -> Ticket:
         ticket = Ticket(request.session_id)
         transcript = line.newest if request.transcript is None else line.newest.freeze_transcript(request.transcript)
         entry = QueueEntry(request.session_id, transcript, request.state, request.step, request.light, [ticket])
@@ -162,13 +168,13 @@ class BackgroundWriter:
                     break
             for key in lines:
                 self._raise_stored_error(key)
-            if unsaved := self._list_unsaved(session_id):
+            if unsaved := self._list_unsaved_entries(session_id):
                 raise NotDurable(unsaved, self._describe_last_error(lines.values()))
 
-    def unsaved(self, session_id: str | None = None) -> list[dict[str, Any]]:
+    def list_unsaved_versions(self, session_id: str | None = None) -> list[dict[str, Any]]:
         """List the versions that are not durable yet: session_id, phase, step, messages, waited_seconds, kept_back."""
         with self._changed:
-            return self._list_unsaved(session_id)
+            return self._list_unsaved_entries(session_id)
 
     def close(self) -> None:
         """Flush and accept nothing more. Raises `NotDurable`."""
@@ -181,7 +187,7 @@ class BackgroundWriter:
             if self.store.behind is self:
                 self.store.behind = None
 
-    def _require_open(self) -> None:
+    def _require_not_closed(self) -> None:
         if self._closed:
             raise CheckpointerClosed
 
@@ -212,7 +218,7 @@ class BackgroundWriter:
     def _count_entries(self) -> int:
         return sum(len(line.entries) for line in self._lines.values())
 
-    def _list_unsaved(self, session_id: str | None = None) -> list[dict[str, Any]]:
+    def _list_unsaved_entries(self, session_id: str | None = None) -> list[dict[str, Any]]:
         lines = [line for key, line in self._lines.items() if session_id in (None, key)]
         return [entry for line in lines for entry in line.to_dicts()]
 
@@ -232,9 +238,11 @@ class BackgroundWriter:
             while True:
                 now = time.monotonic()
                 for line in self._lines.values():
-                    if line.kept_back and self._is_overdue(line.entries[-1], now):
+                    if line.kept_back and self._is_entry_overdue(line.entries[-1], now):
                         line.kept_back, line.turns = False, 0
-                ready = [line for line in self._lines.values() if line.is_ready() and line.not_before <= now]
+                ready = [
+                    line for line in self._lines.values() if line.is_first_entry_writable() and line.not_before <= now
+                ]
                 if ready:
                     line = min(ready, key=lambda candidate: candidate.entries[0].since)
                     line.writing = True
@@ -245,13 +253,13 @@ class BackgroundWriter:
                     return None
                 self._changed.wait(min(self._iterate_seconds_until_due(now), default=max(until - now, 0.01)))
 
-    def _is_overdue(self, entry: QueueEntry, now: float) -> bool:
+    def _is_entry_overdue(self, entry: QueueEntry, now: float) -> bool:
         return self.cadence.seconds is not None and now - entry.since >= self.cadence.seconds
 
     def _iterate_seconds_until_due(self, now: float) -> Iterable[float]:
         """Iterate over the seconds until entries that may not be written now become due."""
         for line in self._lines.values():
-            if line.is_ready():
+            if line.is_first_entry_writable():
                 yield max(line.not_before - now, 0.001)
             elif line.kept_back and self.cadence.seconds is not None:
                 yield max(line.entries[-1].since + self.cadence.seconds - now, 0.001)
@@ -260,7 +268,9 @@ class BackgroundWriter:
         error: Exception | None = None
         version: int | None = None
         try:
-            version = save_version.save_transcript(self.store, entry.session_id, entry.frozen.messages, entry.state)
+            version = save_version.save_next_version_of_transcript(
+                self.store, entry.session_id, entry.frozen.messages, entry.state
+            )
         except Exception as raised:  # stored, and raised at the agent's next call
             error = raised
         with self._changed:
@@ -271,7 +281,7 @@ class BackgroundWriter:
         line.writing = False
         if isinstance(error, FileError):  # the version is stored; its copy in a file is not
             line.complaint, error = error, None
-            owned_session = self.store.find_owned(line.entries[0].session_id)
+            owned_session = self.store.find_owned_session(line.entries[0].session_id)
             version = 0 if owned_session is None else owned_session.head.version
         line.last_error = error
         if error is None:
@@ -289,7 +299,7 @@ _open_writers: weakref.WeakSet[BackgroundWriter] = weakref.WeakSet()
 
 
 @atexit.register
-def _flush_at_exit() -> None:
+def _flush_writers_at_exit() -> None:
     """Flush at the end of a process that did not close its writer, or log the versions that were lost."""
     for writer in list(_open_writers):
         try:

@@ -60,29 +60,29 @@ class DatabaseStepLog:
     @classmethod
     def open(cls, store: Store, session_id: str, workflow_id: str) -> Self:
         """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
-        owned_session = row_lookups.get_owned_session(store, session_id)
-        return cls(store, session_id, step_rows.open_workflow(store, owned_session, workflow_id))
+        owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
+        return cls(store, session_id, step_rows.get_or_create_workflow(store, owned_session, workflow_id))
 
     def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
         store = self._store
-        owned_session, step = yield Transact(partial(self._prepare_step, request))
+        owned_session, step = yield Transact(partial(self._find_or_create_step_of_owned_session, request))
         intent = _build_step_intent(step, request)
         call = yield from dispatch.issue_call_flow(store, owned_session, intent, wait_options)
         if isinstance(call, ToolCall):
-            return StepValue((yield Transact(partial(self._load_value, step, call))))
+            return StepValue((yield Transact(partial(self._load_step_value_unless_rejected, step, call))))
         return StoreExecution(store, owned_session, request.tool, call)
 
-    def _prepare_step(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
-        owned_session = row_lookups.get_owned_session(self._store, self._session_id)
+    def _find_or_create_step_of_owned_session(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
+        owned_session = row_lookups.flush_and_get_owned_session(self._store, self._session_id)
         return owned_session, step_rows.find_or_create_step(self._store, owned_session, self._row, request)
 
-    def _load_value(self, step: WorkflowStep, call: ToolCall) -> Any:
+    def _load_step_value_unless_rejected(self, step: WorkflowStep, call: ToolCall) -> Any:
         if call.status == CallStatus.REJECTED:
             raise StepRejected(self._session_id, self._row.workflow_id, step.step_id, call.result_text or "")
         return step_rows.load_step_value(self._store, call)
 
     def probe_step_flow(self, request: StepRequest) -> Flow[bool]:
-        owned_session, step = yield Transact(partial(self._prepare_step, request))
+        owned_session, step = yield Transact(partial(self._find_or_create_step_of_owned_session, request))
         call: ToolCall | None = yield Transact(lambda: step_rows.find_live_call(self._store, owned_session, step))
         if call is None or call.status != CallStatus.INTERRUPTED or call.session_id != owned_session.pk:
             return False
@@ -93,9 +93,9 @@ class DatabaseStepLog:
         return True
 
     def load_step_value_flow(self, request: StepRequest, issued_call: IssuedCall) -> Flow[Any]:
-        return (yield Transact(partial(self._load_value_of_call, issued_call.pk)))
+        return (yield Transact(partial(self._load_step_value_of_call, issued_call.pk)))
 
-    def _load_value_of_call(self, call_pk: int) -> Any:
+    def _load_step_value_of_call(self, call_pk: int) -> Any:
         return step_rows.load_step_value(self._store, call_queries.get_call(self._store, self._session_id, call_pk))
 
     def list_steps(self) -> list[dict[str, Any]]:

@@ -114,7 +114,7 @@ def _get_function_name(function: Callable[..., Any]) -> str:
     return name.rpartition("<locals>.")[2][-TOOL_NAME_LENGTH:]
 
 
-def open_workflow(store: Store, owned_session: OwnedSession, workflow_id: str) -> Workflow:
+def get_or_create_workflow(store: Store, owned_session: OwnedSession, workflow_id: str) -> Workflow:
     """Return the workflow's row, created if there is none, after reading and checking its whole journal.
 
     Raises `SchemaFromFuture` and `CheckpointCorrupted`; then no step of the workflow may run.
@@ -125,7 +125,7 @@ def open_workflow(store: Store, owned_session: OwnedSession, workflow_id: str) -
             session_id=owned_session.pk, workflow_id=workflow_id
         )
         steps = list(WorkflowStep.objects.using(store.using).filter(workflow=workflow))
-        row_seals.verify_rows(steps)
+        row_seals.verify_rows([workflow, *steps])
         newest = max((step.schema_version for step in steps), default=0)
         if newest > SCHEMA_VERSION:
             raise SchemaFromFuture(owned_session.session_id, newest, SCHEMA_VERSION)
@@ -177,7 +177,7 @@ def _create_step(store: Store, owned_session: OwnedSession, workflow: Workflow, 
         step_id=request.step_id,
         position=0 if last is None else last + 1,
         schema_version=SCHEMA_VERSION,
-        **_build_identity(store, owned_session, workflow, request, 1),
+        **_build_step_identity(store, owned_session, workflow, request, 1),
     )
 
 
@@ -193,13 +193,13 @@ def _replace_step_identity(
             _list_changed_step_fields(step, request),
             live.status,
         )
-    for field, value in _build_identity(store, owned_session, workflow, request, step.generation + 1).items():
+    for field, value in _build_step_identity(store, owned_session, workflow, request, step.generation + 1).items():
         setattr(step, field, value)
     step.save(using=store.using)
     return step
 
 
-def _build_identity(
+def _build_step_identity(
     store: Store, owned_session: OwnedSession, workflow: Workflow, request: StepRequest, generation: int
 ) -> dict[str, Any]:
     label = f"{workflow.workflow_id}/{request.step_id}"
@@ -254,7 +254,7 @@ def load_step_value(store: Store, call: ToolCall) -> Any:
     An answer that a person or a hook gave as text is parsed if it is the JSON of an object or list. Raises
     `CheckpointCorrupted`.
     """
-    verify_call_record.require_unaltered(call)
+    verify_call_record.require_call_unaltered(call)
     if call.result is None or call.status != CallStatus.COMPLETED:
         return None
     try:
@@ -262,13 +262,13 @@ def load_step_value(store: Store, call: ToolCall) -> Any:
     except ValueError as error:
         label = f"the result of call {call.call_id!r}"
         raise CheckpointCorrupted(call.session.session_id, label, str(error)) from error
-    if isinstance(value, str) and value.lstrip()[:1] in {"{", "["} and _was_result_set_by_person(store, call):
+    if isinstance(value, str) and value.lstrip()[:1] in {"{", "["} and _was_result_set_by_decision(store, call):
         with suppress(ValueError):
             return parse_json(value)
     return value
 
 
-def _was_result_set_by_person(store: Store, call: ToolCall) -> bool:
+def _was_result_set_by_decision(store: Store, call: ToolCall) -> bool:
     decisions = Decision.objects.using(store.using).filter(tool_call=call, kind__in=sorted(DECIDING_KINDS), final=True)
     kind = decisions.order_by("-pk").values_list("kind", flat=True).first()
     return kind in _KINDS_GIVING_RESULTS
@@ -278,6 +278,7 @@ def list_steps(store: Store, workflow: Workflow) -> list[dict[str, Any]]:
     """List the steps of a workflow in the order in which they were first requested, with their outcomes."""
     with database_operation(store.using, writes=False):
         rows = list(WorkflowStep.objects.using(store.using).filter(workflow=workflow).order_by("position"))
+        row_seals.verify_rows([workflow, *rows])
         calls = ToolCall.objects.using(store.using).filter(
             session_id=workflow.session_id, call_id__in=[step.call_id for step in rows]
         )

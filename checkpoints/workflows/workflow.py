@@ -57,7 +57,7 @@ class WorkflowJournal:
         """
         return tool in self._tools
 
-    def verify_hook(self, tool: str) -> Any | None:
+    def get_verify_hook(self, tool: str) -> Any | None:
         """Return the verify hook of a tool.
 
         Args:
@@ -69,7 +69,7 @@ class WorkflowJournal:
         known_tool = self._tools.get(tool)
         return None if known_tool is None else known_tool.verify
 
-    def _step_flow(self, request: BoundStepRequest) -> Flow[Any]:
+    def _run_or_replay_step_flow(self, request: BoundStepRequest) -> Flow[Any]:
         """Run one step from its request to its value, for blocking and async drivers."""
         with self._require_once_per_pass(request.step_id):
             self._tools[request.tool.name] = request.tool
@@ -77,7 +77,7 @@ class WorkflowJournal:
             if isinstance(issued, StepValue):
                 return issued.value
             try:
-                return (yield from self._run_step_flow(request, issued))
+                return (yield from self._execute_step_flow(request, issued))
             finally:
                 issued.leave(answered=False)
 
@@ -103,7 +103,7 @@ class WorkflowJournal:
                 raise error
         return (yield from self._step_log.issue_step_flow(request, WaitOptions()))
 
-    def _run_step_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
+    def _execute_step_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
         try:
             invoke = Invoke(request.bind_function(execution.issued_call.args), timeout=request.tool.timeout)
         except InvalidArguments as error:
@@ -163,7 +163,9 @@ class SyncWorkflow(WorkflowJournal):
             NotRepresentable: An argument has no exact JSON form.
             OwnershipLost: Another run has taken the session over.
         """
-        return sansio.drive(self._step_flow(BoundStepRequest.from_arguments(step_id, function, args, kwargs, version)))
+        return sansio.drive(
+            self._run_or_replay_step_flow(BoundStepRequest.from_arguments(step_id, function, args, kwargs, version))
+        )
 
     def journal(self) -> list[dict[str, Any]]:
         """List the steps in the order in which they were first requested.
@@ -199,7 +201,8 @@ class Workflow(WorkflowJournal):
         self, step_id: str, function: Callable[..., Any] | Tool, /, *args: Any, version: int | str = 1, **kwargs: Any
     ) -> Any:
         return await sansio.adrive(
-            self._step_flow(BoundStepRequest.from_arguments(step_id, function, args, kwargs, version)), self._hop
+            self._run_or_replay_step_flow(BoundStepRequest.from_arguments(step_id, function, args, kwargs, version)),
+            self._hop,
         )
 
     @documented_by(SyncWorkflow.journal)

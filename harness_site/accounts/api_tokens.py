@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
+from threading import Lock
 from typing import Any, Final
 
 from django.db import IntegrityError, connection, transaction
@@ -19,6 +20,7 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, Workspace
 from harness_site.accounts import secret_digests, voter_eligibility
 from harness_site.accounts.models import ApiToken, TokenRole
+from harness_site.core.deferred_writes import DeferredWrites
 
 #: Prefix of every token; secret scanners search for it.
 PREFIX: Final = "harness"
@@ -26,8 +28,11 @@ _HINT: Final = len(PREFIX) + 7
 #: Interval of updates of `last_used_at`: a busy token does not cause a write per request.
 _LAST_USED_UPDATE_INTERVAL: Final = timedelta(minutes=1)
 #: Attributes of a token, with its key first, and the statement that reads them.
-_FIELDS: Final = [field.attname for field in ApiToken._meta.concrete_fields]
-_SELECT: Final = f"SELECT {', '.join(_FIELDS)} FROM {ApiToken._meta.db_table} WHERE digest = %s"  # noqa: S608
+FIELDS: Final = [field.attname for field in ApiToken._meta.concrete_fields]
+SELECT: Final = f"SELECT {', '.join(FIELDS)} FROM {ApiToken._meta.db_table} WHERE digest = %s"  # noqa: S608
+ReadRow = Callable[[str], tuple[Any, ...] | None]
+#: Number of tokens whose keys and values are remembered.
+_REMEMBERED: Final = 1_000
 #: Interval in which the use or the refusal of a token is recorded in the audit trail once.
 _AUDIT_INTERVAL: Final = timedelta(hours=1)
 
@@ -91,13 +96,27 @@ def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
             _record_token_event(token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.told(token=token.name))
 
 
-def authenticate_bearer_header(header: str, *, find_address: Callable[[], str] = str) -> ApiToken:
+def read_row(digest: str) -> tuple[Any, ...] | None:
+    """Read the `FIELDS` of the token with a digest."""
+    with connection.cursor() as cursor:
+        cursor.execute(SELECT, [digest])
+        row: tuple[Any, ...] | None = cursor.fetchone()
+    return row
+
+
+def authenticate_bearer_header(
+    header: str,
+    *,
+    find_address: Callable[[], str] = str,
+    read_row: ReadRow = read_row,
+) -> ApiToken:
     """Return the token of an `Authorization` header. Raises `TokenRefused`.
 
-    `find_address` returns the address of the client; it is called where the audit trail records it.
+    `find_address` returns the address of the client; it is called where the audit trail records it. `read_row` reads
+    the `FIELDS` of the token with a digest, where one statement does more than that.
     """
-    secret = _parse_bearer_header(header)
-    token = _find_token(secret_digests.compute_secret_digest(secret))
+    row = read_row(secret_digests.compute_secret_digest(_parse_bearer_header(header)))
+    token = None if row is None else _build_token(row)
     if token is None:
         raise TokenRefused("unknown")
     now = clock.now()
@@ -108,19 +127,34 @@ def authenticate_bearer_header(header: str, *, find_address: Callable[[], str] =
     return token
 
 
-def _find_token(digest: str) -> ApiToken | None:
-    """Find a token by its digest. Every request reads its row, whose values are converted again if it has changed."""
-    with connection.cursor() as cursor:
-        cursor.execute(_SELECT, [digest])
-        row = cursor.fetchone()
-    values = None if row is None else _load_values(row)
-    return None if values is None else ApiToken.from_db("default", _FIELDS, values)
+def _build_token(row: tuple[Any, ...]) -> ApiToken | None:
+    """Build a token from its row. Every request reads the row, whose values are converted again if it has changed."""
+    values = _load_values(row)
+    if values is None:
+        return None
+    token = ApiToken.from_db("default", FIELDS, values)
+    with _lock:
+        _keys_by_digest[token.digest] = token.pk
+        while len(_keys_by_digest) > _REMEMBERED:
+            del _keys_by_digest[next(iter(_keys_by_digest))]
+    return token
 
 
-@lru_cache(maxsize=1_000)
+def find_known_token(header: str) -> int | None:
+    """Return the key of the token of an `Authorization` header, if this process has read its row before.
+
+    The token may be revoked or deleted since: it still has to be authenticated.
+    """
+    try:
+        return _keys_by_digest.get(secret_digests.compute_secret_digest(_parse_bearer_header(header)))
+    except TokenRefused:
+        return None
+
+
+@lru_cache(maxsize=_REMEMBERED)
 def _load_values(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Load the values of a row that was read as the database has it."""
-    return ApiToken.objects.filter(pk=row[0]).values_list(*_FIELDS).first()
+    return ApiToken.objects.filter(pk=row[0]).values_list(*FIELDS).first()
 
 
 def build_token_actor(token: ApiToken) -> Actor:
@@ -147,14 +181,17 @@ def _parse_bearer_header(header: str) -> str:
 
 
 def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[], str]) -> None:
-    """Record the use of a token; of concurrent requests, one writes."""
-    last_use = token.last_used_at
-    is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_UPDATE_INTERVAL)
-    if last_use is not None and last_use > now - _LAST_USED_UPDATE_INTERVAL:
-        return
-    if ApiToken.objects.filter(is_stale, pk=token.pk).update(last_used_at=now):
-        token.last_used_at = now
-        _record_event_once(token, AuditKind.TOKEN_USED, now, {"address": find_address()})
+    """Record the use of a token a little later, in no request's time."""
+    if token.last_used_at is None or token.last_used_at <= now - _LAST_USED_UPDATE_INTERVAL:
+        _uses.put(token.pk, (token, now, find_address()))
+
+
+def _write_token_uses(uses: Mapping[int, tuple[ApiToken, datetime, str]]) -> None:
+    """Write the use of each token; of several processes, one does."""
+    for token, now, address in uses.values():
+        is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_UPDATE_INTERVAL)
+        if ApiToken.objects.filter(is_stale, pk=token.pk).update(last_used_at=now):
+            _record_event_once(token, AuditKind.TOKEN_USED, now, {"address": address})
 
 
 def _record_event_once(token: ApiToken, kind: AuditKind, now: datetime, details: dict[str, Any]) -> None:
@@ -170,3 +207,8 @@ def _record_token_event(
     token: ApiToken, kind: AuditKind, actor_kind: ActorKind, name: str, details: dict[str, Any]
 ) -> None:
     append_events.append_event("default", token.workspace_id, kind, actor=name, actor_kind=actor_kind, details=details)
+
+
+_uses: Final = DeferredWrites("uses of tokens", _write_token_uses)
+_lock: Final = Lock()
+_keys_by_digest: Final[dict[str, int]] = {}

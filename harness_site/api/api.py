@@ -48,6 +48,12 @@ class _StrictParser(Parser):
 
 
 class _Api(NinjaAPI):
+    #: Response that ninja fills with what a view returns; every view here builds its own.
+    _unused_response = HttpResponse()
+
+    def create_temporal_response(self, request: HttpRequest) -> HttpResponse:
+        return self._unused_response
+
     def get_openapi_operation_id(self, operation: Operation) -> str:
         return str(operation.view_func.__name__)
 
@@ -107,9 +113,12 @@ def build_openapi_document(prefix: str) -> OpenAPISchema:
     return document
 
 
-def list_query_parameters(route: str, method: str) -> frozenset[str]:
-    """List the parameters that the query of a route may have. `route` is as Django's URL patterns have it."""
-    return _load_query_parameters().get((_PATH_PARAMETER.sub(r"{\1}", route), method.lower()), frozenset())
+def list_query_parameters(route: str, method: str) -> frozenset[str] | None:
+    """List the parameters that the query of a route may have; None for a method that the route does not have.
+
+    `route` is as Django's URL patterns have it.
+    """
+    return _load_query_parameters().get((_PATH_PARAMETER.sub(r"{\1}", route), method.lower()))
 
 
 @cache

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints import sansio
-from checkpoints.calls import call_dicts, intent_log, outcome_log
+from checkpoints.calls import call_dicts, intent_log, write_outcomes
 from checkpoints.calls.outcome_types import Landed, NotLanded, ToolResult, Unknown
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.decisions.decide import DecisionTarget
@@ -164,7 +164,7 @@ def _issue_with_key(
     store: Store, session_id: str, owned_session: OwnedSession, body: request_schemas.IssueCall
 ) -> HttpResponse:
     """Issue a call whose key the agent made itself. Raises what `record_tool_call_issued` raises."""
-    intent = call_records.build_intent(
+    intent = call_records.build_call_intent(
         body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
     )
     intent_log.record_issued_call(store, session_id, intent)
@@ -192,14 +192,14 @@ def settle_call(
     )
     if request.repeated or not _settle_remembered_call(store, session_id, call_id, body, outcome):  # type: ignore[attr-defined]
         _settle_stored_call(request, store, session_id, call_id, body, outcome)
-    return mark_as_storable(respond({"status": body.status}))
+    return mark_as_storable(respond({"status": body.status}), found_again=body.attempt is not None)
 
 
 def _settle_remembered_call(
     store: Store, session_id: str, call_id: str, body: request_schemas.CallOutcome, outcome: CallOutcome
 ) -> bool:
     """Settle a call that this process has issued to the client. Returns False if it has to be read first."""
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is None or owned_session.fence != body.fence or body.status == "interrupted":
         return False
     issued_call = owned_session.issued_calls.get(call_id)
@@ -207,7 +207,7 @@ def _settle_remembered_call(
         return False
     del owned_session.issued_calls[call_id]
     try:
-        outcome_log.settle_call(store, owned_session, issued_call, outcome)
+        write_outcomes.write_call_outcome(store, owned_session, issued_call, outcome)
     finally:
         store.executing.discard(issued_call.pk)
     return True
@@ -225,14 +225,14 @@ def _settle_stored_call(
     session = row_lookups.get_session(store, session_id)
     call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
-        raise outcome_log.keep_late_result(store, session_id, call.pk, None, outcome)
+        raise write_outcomes.store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
     owned_session = _find_run_of_outcome(store, session_id, session.pk, body.fence)
     stored = (call.status, call.result, call.run_id)
     is_repeated = request.repeated and stored == (outcome.status, outcome.result, owned_session.run_id)  # type: ignore[attr-defined]
     try:
         if not is_repeated:
             issued_call = IssuedCall(call.pk, call.call_id, call.step, call.attempt)
-            outcome_log.settle_call(store, owned_session, issued_call, outcome)
+            write_outcomes.write_call_outcome(store, owned_session, issued_call, outcome)
     finally:
         store.executing.discard(call.pk)
     if body.status == "interrupted" and call.key_policy == KeyPolicy.UNANSWERED:
@@ -241,7 +241,7 @@ def _settle_stored_call(
 
 def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
     """Return the state of the run that issued the call; if it has lost the session, one whose writes come too late."""
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is not None and owned_session.fence == fence:
         return owned_session
     run = Run.objects.filter(session=session_pk, fence=fence, owner_token=store.token).first()

@@ -56,7 +56,7 @@ def hold_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> Own
 
     Raises `SessionNotFound`, `SessionFinished`, and `OwnershipLost` if another run has taken the session over.
     """
-    owned_session = checkpointer.store.find_owned(session_id)
+    owned_session = checkpointer.store.find_owned_session(session_id)
     if owned_session is None or owned_session.fence < fence:
         return attach_run.attach_run(checkpointer.store, session_id, fence)
     if owned_session.fence != fence:

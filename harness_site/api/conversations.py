@@ -69,7 +69,9 @@ def _serve(**views: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
             return HttpResponseNotAllowed(list(views))
         return view(request, *args, **kwargs)
 
-    def list_parameters(method: str) -> frozenset[str]:
+    def list_parameters(method: str) -> frozenset[str] | None:
+        if method not in views:
+            return None
         return _LIST_PARAMETERS if method == "GET" else frozenset()
 
     return serve_route(choose, list_parameters, _convert_error)
@@ -229,7 +231,7 @@ def _prepare_item(given: Item) -> Item:
 def _find_title(items: list[Item]) -> str:
     """Find the first text of the user, as a title of one line."""
     text = content_blocks.find_first_user_text(items)
-    return SessionDescription(text).get_columns()["title"] if text else ""
+    return SessionDescription(text).build_columns()["title"] if text else ""
 
 
 def _load_items(checkpointer: SyncCheckpointer, session_id: str) -> list[Item]:

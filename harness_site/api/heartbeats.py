@@ -176,7 +176,7 @@ def _find_run(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
     if token is None:
         return None
     store = client_checkpointers.get_or_create_checkpointer(token, heartbeat.client).store
-    owned_session = store.find_owned(heartbeat.session_id)
+    owned_session = store.find_owned_session(heartbeat.session_id)
     return None if owned_session is None or owned_session.fence != heartbeat.fence else owned_session.run_id
 
 

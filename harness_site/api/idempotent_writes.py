@@ -4,6 +4,10 @@ The key is noted before the write, together with a digest of the request. A repe
 that answer. One whose answer was lost is done again with the knowledge that the first attempt was never answered: each
 verb of the library then finds what the first attempt wrote.
 
+Where that gives the same answer, as for saves and outcomes of calls, the answer is not stored before it is sent: those
+of half a second are stored together, and until then this process has them in memory. Another process, or one that takes
+the place of this one, finds what was written.
+
 A tool call that was issued is claimed by the write that is told to run it, before it is told. So a repetition that
 finds an issued call knows whether its first attempt was told, or somebody else, or nobody.
 """
@@ -13,29 +17,35 @@ from __future__ import annotations
 import hashlib
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from http import HTTPStatus
 from itertools import count
 from typing import Any, Final
 
-from django.db import IntegrityError, connection
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, connections
 from django.http import HttpResponse
 
 from checkpoints.db import clock
 from checkpoints.exceptions import IdempotencyKeyReused, RequestInProgress
 from checkpoints.ids import validate_id
+from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken
 from harness_site.api.json_responses import JSON
 from harness_site.api.models import ApiWrite
 from harness_site.api.problems import PROBLEM
+from harness_site.core.deferred_writes import DeferredWrites
 
 #: Time for which a key is remembered.
 KEPT_FOR: Final = timedelta(days=2)
 #: Largest answer that is stored, in characters.
 _MAX_STORED_CHARS: Final = 4_096
 _CLEANUP_INTERVAL: Final = 500
+#: Answers that one statement stores at most; SQLite bounds the parameters of a statement.
+_ANSWERS_OF_A_STATEMENT: Final = 1_000
 #: Answers that a repetition may find changed: the write was not done, or waits for something.
 _TRANSIENT_STATUSES: Final = frozenset(
     {HTTPStatus.ACCEPTED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
@@ -48,35 +58,101 @@ _NOTE: Final = (
     "ON CONFLICT (token_id, key) DO NOTHING RETURNING id"
 )
 _UPDATE_SQL: Final = f"UPDATE {_TABLE} SET status = %s, body = %s, call = %s WHERE id = %s RETURNING id"  # noqa: S608
+#: Fields of a key that has just been noted.
+_NOTE_FIELDS: Final = ["id", "token_id", "key", "digest", "status", "body", "call"]
 #: What a statement returns besides: the setting holds for its transaction.
 _WITHOUT_SYNC: Final = {"postgresql": ", set_config('synchronous_commit', 'off', true)"}
 
+#: Statement that reads a token and notes a key of it, if the token is valid and the key is new. It returns the fields
+#: of the token, and the key of the note. SQLite has no such statement, and no round trips.
+_NOTE_WITH_TOKEN: Final = (
+    f"WITH token AS MATERIALIZED ({api_tokens.SELECT}), note AS ("  # noqa: S608
+    f"INSERT INTO {_TABLE} (token_id, key, digest, body) SELECT id, %s, %s, '' FROM token "
+    "WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) "
+    "ON CONFLICT (token_id, key) DO NOTHING RETURNING id) "
+    f"SELECT token.*, (SELECT id FROM note){_WITHOUT_SYNC['postgresql']} FROM token"
+)
+
 _writes = count(1)
 _lock = threading.Lock()
-_served: set[tuple[int, str]] = set()
+_served: set[tuple[str, str]] = set()
+
+
+@dataclass(frozen=True)
+class KeyedWrite:
+    """Write with an `Idempotency-Key`, as it was requested. `body` is not compressed."""
+
+    method: str
+    path: str
+    body: bytes
+    key: str
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of method, path and body."""
+        return hashlib.sha256(b"\0".join((self.method.encode(), self.path.encode(), self.body))).hexdigest()
+
+
+@contextmanager
+def serve_alone(authorization: str, key: str) -> Iterator[None]:
+    """Serve one request with a key at a time. Raises `RequestInProgress` while another one is served."""
+    name = authorization, key
+    with _lock:
+        if name in _served:
+            raise RequestInProgress(key)
+        _served.add(name)
+    try:
+        yield
+    finally:
+        with _lock:
+            _served.discard(name)
+
+
+class NotingTokenReader:
+    """Reader of a token's row that notes the key of a write in the same statement of PostgreSQL."""
+
+    def __init__(self, write: KeyedWrite) -> None:
+        self._write = write
+        self._note: int | None = None
+
+    def read_row(self, digest: str) -> tuple[Any, ...] | None:
+        """Read the row of a token; note the key if the token is valid and the key is new."""
+        with connection.cursor() as cursor:
+            cursor.execute(_NOTE_WITH_TOKEN, [digest, self._write.key, self._write.digest])
+            row = cursor.fetchone()
+        if row is None:
+            return None
+        fields = len(api_tokens.FIELDS)
+        self._note = row[fields]
+        return tuple(row[:fields])
+
+    def build_note(self, token: ApiToken) -> ApiWrite | None:
+        """Build the note; None if the key was noted before."""
+        return None if self._note is None else _build_note(self._note, token, self._write)
 
 
 def serve_once(
-    token: ApiToken, key: str, parts: tuple[str, str, bytes], serve: Callable[[ApiWrite | None], HttpResponse]
+    token: ApiToken, write: KeyedWrite, note: ApiWrite | None, serve: Callable[[ApiWrite | None], HttpResponse]
 ) -> HttpResponse:
-    """Answer a write with a key. `parts` are method, path and body; `serve` does it; a repetition gets the
-    note of the first attempt.
+    """Answer a write with a key. `note` is its note, if it has just been made; `serve` does the write, and a
+    repetition gets the note of the first attempt.
 
-    Raises `IdempotencyKeyReused`, `RequestInProgress`, `InvalidIdentifier`.
+    Raises `IdempotencyKeyReused`, `InvalidIdentifier`.
     """
-    validate_id("Idempotency-Key", key)
-    digest = hashlib.sha256(b"\0".join((parts[0].encode(), parts[1].encode(), parts[2]))).hexdigest()
-    with _serve_alone((token.pk, key)):
-        row, repeated = _note_write(token, key, digest)
-        if repeated and row.digest != digest:
-            raise IdempotencyKeyReused(key)
-        if repeated and row.status is not None and row.body:
-            kind = PROBLEM if row.status >= HTTPStatus.BAD_REQUEST else JSON
-            response = HttpResponse(row.body.encode(), status=row.status, content_type=kind)
+    if next(_writes) % _CLEANUP_INTERVAL == 0:
+        ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
+    row, repeated = (note, False) if note is not None else _note_write(token, write)
+    if repeated:
+        if row.digest != write.digest:
+            raise IdempotencyKeyReused(write.key)
+        status, body = _answers.get(row.pk) or (row.status, row.body)
+        if status is not None and body:
+            kind = PROBLEM if status >= HTTPStatus.BAD_REQUEST else JSON
+            response = HttpResponse(body.encode(), status=status, content_type=kind)
             response["Idempotency-Replayed"] = "true"
             return response
-        response = serve(row if repeated else None)
-        return response if _store_answer(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+    response = serve(row if repeated else None)
+    return response if _store_answer(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 
 
 def name_write(token: ApiToken, key: str) -> str:
@@ -108,28 +184,17 @@ def claim_call(write: ApiWrite, call: int) -> bool:
     return True
 
 
-@contextmanager
-def _serve_alone(name: tuple[int, str]) -> Iterator[None]:
-    with _lock:
-        if name in _served:
-            raise RequestInProgress(name[1])
-        _served.add(name)
-    try:
-        yield
-    finally:
-        with _lock:
-            _served.discard(name)
-
-
-def _note_write(token: ApiToken, key: str, digest: str) -> tuple[ApiWrite, bool]:
+def _note_write(token: ApiToken, write: KeyedWrite) -> tuple[ApiWrite, bool]:
     """Return the row of the key, and whether it was there before."""
-    if next(_writes) % _CLEANUP_INTERVAL == 0:
-        ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
-    if written := _execute_without_sync(_NOTE, [token.pk, key, digest]):
-        row = ApiWrite(pk=written[0], token=token, key=key, digest=digest)
-        row._state.adding = False
-        return row, False
-    return ApiWrite.objects.get(token=token, key=key), True
+    validate_id("Idempotency-Key", write.key)
+    if written := _execute_without_sync(_NOTE, [token.pk, write.key, write.digest]):
+        return _build_note(written[0], token, write), False
+    return ApiWrite.objects.get(token=token, key=write.key), True
+
+
+def _build_note(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrite:
+    """Build the row of a key that has just been noted; `created_at` is not known."""
+    return ApiWrite.from_db(DEFAULT_DB_ALIAS, _NOTE_FIELDS, [number, token.pk, write.key, write.digest, None, "", None])
 
 
 def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
@@ -141,8 +206,29 @@ def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
     call: int | None = getattr(response, "issued_call", None)
     if call is not None and call != row.call:
         return claim_call(row, call)
-    _execute_without_sync(_UPDATE_SQL, [row.status, row.body, row.call, row.pk])
+    if not row.body:  # a repetition builds its answer again
+        return True
+    if getattr(response, "found_again", False):
+        _answers.put(row.pk, (row.status, row.body))
+    else:
+        _execute_without_sync(_UPDATE_SQL, [row.status, row.body, row.call, row.pk])
     return True
+
+
+def _write_answers(answers: Mapping[int, tuple[int, str]]) -> None:
+    """Store answers in one statement, or a few if there are many."""
+    rows = [(number, status, body) for number, (status, body) in answers.items()]
+    for first in range(0, len(rows), _ANSWERS_OF_A_STATEMENT):
+        batch = rows[first : first + _ANSWERS_OF_A_STATEMENT]
+        values = ", ".join(["(%s, %s, %s)"] * len(batch))
+        _execute_without_sync(
+            f"UPDATE {_TABLE} SET status = answer.column2, body = answer.column3 "  # noqa: S608
+            f"FROM (VALUES {values}) AS answer WHERE {_TABLE}.id = answer.column1 RETURNING id",
+            [value for row in batch for value in row],
+        )
+
+
+_answers: Final = DeferredWrites("answers of writes", _write_answers)
 
 
 def _execute_without_sync(statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -151,16 +237,17 @@ def _execute_without_sync(statement: str, parameters: Sequence[Any]) -> tuple[An
     A key has to survive the end of a process, and the write itself is synced. After a loss of power a repetition is a
     new request, which the versions and fences of the library still refuse.
     """
-    is_sqlite = connection.vendor == "sqlite" and not connection.in_atomic_block
-    with connection.cursor() as cursor:
+    current = connections[DEFAULT_DB_ALIAS]
+    is_sqlite = current.vendor == "sqlite" and not current.in_atomic_block
+    with current.cursor() as cursor:
         if is_sqlite:
-            connection.connection.execute("PRAGMA synchronous=NORMAL")
+            current.connection.execute("PRAGMA synchronous=NORMAL")
         try:
-            cursor.execute(statement + _WITHOUT_SYNC.get(connection.vendor, ""), parameters)
+            cursor.execute(statement + _WITHOUT_SYNC.get(current.vendor, ""), parameters)
             rows = cursor.fetchall()
         finally:
             if is_sqlite:
-                connection.connection.execute("PRAGMA synchronous=FULL")
+                current.connection.execute("PRAGMA synchronous=FULL")
     return rows[0] if rows else None
 
 
@@ -170,7 +257,12 @@ def build_issued_answer(response: HttpResponse, call: int, told_elsewhere: HttpR
     return response
 
 
-def mark_as_storable(response: HttpResponse) -> HttpResponse:
-    """Let the answer be stored with its key: it has no content of a session."""
+def mark_as_storable(response: HttpResponse, *, found_again: bool = False) -> HttpResponse:
+    """Let the answer be stored with its key: it has no content of a session.
+
+    With `found_again` a repetition without the stored answer builds the same one from what was written, so it may be
+    stored a little later.
+    """
     response.stored_with_key = True  # type: ignore[attr-defined]
+    response.found_again = found_again  # type: ignore[attr-defined]
     return response

@@ -23,7 +23,7 @@ def read_body(request: HttpRequest) -> bytes:
     """
     max_bytes = settings.SERVER_LIMITS.body_bytes
     body = request.read(max_bytes + 1)
-    encoding = request.headers.get("Content-Encoding", "identity").strip().lower()
+    encoding = request.META.get("HTTP_CONTENT_ENCODING", "identity").strip().lower()
     if encoding in _READERS:
         body = _decompress(body, encoding, max_bytes)
     elif encoding not in {"identity", ""}:

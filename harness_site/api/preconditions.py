@@ -17,7 +17,7 @@ def read_if_match(request: HttpRequest, given: int | None, field: str) -> int | 
 
     Raises `InvalidInput` for a header that is no number, or that names another number than the body.
     """
-    header = request.headers.get("If-Match", "").strip()
+    header = request.META.get("HTTP_IF_MATCH", "").strip()
     if not header:
         return given
     match = _ETAG.fullmatch(header)

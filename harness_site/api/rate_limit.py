@@ -44,12 +44,9 @@ class Allowance:
 
 def consume_token(token: int) -> Allowance:
     """Count a request of a token. Returns what is left. Raises `RateLimited`."""
-    per_second = settings.API_REQUESTS_PER_MINUTE / 60
-    burst_limit = max(1.0, settings.API_REQUESTS_PER_MINUTE / 6)
-    now = read_clock()
+    per_second, burst_limit = _get_limits()
     with _lock:
-        remaining, last_refill = _buckets.pop(token, (burst_limit, now))
-        remaining = min(burst_limit, remaining + (now - last_refill) * per_second)
+        remaining, now = _refill_bucket(token)
         _buckets[token] = (max(remaining - 1, 0) if remaining >= 1 else remaining, now)
         while len(_buckets) > _MAX_BUCKETS:
             _buckets.popitem(last=False)
@@ -62,6 +59,27 @@ def consume_token(token: int) -> Allowance:
         int(remaining),
         math.ceil((burst_limit - remaining) / per_second),
     )
+
+
+def may_request(token: int) -> bool:
+    """Return True if a token may make a request now. It is not counted."""
+    with _lock:
+        remaining, _ = _refill_bucket(token)
+    return remaining >= 1
+
+
+def _get_limits() -> tuple[float, float]:
+    """Return the requests per second, and those at once."""
+    return settings.API_REQUESTS_PER_MINUTE / 60, max(1.0, settings.API_REQUESTS_PER_MINUTE / 6)
+
+
+def _refill_bucket(token: int) -> tuple[float, float]:
+    """Refill the bucket of a token. Returns the requests in it, and the time."""
+    per_second, burst_limit = _get_limits()
+    now = read_clock()
+    remaining, last_refill = _buckets.pop(token, (burst_limit, now))
+    bucket = _buckets[token] = min(burst_limit, remaining + (now - last_refill) * per_second), now
+    return bucket
 
 
 def forget_requests() -> None:

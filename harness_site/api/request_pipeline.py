@@ -11,17 +11,27 @@ from typing import Any, Final, cast
 
 from allauth.account.adapter import get_adapter
 from django.contrib.auth.decorators import login_not_required
+from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from ninja.security import HttpBearer
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import InvalidFields, RoleInsufficient, RouteNotFound, TokenInvalid
+from checkpoints.exceptions import (
+    InvalidFields,
+    InvalidIdentifier,
+    RequestInProgress,
+    RoleInsufficient,
+    RouteNotFound,
+    TokenInvalid,
+)
+from checkpoints.ids import validate_id
 from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
 from harness_site.api import client_checkpointers, idempotent_writes, json_bodies, rate_limit
 from harness_site.api.bearer_token_middleware import mark_token_view
+from harness_site.api.idempotent_writes import KeyedWrite
 from harness_site.api.models import ApiWrite
 from harness_site.api.problems import convert_to_problem, respond_with_problem
 from harness_site.core.masking import masker
@@ -32,7 +42,10 @@ _COMPRESSED_FROM: Final = 2_048
 
 
 class ApiRequest(HttpRequest):
-    """Request with a valid token; created only by `serve_route`."""
+    """Request with a valid token; created only by `serve_route`.
+
+    Headers are read from `META`: `headers` would copy all of them first.
+    """
 
     token: ApiToken
     #: Body, decompressed.
@@ -53,7 +66,7 @@ class ApiRequest(HttpRequest):
 def get_client(request: HttpRequest) -> SyncCheckpointer:
     """Return the state of the client that makes a request."""
     token: ApiToken = request.token  # type: ignore[attr-defined]
-    return client_checkpointers.get_or_create_checkpointer(token, request.headers.get("Harness-Client", "")[:255])
+    return client_checkpointers.get_or_create_checkpointer(token, request.META.get("HTTP_HARNESS_CLIENT", "")[:255])
 
 
 class RoleToken(HttpBearer):
@@ -82,19 +95,22 @@ APPROVER: Final = RoleToken(TokenRole.APPROVER)
 View = Callable[..., HttpResponse]
 
 
+ListParameters = Callable[[str], frozenset[str] | None]
+
+
 def _list_no_parameters(method: str) -> frozenset[str]:
     return frozenset()
 
 
 def serve_route(
     view: View,
-    list_parameters: Callable[[str], frozenset[str]] = _list_no_parameters,
+    list_parameters: ListParameters = _list_no_parameters,
     convert_error: Callable[[Exception], HttpResponse] = convert_to_problem,
 ) -> View:
     """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read.
 
-    `list_parameters` returns the parameters that the query may have for a method, `convert_error` builds the answer
-    for an error.
+    `list_parameters` returns the parameters that the query may have for a method, and None for a method that the route
+    does not have; `convert_error` builds the answer for an error.
     """
 
     @mark_token_view
@@ -118,38 +134,90 @@ def serve_route(
 
 
 def _serve_authenticated(
-    request: ApiRequest, view: Callable[[], HttpResponse], list_parameters: Callable[[str], frozenset[str]]
+    request: ApiRequest, view: Callable[[], HttpResponse], list_parameters: ListParameters
 ) -> HttpResponse:
+    authorization = request.META.get("HTTP_AUTHORIZATION", "")
+    parameters = list_parameters(request.method or "")
+    is_write = parameters is not None and request.method in _WRITES
+    key = request.META.get("HTTP_IDEMPOTENCY_KEY", "") if is_write else ""
+    accept = partial(_accept_request, request, authorization, parameters)
+    if not key:
+        accept()
+        _read_content(request)
+        return idempotent_writes.serve_without_key(request.token, _serve_view(request, view, key, None))
+    try:
+        with idempotent_writes.serve_alone(authorization, key):
+            if _can_note_with_token(authorization, key):
+                write = _read_write(request, key)
+                reader = idempotent_writes.NotingTokenReader(write)
+                accept(reader.read_row)
+                note = reader.build_note(request.token)
+            else:
+                accept()
+                write, note = _read_write(request, key), None
+            serve = partial(_serve_view, request, view, key)
+            return idempotent_writes.serve_once(request.token, write, note, serve)
+    except RequestInProgress:
+        accept()
+        raise
+
+
+def _accept_request(
+    request: ApiRequest,
+    authorization: str,
+    parameters: frozenset[str] | None,
+    read_row: api_tokens.ReadRow = api_tokens.read_row,
+) -> None:
+    """Authenticate the token of a request, count the request, and check the names of its parameters."""
     try:
         request.token = api_tokens.authenticate_bearer_header(
-            request.headers.get("Authorization", ""), find_address=partial(get_adapter().get_client_ip, request)
+            authorization, find_address=partial(get_adapter().get_client_ip, request), read_row=read_row
         )
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
     request.allowance = rate_limit.consume_token(request.token.pk)
-    if request.GET:
-        _require_known_parameters(request, list_parameters(request.method or ""))
+    if parameters is not None and request.META.get("QUERY_STRING"):
+        _require_known_parameters(request, parameters)
+
+
+def _can_note_with_token(authorization: str, key: str) -> bool:
+    """Return True if the token and the key of a write need only one statement.
+
+    It has to be a token that this process has accepted before, and that may make a request now: what a stranger sends
+    is not decompressed, and a request that is refused leaves no note.
+    """
+    if connection.vendor != "postgresql":
+        return False
+    try:
+        validate_id("Idempotency-Key", key)
+    except InvalidIdentifier:
+        return False
+    token = api_tokens.find_known_token(authorization)
+    return token is not None and rate_limit.may_request(token)
+
+
+def _read_content(request: ApiRequest) -> None:
     request.content = json_bodies.read_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
-    key = request.headers.get("Idempotency-Key", "") if request.method in _WRITES else ""
+
+
+def _read_write(request: ApiRequest, key: str) -> KeyedWrite:
+    _read_content(request)
+    return KeyedWrite(request.method or "", request.get_full_path(), request.content, key)
+
+
+def _serve_view(
+    request: ApiRequest, view: Callable[[], HttpResponse], key: str, repeated: ApiWrite | None
+) -> HttpResponse:
+    request.repeated = repeated
     request.write_name = idempotent_writes.name_write(request.token, key)
-
-    def answer(repeated: ApiWrite | None) -> HttpResponse:
-        request.repeated = repeated
-        with _masked_for(request.token):
-            response = view()
-        if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            problem = respond_with_problem(
-                RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED
-            )
-            problem["Allow"] = response["Allow"]
-            return problem
-        return response
-
-    if not key:
-        return idempotent_writes.serve_without_key(request.token, answer(None))
-    parts = (request.method or "", request.get_full_path(), request.content)
-    return idempotent_writes.serve_once(request.token, key, parts, answer)
+    with _masked_for(request.token):
+        response = view()
+    if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        problem = respond_with_problem(RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED)
+        problem["Allow"] = response["Allow"]
+        return problem
+    return response
 
 
 def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> None:
@@ -168,7 +236,7 @@ def _masked_for(token: ApiToken) -> Iterator[None]:
 
 
 def _compress(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    accepts = "gzip" in request.headers.get("Accept-Encoding", "")
+    accepts = "gzip" in request.META.get("HTTP_ACCEPT_ENCODING", "")
     if response.streaming or not accepts or len(response.content) < _COMPRESSED_FROM:
         return response
     response.content = gzip.compress(response.content, compresslevel=1, mtime=0)

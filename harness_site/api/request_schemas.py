@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+def _require_date(value: object) -> object:
+    """Require a date: a bare number would be taken for seconds since 1970."""
+    if isinstance(value, str) and not _DATE.match(value):
+        raise ValueError("It is no date and time in ISO 8601.")
+    return value
+
+
+#: Date and time in ISO 8601.
+Timestamp = Annotated[datetime, BeforeValidator(_require_date)]
 
 #: Identifier; the library itself checks it, with an error that says what is wrong.
 Identifier = Annotated[str, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 255})]

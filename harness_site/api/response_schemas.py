@@ -135,6 +135,9 @@ class CallState(Answer):
     attempt: int
     revision: int
     verify_reason: str | None = Field(description="Why the verify hook could not tell.")
+    allowed_decisions: list[str] = Field(
+        description="Kinds of decisions that the agent accepts, of a call that awaits an approval."
+    )
 
 
 class UndecidedCall(CallState):

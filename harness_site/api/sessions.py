@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import datetime, timedelta
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
@@ -49,7 +49,7 @@ def list_sessions(
     status: str | None = None,
     agent: str | None = None,
     label: str | None = None,
-    updated_before: datetime | None = None,
+    updated_before: request_schemas.Timestamp | None = None,
     after: str | None = None,
     limit: int = 50,
 ) -> HttpResponse:
@@ -80,9 +80,9 @@ def prepare_opening(request: HttpRequest, session_id: str, body: request_schemas
     """Bring the state of the client in line with what the client knows of the session. Returns it."""
     store = get_client(request).store
     _describe_process(request, store, body.process)
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     if owned_session is not None and owned_session.fence != body.fence:
-        store.remove_owned(owned_session)
+        store.remove_owned_session(owned_session)
     elif owned_session is not None and body.executing is not None:
         for number in _list_issued_calls(owned_session) - set(body.executing):
             store.executing.discard(number)
@@ -104,11 +104,11 @@ def _hold_run_of_first_attempt(store: Store, session_id: str, first_attempt: Api
 
 def _require_no_run_of_namesake(request: HttpRequest, store: Store, session_id: str) -> None:
     """Require that no other process without a name drives the session: they cannot be told apart by their token."""
-    if request.headers.get("Harness-Client") or store.find_owned(session_id) is not None:
+    if request.headers.get("Harness-Client") or store.find_owned_session(session_id) is not None:
         return
     session = _find_session_of_client(store, session_id)
     if session is not None and session.owner is not None and run_liveness.is_run_alive(session.owner):
-        raise ownership.build_session_busy(session, session.owner)
+        raise ownership.build_session_busy_error(session, session.owner)
 
 
 def _find_session_of_client(store: Store, session_id: str) -> Session | None:
@@ -138,10 +138,13 @@ def pass_gate(
 ) -> ResumePoint | list[ToolCall]:
     """Take the session and try the gate. Returns the point, or with `hold` the calls that hold the run there.
 
-    Raises what `start_or_resume.try_gate` raises, and without `hold` `ReviewRequired`; then the session is released.
+    Raises what `resume_or_list_undecided_calls` raises, and without `hold` `ReviewRequired`; then the session is
+    released.
     """
     with store.keep_session_from_idling(session_id):
-        outcome = start_or_resume.try_gate(store, session_id, description=description, takeover=takeover, paused=paused)
+        outcome = start_or_resume.resume_or_list_undecided_calls(
+            store, session_id, description=description, takeover=takeover, paused=paused
+        )
     if hold or isinstance(outcome, ResumePoint):
         return outcome
     calls = [encode_undecided_call(store, call) for call in outcome]
@@ -161,7 +164,7 @@ def respond_with_opening(
             HTTPStatus.CREATED if is_first else HTTPStatus.OK,
         )
     calls = [encode_undecided_call(store, call) for call in outcome]
-    run = store.get_owned(session_id).run
+    run = store.get_owned_session(session_id).run
     return respond(
         {"point": None, "run": encode_run(run), "undecided": calls, **fields}, HTTPStatus.ACCEPTED, waiting=True
     )

@@ -49,7 +49,8 @@ def save_version(
         owned_session = hold_run(checkpointer, session_id, body.fence)
         found = _find_repeated(request, checkpointer.store, owned_session, body, change, expected)
         version = found or _save(checkpointer, session_id, body, change, expected)
-    return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED, etag=version))
+    response = respond({"version": version}, HTTPStatus.CREATED, etag=version)
+    return mark_as_storable(response, found_again=expected is not None)
 
 
 @router.post(
@@ -75,7 +76,7 @@ def save_phase(
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
     if first_attempt is not None:
         before = owned_session.head.version - 1 if expected is None else expected
-        version = phase_versions.find_repeated_phase(
+        version = phase_versions.find_version_of_repeated_phase(
             store, session_id, details, expected_version=max(before, 0), since=first_attempt.created_at, **phase
         )
     if version is None:
@@ -119,7 +120,7 @@ def _append_without_run(
     found = None
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
     if first_attempt is not None:
-        found = append_without_lease.find_repeated_append(
+        found = append_without_lease.find_version_of_repeated_append(
             reader, session_id, body.messages, change, expected_version=expected, since=first_attempt.created_at
         )
     return found or append_without_lease.append_version(
@@ -163,8 +164,10 @@ def _save(
     if body.mode == "append":
         if expected is None:
             raise InvalidInput("mode 'append' takes an expected_version, or If-Match.")
-        return saving.append_messages(store, session_id, body.messages, change, expected_version=expected)
-    return saving.save_transcript(
+        return saving.save_next_version_of_new_messages(
+            store, session_id, body.messages, change, expected_version=expected
+        )
+    return saving.save_next_version_of_transcript(
         store, session_id, body.messages, change.to_state_if_complete(), expected_version=expected
     )
 

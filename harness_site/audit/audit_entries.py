@@ -13,9 +13,10 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.audit.hash_chain import compute_seal
 from checkpoints.enums import AuditKind
-from checkpoints.exceptions import SealError
+from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
 from checkpoints.formats import parse_json, parse_or_text
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
+from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 
@@ -177,9 +178,11 @@ class ChainIntegrity:
 class RowsCheck:
     """Last verification of all rows of a workspace: whether it came to the end, and what it found.
 
-    `problems` counts the rows that are not as they were written; `named` are the first of them.
+    `problems` counts the rows that are not as they were written; `named` are the first of them. `flaw` says why the
+    report itself is not to be believed: `altered`, `unsealed` or `unreadable`, without the key; empty if it is genuine.
     """
 
+    flaw: str
     finished: bool
     reached_at: datetime
     sessions: int
@@ -236,6 +239,7 @@ def load_rows_check(workspace_pk: int) -> RowsCheck | None:
     named = parse_or_text(check.named)
     entries = [entry for entry in named if isinstance(entry, dict)] if isinstance(named, list) else []
     return RowsCheck(
+        _find_report_flaw(check),
         check.finished,
         check.reached_at,
         check.sessions,
@@ -243,6 +247,18 @@ def load_rows_check(workspace_pk: int) -> RowsCheck | None:
         check.problems,
         tuple({name: str(entry.get(name, "")) for name in ("session", "table", "row")} for entry in entries),
     )
+
+
+def _find_report_flaw(check: IntegrityCheck) -> str:
+    try:
+        row_seals.verify_row(check)
+    except RowNotSealed:
+        return "unsealed"
+    except IntegrityError:
+        return "altered"
+    except SealError:
+        return "unreadable"
+    return ""
 
 
 def find_signing_key_id() -> str | None:

@@ -338,7 +338,7 @@ def _describe_witness_of_sessions(summary: str) -> Status:
             advice = _("Give this site and every agent the same HARNESS_WITNESS, a file or a second database, then:")
             line = 'harness witness create --reason "first use"'
             return Status("seals", title, Level.OK, f"{summary} {missing}", advice, line)
-        witness.find("")
+        witness.find_session("")
     except SealError as error:
         return Status("seals", title, Level.PROBLEM, error.detail, error.hint)
     noticed = _("A resume refuses an earlier state of a session, by the witness {place}.").format(place=witness)

@@ -10,8 +10,9 @@ from channels.db import database_sync_to_async
 from channels.layers import BaseChannelLayer, get_channel_layer
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints.audit import seal_all_workspaces
+from checkpoints.audit import seal_events_of_all_workspaces
 from checkpoints.db.clock import database_now
+from harness_site.core import deferred_writes
 from harness_site.core.background_task import BackgroundTask
 from harness_site.installation.migration_state import probe
 from harness_site.live.changed_sessions import ChangeCursor, SessionChange
@@ -59,7 +60,7 @@ class ChangeFeedTask(BackgroundTask):
                 await publish_changes(await database_sync_to_async(cursor.read)())
                 if clock() >= next_sealing:
                     next_sealing = clock() + SEALING_SECONDS
-                    await database_sync_to_async(seal_all_workspaces)()
+                    await database_sync_to_async(seal_events_of_all_workspaces)()
                 if clock() >= next_heartbeat:
                     next_heartbeat = clock() + HEARTBEAT_SECONDS
                     await get_channel_layer_or_fail().group_send(EVERYBODY, {"type": "live.heartbeat"})
@@ -82,7 +83,7 @@ async def publish_changes(changes: list[SessionChange]) -> None:
 async def handle_lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     """Handle the ASGI lifespan protocol: feed, sweeper, indexer and deliverer run until the shutdown.
 
-    They start when the database has its tables.
+    They start when the database has its tables. Deferred writes that still wait are done at shutdown.
     """
     tasks = (ChangeFeedTask(), SweepTask(), IndexerTask(), DeliveryTask())
     starting: asyncio.Task[None] | None = None
@@ -98,6 +99,7 @@ async def handle_lifespan(scope: dict[str, Any], receive: Receive, send: Send) -
                     await starting
             for task in tasks:
                 await task.stop()
+            await database_sync_to_async(deferred_writes.flush_all)()
             await send({"type": "lifespan.shutdown.complete"})
             return
 

@@ -12,7 +12,13 @@ import anyio
 import httpx
 
 #: Pauses in seconds before a request is repeated whose answer was lost.
-PAUSES: Final = (0.1, 0.5, 2.0)
+PAUSES: Final = (0.1, 0.5, 1.0, 2.0)
+#: Longest wait in seconds that a server can ask for with `Retry-After`.
+_MAX_RETRY_AFTER: Final = 5.0
+#: Problems after which the same request can succeed.
+_TRANSIENT_PROBLEMS: Final = frozenset({"RateLimited", "RequestInProgress", "StorageBusy", "StorageUnavailable"})
+#: Answers of a proxy that did not reach the server.
+_GATEWAY_STATUSES: Final = frozenset({502, 503, 504})
 #: Seconds for the answer of a request.
 ANSWER_SECONDS: Final = 60.0
 
@@ -25,6 +31,8 @@ class ApiProblem(Exception):
     detail: str
     hint: str = ""
     may_have_happened: bool = False
+    #: Seconds after which the server asks to send the request again; 0 where it does not.
+    retry_after: float = 0.0
 
     def __str__(self) -> str:
         parts = [f"{self.type}: {self.detail}", self.hint]
@@ -77,22 +85,28 @@ class ApiRequests:
         return await self._send("POST", path, json=given, headers={"Idempotency-Key": uuid.uuid4().hex})
 
     async def _send(self, method: str, path: str, **options: Any) -> Any:
-        sent = False
+        """Send a request until it is answered, or until all attempts have failed. Raises `ApiProblem`."""
+        may_have_happened = False
         for pause in (*PAUSES, None):
             try:
                 return _read_answer(await self._client.request(method, path, **options))
             except httpx.TransportError as error:
-                sent |= not isinstance(error, httpx.ConnectError)
+                may_have_happened |= method != "GET" and not isinstance(error, httpx.ConnectError)
                 if pause is None:
                     raise ApiProblem(
                         "ServerUnavailable",
                         f"{self._client.base_url} did not answer ({type(error).__name__}).",
                         "Start the site with `harness serve`, or check HARNESS_URL.",
-                        sent and method != "GET",
+                        may_have_happened,
                     ) from error
             except ApiProblem as problem:
-                if pause is None or problem.type not in {"RateLimited", "RequestInProgress"}:
+                if problem.type not in _TRANSIENT_PROBLEMS:
                     raise
+                problem.may_have_happened |= may_have_happened
+                may_have_happened = problem.may_have_happened
+                if pause is None:
+                    raise
+                pause = max(pause, min(problem.retry_after, _MAX_RETRY_AFTER))
             await anyio.sleep(pause)
         raise AssertionError  # the loop ends by an answer or an error
 
@@ -105,12 +119,16 @@ def _read_answer(response: httpx.Response) -> Any:
     if response.is_success and value is not None:
         return value
     if isinstance(value, dict) and "type" in value and "detail" in value:
+        seconds = response.headers.get("Retry-After", "")
         raise ApiProblem(
             str(value["type"]),
             str(value["detail"]),
             str(value.get("hint", "")),
             bool(value.get("may_have_happened")),
+            float(seconds) if seconds.isdecimal() else 0.0,
         )
+    if response.status_code in _GATEWAY_STATUSES:
+        raise httpx.RemoteProtocolError(f"a proxy answered {response.status_code}")
     raise ApiProblem(
         "ServerFailed",
         f"The server answered {response.status_code} without a problem document.",

@@ -108,7 +108,7 @@ def attempt_delivery(delivery: Delivery, *, most: int = MOST_ATTEMPTS) -> Delive
     pause = _compute_retry_delay(delivery.attempts)
     changes: dict[str, Any] = {"status": status, "answer": outcome.answer, "problem": outcome.problem, "took": duration}
     if status == DeliveryStatus.WAITING:
-        changes["due_at"] = clock.database_time_after(pause)
+        changes["due_at"] = clock.build_database_time_after(pause)
         _postpone_deliveries_to_receiver(delivery, outcome, pause)
     if outcome.problem and not outcome.not_needed:
         logger.warning("Message %s was not sent (attempt %d). %s", delivery.pk, delivery.attempts, outcome.problem)
@@ -135,7 +135,7 @@ def _claim_due_delivery() -> Delivery | None:
             return None
         delivery.attempts += 1
         Delivery.objects.filter(pk=delivery.pk).update(
-            attempts=delivery.attempts, due_at=clock.database_time_after(CLAIM)
+            attempts=delivery.attempts, due_at=clock.build_database_time_after(CLAIM)
         )
         # The content of the message is fixed now: further calls become another notice.
         Notice.objects.filter(pk=delivery.notice_id, closed=False).update(closed=True)
@@ -198,7 +198,7 @@ def _compute_retry_delay(attempts: int) -> timedelta:
 def _postpone_deliveries_to_receiver(delivery: Delivery, outcome: DeliveryOutcome, pause: timedelta) -> None:
     """Postpone the other deliveries to an unreachable receiver, so that not each of them has to fail."""
     if outcome.away:
-        next_attempt_at = clock.database_time_after(pause)
+        next_attempt_at = clock.build_database_time_after(pause)
         _query_deliveries_to_receiver(delivery).exclude(pk=delivery.pk).filter(due_at__lt=next_attempt_at).update(
             due_at=next_attempt_at
         )

@@ -24,7 +24,7 @@ def delete_old_notices() -> int:
     undecided = ToolCall.objects.filter(pk=OuterRef("tool_call_id"), status__in=sorted(UNDECIDED_CALL_STATUSES))
     noticed_pending_calls = NoticedCall.objects.filter(Exists(undecided), notice=OuterRef("pk"))
     old_notices = Notice.objects.filter(
-        ~Exists(waiting), ~Exists(noticed_pending_calls), created_at__lt=clock.database_time_after(-RETENTION)
+        ~Exists(waiting), ~Exists(noticed_pending_calls), created_at__lt=clock.build_database_time_after(-RETENTION)
     )
     keys = list(old_notices.order_by("pk").values_list("pk", flat=True)[:LIMIT])
     Notice.objects.filter(pk__in=keys).delete()

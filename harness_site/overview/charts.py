@@ -9,10 +9,11 @@ from decimal import Decimal
 from math import ceil, floor, log10
 from typing import Final
 
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from harness_site.core.formatting import format_day, format_duration, format_number, format_weekday
+from harness_site.core.formatting import convert_to_zone, format_day, format_duration, format_number, format_weekday
 from harness_site.overview.periods import Period
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.sessions.session_formatting import format_count, format_money
@@ -21,6 +22,8 @@ WIDTH: Final = 700
 HEIGHT: Final = 160
 #: Filter of the sessions that a bar of failures counts.
 FAILED_QUERY: Final = "status=failed&sort=started"
+#: Filter of the sessions whose decisions a point of the waiting times counts.
+DECIDED_QUERY: Final = "decided=1"
 #: Part of a step that its bar fills.
 _FILLED: Final = 0.72
 #: Minimum height of a bar for a non-zero value.
@@ -93,7 +96,7 @@ def draw_sessions(period: Period, steps: Sequence[tuple[datetime, SessionTotals]
         }
         for step, totals in steps
     ]
-    return _draw_bars(period, [step for step, _totals in steps], amounts, titles, "", format_count)
+    return _draw_bars(period, [step for step, _totals in steps], amounts, titles, "sort=started", format_count)
 
 
 def draw_failures(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
@@ -137,7 +140,7 @@ def draw_waiting_times(period: Period, steps: Sequence[tuple[datetime, WaitingTi
         else _("%(time)s: no decision") % {"time": format_step(period, step)}
         for step, waits in steps
     ]
-    bars = _place_bars(period, [step for step, _waits in steps], [()] * len(steps), titles, None)
+    bars = _place_bars(period, [step for step, _waits in steps], [()] * len(steps), titles, DECIDED_QUERY)
     lines = (
         _draw_line("p95", [waits.p95 for _step, waits in steps], top),
         _draw_line("p50", [waits.median for _step, waits in steps], top),
@@ -147,7 +150,12 @@ def draw_waiting_times(period: Period, steps: Sequence[tuple[datetime, WaitingTi
 
 
 def format_step(period: Period, step: datetime) -> str:
-    return _("%(time)s UTC") % {"time": f"{step:%H:%M}"} if period.hourly else format_weekday(step.date())
+    """Format the start of a step: an hour in the reader's time zone, or a day, which is in UTC."""
+    return _format_hour(step) if period.hourly else format_weekday(step.date())
+
+
+def _format_hour(step: datetime) -> str:
+    return f"{convert_to_zone(step, timezone.get_current_timezone()):%H:%M}"
 
 
 def build_time_labels(period: Period) -> tuple[str, ...]:
@@ -155,7 +163,7 @@ def build_time_labels(period: Period) -> tuple[str, ...]:
     steps = period.list_steps()
     number = min(5, len(steps))
     chosen = [steps[round(index * (len(steps) - 1) / max(1, number - 1))] for index in range(number)]
-    return tuple(f"{step:%H:%M}" if period.hourly else format_day(step.date()) for step in chosen)
+    return tuple(_format_hour(step) if period.hourly else format_day(step.date()) for step in chosen)
 
 
 def _format_dollars(amount: float) -> str:
@@ -196,7 +204,7 @@ def _place_bars(
     steps: Sequence[datetime],
     pieces: Sequence[tuple[BarPiece, ...]],
     titles: Sequence[str],
-    query: str | None,
+    query: str,
 ) -> tuple[Bar, ...]:
     width = WIDTH / max(1, len(steps))
     return tuple(
@@ -207,15 +215,10 @@ def _place_bars(
             width=round(width * _FILLED, 2),
             pieces=pieces[index],
             title=titles[index],
-            query="" if query is None else _build_query(step, query),
+            query=f"{period.build_step_query(step)}&{query}",
         )
         for index, step in enumerate(steps)
     )
-
-
-def _build_query(step: datetime, query: str) -> str:
-    days = f"first={step.date().isoformat()}&last={step.date().isoformat()}"
-    return f"{days}&{query}" if query else f"{days}&sort=started"
 
 
 def _stack_bar_segments(parts: Sequence[tuple[str, float]], top: float) -> tuple[BarPiece, ...]:

@@ -30,16 +30,18 @@ class CurrentCounts:
     completed: BoundedCount
 
 
-def load_current_counts(workspace: int) -> CurrentCounts:
-    """Load the counts with four queries."""
-    active = list(_query_active_sessions(workspace))
+def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
+    """Load the counts with four queries; with `agent`, those of this agent."""
+    sessions = Session.objects.filter(workspace=workspace)
+    sessions = sessions.filter(agent=agent) if agent else sessions
+    active = list(_query_active_sessions(sessions))
     is_truncated = len(active) > LIMIT
     return CurrentCounts(
         running=BoundedCount(min(sum(bool(held) for held, _ in active), LIMIT), is_truncated),
         stalled=BoundedCount(min(sum(lost and not held for held, lost in active), LIMIT), is_truncated),
-        paused=_count_up_to_limit(_query_paused_sessions(workspace).count()),
-        failed=_count_up_to_limit(_query_recently_ended(workspace, SessionStatus.FAILED).count()),
-        completed=_count_up_to_limit(_query_recently_ended(workspace, SessionStatus.COMPLETED).count()),
+        paused=_count_up_to_limit(_query_paused_sessions(sessions).count()),
+        failed=_count_up_to_limit(_query_recently_ended(sessions, SessionStatus.FAILED).count()),
+        completed=_count_up_to_limit(_query_recently_ended(sessions, SessionStatus.COMPLETED).count()),
     )
 
 
@@ -47,20 +49,20 @@ def _count_up_to_limit(number: int) -> BoundedCount:
     return BoundedCount(min(number, LIMIT), number > LIMIT)
 
 
-def _query_active_sessions(workspace: int) -> QuerySet[Session, tuple[bool | None, bool]]:
+def _query_active_sessions(sessions: QuerySet[Session]) -> QuerySet[Session, tuple[bool | None, bool]]:
     """Query whether a live run owns each active session, and whether a dead one does or its last run was lost."""
-    active = Session.objects.filter(workspace=workspace, status=SessionStatus.ACTIVE)
+    active = sessions.filter(status=SessionStatus.ACTIVE)
     has_live_owner = ExpressionWrapper(Q(owner__lease_expires_at__gt=Now()), output_field=BooleanField())
     is_lost = ExpressionWrapper(Q(owner__isnull=False) | LAST_RUN_WAS_LOST, output_field=BooleanField())
     newest_sessions = active.order_by("-updated_at", "-pk").annotate(held=has_live_owner, lost=is_lost)
     return newest_sessions.values_list("held", "lost")[: LIMIT + 1]
 
 
-def _query_paused_sessions(workspace: int) -> QuerySet[Session]:
+def _query_paused_sessions(sessions: QuerySet[Session]) -> QuerySet[Session]:
     statuses = [SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED]
-    return Session.objects.filter(workspace=workspace, status__in=statuses)[: LIMIT + 1]
+    return sessions.filter(status__in=statuses)[: LIMIT + 1]
 
 
-def _query_recently_ended(workspace: int, status: SessionStatus) -> QuerySet[Session]:
-    recent = Session.objects.filter(workspace=workspace, updated_at__gt=Now() - _DAY, has_times=True)
+def _query_recently_ended(sessions: QuerySet[Session], status: SessionStatus) -> QuerySet[Session]:
+    recent = sessions.filter(updated_at__gt=Now() - _DAY, has_times=True)
     return recent.filter(status=status)[: LIMIT + 1]

@@ -10,7 +10,7 @@ from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from harness_site.core.date_range_parameters import parse_date
+from harness_site.core.time_range_parameters import format_time_parameter, parse_date
 
 #: Value of the parameter `period` → (label, number of days); no days stands for 24 hours.
 CHOICES: Final = {
@@ -55,6 +55,18 @@ class Period:
     def list_steps(self) -> list[datetime]:
         return [self.start + number * self.step for number in range(round((self.end - self.start) / self.step))]
 
+    def build_query(self) -> str:
+        """Return the parameters `first` and `last` that select this period in lists."""
+        if self.hourly:
+            return build_range_query(self.start, self.end)
+        return f"first={self.first_day.isoformat()}&last={self.last_day.isoformat()}"
+
+    def build_step_query(self, step: datetime) -> str:
+        """Return the parameters `first` and `last` that select one step of this period in lists."""
+        if self.hourly:
+            return build_range_query(step, step + _HOUR)
+        return f"first={step.date().isoformat()}&last={step.date().isoformat()}"
+
     def get_step(self, moment: datetime) -> datetime:
         """Return the start of the step that contains a moment."""
         return self.start + (moment - self.start) // self.step * self.step
@@ -84,6 +96,10 @@ def parse_period(query: QueryDict, now: datetime) -> tuple[Period, str]:
     if first.year < 2000:
         return _build_period(DEFAULT, now), _("Choose days after 1999. The last 14 days are shown instead.")
     return Period("", _get_midnight(first), _get_midnight(last) + _DAY, _DAY), ""
+
+
+def build_range_query(since: datetime, until: datetime) -> str:
+    return f"first={format_time_parameter(since)}&last={format_time_parameter(until)}"
 
 
 def _build_period(key: str, now: datetime) -> Period:

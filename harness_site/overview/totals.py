@@ -106,13 +106,14 @@ class ModelTotals:
 @dataclass(frozen=True, slots=True)
 class PeriodTotals:
     """`others` is the number of agents that are not among `agents`, which are those with the highest cost; so are
-    `models` and `other_models`."""
+    `models` and `other_models`. `agent_names` are all agents of the period, also those that are filtered out."""
 
     steps: tuple[tuple[datetime, SessionTotals], ...]
     total: SessionTotals
     preceding: SessionTotals
     agents: tuple[AgentTotals, ...]
     others: int
+    agent_names: tuple[str, ...]
     models: tuple[ModelTotals, ...]
     other_models: int
     waits: WaitingTimes
@@ -137,31 +138,46 @@ class PeriodTotals:
         return sorted(interrupted, key=lambda tool: (tool.calls < ENOUGH, -tool.interrupted_share, tool.name))[:TOOLS]
 
 
-def load_period_totals(workspace: int, period: Period) -> PeriodTotals:
-    """Load everything about a period with nine queries, each of which reads one range of an index."""
-    sessions = {row["start"]: row for row in _query_sessions(workspace, period)}
-    agents, models = _load_totals_by_agent(workspace, period), _load_models(workspace, period)
-    waits = _load_waits(workspace, period)
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Workspace and agent whose sums are loaded; an empty agent stands for all."""
+
+    workspace: int
+    agent: str
+
+
+def load_period_totals(workspace: int, period: Period, agent: str = "") -> PeriodTotals:
+    """Load everything about a period with nine queries, each of which reads one range of an index.
+
+    With `agent`, only the sessions and calls of this agent count.
+    """
+    scope = _Scope(workspace, agent)
+    sessions = {row["start"]: row for row in _query_sessions(scope, period)}
+    all_agents = _load_totals_by_agent(workspace, period)
+    agents = tuple(each for each in all_agents if not agent or each.name == agent)
+    models = _load_models(scope, period)
+    waits = _load_waits(scope, period)
     by_step = _group_by_step(period, sessions.items(), _add_session_rows)
     wait_steps = _group_by_step(period, waits.items(), _sum_counters)
-    interrupted = _query_interruptions(workspace, period).values_list("start", "number")
-    undecided = ((moment, 1) for moment in _query_undecided_interruptions(workspace, period))
+    interrupted = _query_interruptions(scope, period).values_list("start", "number")
+    undecided = ((moment, 1) for moment in _query_undecided_interruptions(scope, period))
     interruptions = _group_by_step(period, chain(interrupted, undecided), sum)
     return PeriodTotals(
         steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
         total=_add_session_rows(sessions.values()),
-        preceding=_load_session_totals(workspace, period.preceding),
+        preceding=_load_session_totals(scope, period.preceding),
         agents=agents[:MAX_LISTED],
         others=max(0, len(agents) - MAX_LISTED),
+        agent_names=tuple(sorted(each.name for each in all_agents if each.name)),
         models=models[:MAX_LISTED],
         other_models=max(0, len(models) - MAX_LISTED),
         waits=compute_waiting_times(_sum_counters(waits.values())),
-        preceding_waits=_load_total_waits(workspace, period.preceding),
+        preceding_waits=_load_total_waits(scope, period.preceding),
         wait_steps=tuple(
             (step, compute_waiting_times(wait_steps.get(step, Counter()))) for step in period.list_steps()
         ),
         interruptions=tuple((step, interruptions.get(step, 0)) for step in period.list_steps()),
-        tools=tuple(_load_tools(workspace, period)),
+        tools=tuple(_load_tools(scope, period)),
     )
 
 
@@ -201,15 +217,15 @@ def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
 
 
 def _load_totals_by_agent(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
-    rows = _query_agents(workspace, period)
+    rows = _query_agents(_Scope(workspace, ""), period)
     agents = [(row["agent"], _add_session_rows([row])) for row in rows]
     highest = max((totals.cost for _, totals in agents), default=Decimal(0))
     ranked = sorted(agents, key=lambda pair: (-pair[1].cost, -pair[1].sessions, pair[0]))
     return tuple(AgentTotals(name, totals, float(totals.cost / highest) if highest else 0.0) for name, totals in ranked)
 
 
-def _load_models(workspace: int, period: Period) -> tuple[ModelTotals, ...]:
-    rows: QuerySet[Any, Any] = _query_rows(ModelSums, workspace, period).values("model", "several")
+def _load_models(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]:
+    rows: QuerySet[Any, Any] = _query_rows(ModelSums, scope, period).values("model", "several")
     totals = list(rows.annotate(number=Sum("sessions"), spent=Sum("cost")))
     highest = max((row["spent"] for row in totals), default=Decimal(0))
     return tuple(
@@ -220,47 +236,48 @@ def _load_models(workspace: int, period: Period) -> tuple[ModelTotals, ...]:
     )
 
 
-def _load_waits(workspace: int, period: Period) -> dict[datetime, Counter[int]]:
+def _load_waits(scope: _Scope, period: Period) -> dict[datetime, Counter[int]]:
     waits: defaultdict[datetime, Counter[int]] = defaultdict(Counter)
-    rows = _query_rows(DecisionSums, workspace, period)
+    rows = _query_rows(DecisionSums, scope, period)
     for start, wait, decisions in rows.values_list("start", "wait", "decisions"):
         waits[start][wait] += decisions
     return dict(waits)
 
 
-def _load_total_waits(workspace: int, period: Period) -> WaitingTimes:
+def _load_total_waits(scope: _Scope, period: Period) -> WaitingTimes:
     """Load the waiting times of a whole period, without its steps."""
-    rows: QuerySet[Any, Any] = _query_rows(DecisionSums, workspace, period).values("wait")
+    rows: QuerySet[Any, Any] = _query_rows(DecisionSums, scope, period).values("wait")
     return compute_waiting_times(dict(rows.annotate(number=Sum("decisions")).values_list("wait", "number")))
 
 
-def _load_tools(workspace: int, period: Period) -> Iterable[ToolTotals]:
-    for row in _query_tools(workspace, period):
+def _load_tools(scope: _Scope, period: Period) -> Iterable[ToolTotals]:
+    for row in _query_tools(scope, period):
         if row["all"]:
             mean = row["took"] / row["ended"] if row["ended"] else None
             yield ToolTotals(row["tool"], row["all"], row["bad"], row["lost"], mean)
 
 
-def _query_rows(model: type[Model], workspace: int, period: Period) -> QuerySet[Any, Any]:
+def _query_rows(model: type[Model], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
     rows: QuerySet[Any, Any] = model._default_manager.order_by()
-    return rows.filter(workspace=workspace, start__gte=period.start, start__lt=period.end)
+    rows = rows.filter(workspace=scope.workspace, start__gte=period.start, start__lt=period.end)
+    return rows.filter(agent=scope.agent) if scope.agent else rows
 
 
-def _query_sessions(workspace: int, period: Period) -> QuerySet[Any, Any]:
+def _query_sessions(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
     rows: QuerySet[Any, Any] = (
-        _query_rows(SessionSums, workspace, period).values("start").annotate(**_build_sum_expressions())
+        _query_rows(SessionSums, scope, period).values("start").annotate(**_build_sum_expressions())
     )
     return rows
 
 
-def _load_session_totals(workspace: int, period: Period) -> SessionTotals:
-    sums = _query_rows(SessionSums, workspace, period).aggregate(**_build_sum_expressions())
+def _load_session_totals(scope: _Scope, period: Period) -> SessionTotals:
+    sums = _query_rows(SessionSums, scope, period).aggregate(**_build_sum_expressions())
     return _add_session_rows([{name: amount or 0 for name, amount in sums.items()}])
 
 
-def _query_agents(workspace: int, period: Period) -> QuerySet[Any, Any]:
+def _query_agents(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
     rows: QuerySet[Any, Any] = (
-        _query_rows(SessionSums, workspace, period).values("agent").annotate(**_build_sum_expressions())
+        _query_rows(SessionSums, scope, period).values("agent").annotate(**_build_sum_expressions())
     )
     return rows
 
@@ -269,21 +286,22 @@ def _build_sum_expressions() -> dict[str, Sum]:
     return {f"{name}_sum": Sum(name) for name in (*_COUNTS, "cost")}
 
 
-def _query_interruptions(workspace: int, period: Period) -> QuerySet[Any, Any]:
-    rows: QuerySet[Any, Any] = _query_rows(ToolSums, workspace, period).values("start")
+def _query_interruptions(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = _query_rows(ToolSums, scope, period).values("start")
     annotated: QuerySet[Any, Any] = rows.annotate(number=Sum("interrupted"))
     return annotated
 
 
-def _query_undecided_interruptions(workspace: int, period: Period) -> QuerySet[ToolCall, datetime]:
+def _query_undecided_interruptions(scope: _Scope, period: Period) -> QuerySet[ToolCall, datetime]:
     """Query the times of the interrupted calls that the sums do not contain, because nobody has decided yet."""
-    undecided = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED)
+    undecided = ToolCall.objects.filter(workspace=scope.workspace, status=CallStatus.INTERRUPTED)
+    undecided = undecided.filter(session__agent=scope.agent) if scope.agent else undecided
     in_period = undecided.filter(issued_at__gte=period.start, issued_at__lt=period.end)
     return in_period.order_by("interrupted_at", "pk").values_list("issued_at", flat=True)[:_MAX_UNDECIDED]
 
 
-def _query_tools(workspace: int, period: Period) -> QuerySet[Any, Any]:
-    rows: QuerySet[Any, Any] = _query_rows(ToolSums, workspace, period).values("tool")
+def _query_tools(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = _query_rows(ToolSums, scope, period).values("tool")
     annotated: QuerySet[Any, Any] = rows.annotate(
         all=Sum("calls"), lost=Sum("interrupted"), bad=Sum("failed"), ended=Sum("timed"), took=Sum("seconds")
     )

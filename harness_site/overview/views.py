@@ -1,4 +1,5 @@
 from decimal import Decimal
+from typing import Final
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -15,8 +16,13 @@ from harness_site.overview import charts, current_counts, periods, totals
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.review.selectors import pending_calls
+from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.search.index_status import get_index_completion_time
+from harness_site.sessions.filter_parameters import get_text_parameter
 from harness_site.sessions.session_formatting import format_count
+
+#: Largest number of agents to choose from.
+_MAX_AGENTS: Final = 200
 
 
 @require_GET
@@ -24,16 +30,20 @@ from harness_site.sessions.session_formatting import format_count
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
     period, problem = periods.parse_period(request.GET, clock.now())
-    sums = totals.load_period_totals(workspace.pk, period)
-    oldest = pending_calls.find_longest_waiting_call(workspace.pk)
+    agent = get_text_parameter(request.GET, "agent")
+    sums = totals.load_period_totals(workspace.pk, period, agent)
+    oldest = pending_calls.find_longest_waiting_call(workspace.pk, agent)
     if oldest is not None:
         mark_excerpts_shown_in_response(request, "overview", {oldest.session_id})
     context = {
         "period": period,
         "choices": [(key, label) for key, (label, _days) in periods.CHOICES.items()],
+        "agent": agent,
+        "agents": sorted({*sums.agent_names[:_MAX_AGENTS], agent} - {""}),
         "problem": problem,
         "here": request.get_full_path(),
-        "present": current_counts.load_current_counts(workspace.pk),
+        "present": current_counts.load_current_counts(workspace.pk, agent),
+        "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else None,
         "oldest": oldest,
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),

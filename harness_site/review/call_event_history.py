@@ -47,7 +47,7 @@ def build_call_trace(call: ToolCall, evidence: CallEvidence, occasions: RunEvent
         ]
     before = [event for event in decision_events if event.at is not None and event.at < call.issued_at]
     after = decision_events[len(before) :]
-    question = occasions.find_last_question(call.call_id, call.issued_at) if before else None
+    question = occasions.find_last_approval_request(call.call_id, call.issued_at) if before else None
     question_events = [] if question is None else [TraceEvent("asked", question.run_number, question.at)]
     start_events = [*question_events, *before, _build_issue_event(call), *_build_interruption_events(call, occasions)]
     return [*start_events, *_build_events_after_interruption(call, evidence, occasions, after)]

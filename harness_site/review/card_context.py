@@ -31,8 +31,8 @@ from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
 from harness_site.review.selectors import call_evidence, pending_calls
 from harness_site.sessions.selectors import conversation
-from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_call_agreements
-from harness_site.sessions.session_formatting import mask_safe_link
+from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
+from harness_site.sessions.session_formatting import mask_link_if_safe
 from harness_site.sessions.timeline.selectors import run_events
 
 #: Number of transcript messages shown around a call.
@@ -67,7 +67,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     undecided = call.status in UNDECIDED_CALL_STATUSES
     decision = None if undecided else evidence.deciding
     no_events: list[TraceEvent] = []
-    agreements = list_call_agreements(call, evidence.decisions, build_voter_lookup(reader.workspace))
+    agreements = list_incomplete_agreements(call, evidence.decisions, build_voter_lookup(reader.workspace))
     return {
         "call": call,
         "session": call.session,
@@ -204,7 +204,7 @@ def _build_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
     evidence = formatting.parse_json_or_text(decision.evidence)
     if not isinstance(evidence, dict):
         return {"rest": evidence}
-    link = mask_safe_link(evidence.get("link"))
+    link = mask_link_if_safe(evidence.get("link"))
     text = evidence.get("text") if isinstance(evidence.get("text"), str) else ""
     handled_names = {name for name, content in (("link", link), ("text", text)) if content} | {"file"}
     return {
@@ -267,7 +267,9 @@ def _describe_option_effects(
 
 
 def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
-    return kind != DecisionKind.EDIT or argument_changes.format_editable_arguments(call.args) is not None
+    if kind == DecisionKind.EDIT and argument_changes.format_editable_arguments(call.args) is None:
+        return False
+    return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_decisions()
 
 
 def _find_own_decision(agreement: Agreement | None, reader: str) -> Decision | None:

@@ -83,4 +83,4 @@ def record_claim_event(kind: AuditKind, call: ToolCall, by: Membership, request:
     """Record a claim event in the audit trail and notify open pages."""
     event_details = {"call_id": call.call_id, "step": call.step, **details}
     audit_events.record_member_event(by, kind, request=request, session_pk=call.session_id, **event_details)
-    row_lookups.bump_revision(SyncCheckpointer(workspace=by.workspace.slug).store, call.session_id)
+    row_lookups.increment_session_revision(SyncCheckpointer(workspace=by.workspace.slug).store, call.session_id)

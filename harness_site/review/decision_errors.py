@@ -13,6 +13,7 @@ from checkpoints.exceptions import (
     AlreadyDecided,
     CheckpointsError,
     DecisionExpired,
+    DecisionNotAccepted,
     DecisionUsed,
     EditorMayNotApprove,
     InvalidInput,
@@ -26,6 +27,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
 from harness_site.core import formatting, status_labels
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.review.decision_options import APPROVALS
 
 #: Sentence that says what was not done.
 NOTHING: Final = gettext_lazy("Your decision was not recorded.")
@@ -72,26 +74,33 @@ def describe_decision_error(
             status=status_labels.format_status_chip(error.status)[1].lower()
         )
         return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", str(nothing))
+    if isinstance(error, DecisionNotAccepted):
+        names = [str(answer.name) for answer in APPROVALS if answer.kind in error.allowed]
+        what = _("The agent accepts these answers about this call: {answers}.").format(answers=", ".join(names))
+        return _build_conflict_problem(what, str(nothing))
     if isinstance(error, DecisionExpired):
         what = _("The deadline passed at {time}.").format(time=formatting.format_time_with_zone(error.deadline))
         todo = _("Only an admin can decide now. Nothing runs until then.")
         return _build_conflict_problem(what, f"{nothing} {todo}")
-    if isinstance(error, SecondPersonRequired):
-        what = _("{name}, you have already decided the same. This call needs {needed} people.").format(
-            name=mask_and_reveal_hidden(error.actor), needed=call.approvals
-        )
-        return _build_conflict_problem(
-            what, _("Your first decision is recorded. Somebody else has to decide the same.")
-        )
-    if isinstance(error, EditorMayNotApprove):
-        what = _("{name}, you changed these arguments, so {needed} other people have to approve them.").format(
-            name=mask_and_reveal_hidden(error.actor), needed=call.approvals
-        )
-        return _build_conflict_problem(what, _("Your change is recorded."))
+    if isinstance(error, SecondPersonRequired | EditorMayNotApprove):
+        return _describe_missing_people(error, call)
     if isinstance(error, NotPermitted):
         return DecisionProblem(403, error.detail, error.hint)
     status = 422 if isinstance(error, InvalidInput) else 503 if isinstance(error, StorageError) else 409
     return DecisionProblem(status, error.detail, error.hint)
+
+
+def _describe_missing_people(error: SecondPersonRequired | EditorMayNotApprove, call: ToolCall) -> DecisionProblem:
+    name = mask_and_reveal_hidden(error.actor)
+    if isinstance(error, EditorMayNotApprove):
+        what = _("{name}, you changed these arguments, so {needed} other people have to approve them.").format(
+            name=name, needed=call.approvals
+        )
+        return _build_conflict_problem(what, _("Your change is recorded."))
+    what = _("{name}, you have already decided the same. This call needs {needed} people.").format(
+        name=name, needed=call.approvals
+    )
+    return _build_conflict_problem(what, _("Your first decision is recorded. Somebody else has to decide the same."))
 
 
 def _build_conflict_problem(what: str, todo: str) -> DecisionProblem:

@@ -21,7 +21,7 @@ from harness_site.core.masking.masked_references import compute_keyed_fingerprin
 from harness_site.core.masking.masker import mask_text
 from harness_site.review import argument_changes, argument_fields
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
-from harness_site.sessions.session_formatting import mask_safe_link
+from harness_site.sessions.session_formatting import mask_link_if_safe
 
 
 def _build_answer_choices(answers: tuple[AnswerOption, ...]) -> list[tuple[str, str | Promise]]:
@@ -37,7 +37,7 @@ def build_evidence(evidence: str) -> dict[str, Any]:
     """Build the evidence to store from the typed text: a link, or a text; empty without any."""
     if not evidence:
         return {}
-    return {"link": evidence} if mask_safe_link(evidence) else {"text": evidence}
+    return {"link": evidence} if mask_link_if_safe(evidence) else {"text": evidence}
 
 
 class DecisionForm(forms.Form):

@@ -173,7 +173,7 @@ class PendingRowBuilder:
             tool=self._build_filter_link("tool", call.tool, self._only_tool),
             agent=self._build_filter_link("agent", session.agent, self._only_agent) if session.agent else None,
             session_pk=session.pk,
-            session_address=self._sessions.session(session.pk),
+            session_address=self._sessions.build_session_url(session.pk),
             session_id=mask_and_reveal_hidden(session.session_id),
             css_class=css_class,
             status=status,

@@ -18,6 +18,7 @@ FILTERS: Final = {
         "least",
         "most",
         "interrupted",
+        "decided",
         "by",
         "project",
         "branch",

@@ -12,11 +12,14 @@ from typing import Any, Final
 
 from django.db import connection
 
-from checkpoints.db.sql_quoting import build_insert, convert_values, quote_table
-from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason
+from checkpoints.db.sql_quoting import build_insert_sql, convert_values, quote_table
+from checkpoints.enums import APPROVAL_KINDS, ActorKind, CallStatus, DecisionKind, InterruptReason
 from harness_site.search.models import DecisionSums, ToolSums
 
-KEYS: Final[dict[type[ToolSums] | type[DecisionSums], str]] = {ToolSums: "tool", DecisionSums: "wait"}
+KEYS: Final[dict[type[ToolSums] | type[DecisionSums], tuple[str, str]]] = {
+    ToolSums: ("agent", "tool"),
+    DecisionSums: ("agent", "wait"),
+}
 AMOUNTS: Final[dict[type[ToolSums] | type[DecisionSums], tuple[str, ...]]] = {
     ToolSums: ("calls", "failed", "interrupted", "timed", "seconds"),
     DecisionSums: ("decisions",),
@@ -24,19 +27,21 @@ AMOUNTS: Final[dict[type[ToolSums] | type[DecisionSums], tuple[str, ...]]] = {
 #: Each class of waiting times ends at this many times its beginning.
 _WAIT_FACTOR: Final = 1.2
 _LAST_WAIT_CLASS: Final = 120
-#: Decisions about a call that was asked for approval; all others are about an interrupted one.
-_APPROVALS: Final = frozenset({DecisionKind.APPROVE, DecisionKind.EDIT, DecisionKind.REJECT, DecisionKind.RESPOND})
-_PEOPLE: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
+#: Actors that are people: those who sign in, and those who use an API token.
+DECIDING_PEOPLE: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
 #: Statuses that tell nothing about a tool: it did not run, or another row has the outcome.
 _UNCOUNTED: Final = frozenset({CallStatus.REJECTED, CallStatus.SUPERSEDED})
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Amounts for one row of sums; `key` is workspace, start, whether it is an hour, and tool or class of waits."""
+    """Amounts for one row of sums.
+
+    `key` is workspace, start, whether it is an hour, agent, and tool or class of waiting times.
+    """
 
     model: type[ToolSums] | type[DecisionSums]
-    key: tuple[int, datetime, bool, Any]
+    key: tuple[int, datetime, bool, str, Any]
     amounts: tuple[float, ...]
 
 
@@ -51,7 +56,7 @@ def compute_call_tally(workspace: int, call: Any) -> Tally | None:
     timed = not interrupted and call.settled_at not in {None, call.issued_at}
     seconds = (call.settled_at - call.issued_at).total_seconds() if timed else 0.0
     amounts = (1, call.status == CallStatus.FAILED, interrupted, timed, max(seconds, 0.0))
-    return Tally(ToolSums, (workspace, _get_hour(call.issued_at), True, call.tool), amounts)
+    return Tally(ToolSums, (workspace, _get_hour(call.issued_at), True, call.session__agent, call.tool), amounts)
 
 
 def compute_decision_tally(workspace: int, decision: Any) -> Tally | None:
@@ -59,12 +64,14 @@ def compute_decision_tally(workspace: int, decision: Any) -> Tally | None:
 
     `decision` has the required fields of `Decision` and the times of its call.
     """
-    since = decision.tool_call__issued_at if decision.kind in _APPROVALS else decision.tool_call__interrupted_at
+    # All other decisions are about an interrupted call.
+    since = decision.tool_call__issued_at if decision.kind in APPROVAL_KINDS else decision.tool_call__interrupted_at
     is_withdrawal = decision.kind == DecisionKind.WITHDRAW
-    if is_withdrawal or not decision.final or decision.actor_kind not in _PEOPLE or since is None:
+    if is_withdrawal or not decision.final or decision.actor_kind not in DECIDING_PEOPLE or since is None:
         return None
     wait = get_wait_class((decision.created_at - since).total_seconds())
-    return Tally(DecisionSums, (workspace, _get_hour(decision.created_at), True, wait), (1,))
+    key = (workspace, _get_hour(decision.created_at), True, decision.session__agent, wait)
+    return Tally(DecisionSums, key, (1,))
 
 
 def get_wait_class(seconds: float) -> int:
@@ -88,7 +95,7 @@ def add_tallies(tallies: Iterable[Tally]) -> None:
         sums[tally.model][tally.key] = [total + number for total, number in zip(totals, tally.amounts, strict=True)]
     with connection.cursor() as cursor:
         for model in sorted(sums, key=lambda model: str(model.__name__)):
-            fields = ("workspace", "start", "hourly", KEYS[model], *AMOUNTS[model])
+            fields = ("workspace", "start", "hourly", *KEYS[model], *AMOUNTS[model])
             rows = [
                 convert_values(connection, model, dict(zip(fields, (*key, *totals), strict=True)))
                 for key, totals in sorted(sums[model].items())
@@ -98,8 +105,8 @@ def add_tallies(tallies: Iterable[Tally]) -> None:
 
 def _build_add_to_totals_sql(model: type[ToolSums] | type[DecisionSums], fields: tuple[str, ...]) -> str:
     additions = ", ".join(f"{name} = {quote_table(model)}.{name} + excluded.{name}" for name in AMOUNTS[model])
-    conflict = f"workspace_id, start, hourly, {KEYS[model]}"
-    return f"{build_insert(model, fields)} ON CONFLICT ({conflict}) DO UPDATE SET {additions}"
+    conflict = f"workspace_id, start, hourly, {', '.join(KEYS[model])}"
+    return f"{build_insert_sql(model, fields)} ON CONFLICT ({conflict}) DO UPDATE SET {additions}"
 
 
 def _get_hour(moment: datetime) -> datetime:

@@ -127,10 +127,10 @@ def recount_day(workspace: int, day: date, *, hourly: bool) -> None:
     _replace_sums(workspace, SessionSums, ("agent",), _AGENT_AMOUNTS, start, agents, hourly=hourly)
     if _are_models_known():
         models = [
-            ModelSums(model=model, several=several, start=period, sessions=number, cost=cost)
-            for (period, model, several), (number, cost) in _count_by_model(sessions, start, keys).items()
+            ModelSums(agent=agent, model=model, several=several, start=period, sessions=number, cost=cost)
+            for (period, agent, model, several), (number, cost) in _count_by_model(sessions, start, keys).items()
         ]
-        _replace_sums(workspace, ModelSums, ("model", "several"), _MODEL_AMOUNTS, start, models, hourly=hourly)
+        _replace_sums(workspace, ModelSums, ("agent", "model", "several"), _MODEL_AMOUNTS, start, models, hourly=hourly)
 
 
 def _replace_sums(
@@ -185,21 +185,22 @@ def _count_by_agent(
 
 def _count_by_model(
     sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
-) -> dict[tuple[datetime, str, bool], tuple[int, Decimal]]:
-    """Count sessions and cost by period, model, and whether the cost is that of several models."""
+) -> dict[tuple[datetime, str, str, bool], tuple[int, Decimal]]:
+    """Count sessions and cost by period, agent, model, and whether the cost is that of several models."""
     facts = Fact.objects.filter(session=OuterRef("pk"), trait=Trait.MODEL)
     first, last = (Subquery(facts.order_by(order).values("value")[:1]) for order in ("value", "-value"))
-    totals: defaultdict[tuple[datetime, str, bool], tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal()))
-    rows: QuerySet[Any, Any] = sessions.annotate(first=first, last=last).values("first", "last", **keys)
+    totals: defaultdict[tuple[datetime, str, str, bool], tuple[int, Decimal]] = defaultdict(lambda: (0, Decimal()))
+    rows: QuerySet[Any, Any] = sessions.annotate(first=first, last=last).values("first", "last", "agent", **keys)
     mixed = False
     for row in rows.annotate(number=Count("pk"), cost=Sum("budget_spent_usd")):
         if row["first"] == row["last"]:
-            totals[row.get("period", start), row["first"] or "", False] = (row["number"], row["cost"])
+            totals[row.get("period", start), row["agent"], row["first"] or "", False] = (row["number"], row["cost"])
         mixed = mixed or row["first"] != row["last"]
     for session in _list_sessions_of_several_models(sessions, keys) if mixed else ():
         for model, several, cost in _divide_session(session):
-            number, total = totals[session.get("period", start), model, several]
-            totals[session.get("period", start), model, several] = (number + 1, total + cost)
+            key = (session.get("period", start), session["agent"], model, several)
+            number, total = totals[key]
+            totals[key] = (number + 1, total + cost)
     return totals
 
 
@@ -208,7 +209,7 @@ def _list_sessions_of_several_models(sessions: QuerySet[Session], keys: dict[str
     number = Subquery(facts.values("session").annotate(number=Count("pk")).values("number"))
     newest = Checkpoint.objects.filter(session=OuterRef("pk"), version=OuterRef("latest_version"))
     rows: QuerySet[Any, Any] = sessions.annotate(models=number, usage=Subquery(newest.values("usage")))
-    return rows.filter(models__gt=1).values("pk", "budget_spent_usd", "metadata", "usage", **keys).iterator()
+    return rows.filter(models__gt=1).values("pk", "agent", "budget_spent_usd", "metadata", "usage", **keys).iterator()
 
 
 def _divide_session(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, Decimal]]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from django.db import connection
 from django.db.models import Max, Min, Model, QuerySet
 
-from checkpoints.db.sql_quoting import build_insert, quote_columns, quote_table
+from checkpoints.db.sql_quoting import build_insert_sql, quote_columns, quote_table
 from harness_site.search import text_extraction
 from harness_site.search.delete_triggers import SOURCES
 from harness_site.search.models import Fact, Kind, Passage
@@ -26,7 +26,7 @@ _PASSAGE: Final = (
 )
 _FACT: Final = ("workspace", "session", "trait", "value")
 _LONGEST_FACT: Final = 255
-_ADD_FACT: Final = f"{build_insert(Fact, _FACT)} ON CONFLICT DO NOTHING"
+_ADD_FACT: Final = f"{build_insert_sql(Fact, _FACT)} ON CONFLICT DO NOTHING"
 _ADD_FACTS: Final = (
     f"INSERT INTO {quote_table(Fact)} ({quote_columns(Fact, _FACT)}) "  # noqa: S608
     "SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::text[]) ON CONFLICT DO NOTHING"
@@ -94,7 +94,7 @@ def _generate_passage_rows(kind: Kind, indexed_text: IndexedText, era: int) -> I
 def _insert_rows(model: type[Model], fields: tuple[str, ...], rows: list[tuple[Any, ...]]) -> None:
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
-            cursor.executemany(build_insert(model, fields), rows)
+            cursor.executemany(build_insert_sql(model, fields), rows)
             return
         with cursor.copy(f"COPY {quote_table(model)} ({quote_columns(model, fields)}) FROM STDIN") as copy:
             for row in rows:

@@ -100,7 +100,7 @@ def _take_index_lease(kind: Kind) -> datetime | None:
     """Take the lease for a kind; return its end, or None if another process holds it."""
     is_free = Q(leased_until=None) | Q(leased_until__lt=Now())
     with _use_non_durable_transaction():
-        if not Progress.objects.filter(is_free, kind=kind).update(leased_until=clock.database_time_after(_LEASE)):
+        if not Progress.objects.filter(is_free, kind=kind).update(leased_until=clock.build_database_time_after(_LEASE)):
             return None
         return Progress.objects.values_list("leased_until", flat=True).get(kind=kind)
 

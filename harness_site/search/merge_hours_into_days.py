@@ -36,7 +36,8 @@ def _merge_chunk(model: type[ToolSums] | type[DecisionSums], before: datetime) -
         )
         sums: defaultdict[Any, list[Any]] = defaultdict(lambda: [0] * len(AMOUNTS[model]))
         for row in rows:
-            key = (row.workspace_id, get_day_start(row.start), False, getattr(row, KEYS[model]))
+            agent, value = (getattr(row, name) for name in KEYS[model])
+            key = (row.workspace_id, get_day_start(row.start), False, agent, value)
             amounts = (getattr(row, name) for name in AMOUNTS[model])
             sums[key] = [total + amount for total, amount in zip(sums[key], amounts, strict=True)]
         model._default_manager.filter(pk__in=[row.pk for row in rows]).delete()

@@ -75,7 +75,7 @@ class Trait(models.TextChoices):
     TOOL = "tool", _("Tool")
     DECIDED_BY = "decided_by", _("Decided by")
     INTERRUPTED = "interrupted", _("Has interruptions")
-    DAY = "day", _("Active on")
+    HOUR = "hour", _("Active in")
     PROJECT = "project", _("Project")
     BRANCH = "branch", _("Branch")
     MODEL = "model", _("Model")
@@ -83,8 +83,8 @@ class Trait(models.TextChoices):
 
 
 class Fact(models.Model):
-    """A searchable property of a session: a label, a called tool, a person who decided, an interrupted call, a day of
-    activity (UTC, ISO 8601), or a project, branch, model or version of the program that a message names.
+    """A searchable property of a session: a label, a called tool, a person who decided, an interrupted call, an hour of
+    activity (UTC, such as 2026-11-25T14), or a project, branch, model or version of the program that a message names.
 
     Like the passages, facts are derived from the store by the indexer and deleted with their session.
     """
@@ -141,12 +141,13 @@ class SessionSums(Sums):
 
 
 class ModelSums(Sums):
-    """Cost of the sessions that started in a period, by model.
+    """Cost of the sessions of one agent that started in a period, by model.
 
     `model` is empty for sessions whose models are unknown, and for the cost that nothing divides between the models of
     its session; `several` is True for the latter. A session counts once for each of its models.
     """
 
+    agent = models.CharField(max_length=200, blank=True)
     model = models.CharField(max_length=255, blank=True)
     several = models.BooleanField(default=False)
     sessions = models.IntegerField()
@@ -154,7 +155,9 @@ class ModelSums(Sums):
 
     class Meta:
         constraints = (
-            models.UniqueConstraint(fields=["workspace", "start", "hourly", "model", "several"], name="model_sums"),
+            models.UniqueConstraint(
+                fields=["workspace", "start", "hourly", "agent", "model", "several"], name="model_sums"
+            ),
         )
 
     def __str__(self) -> str:
@@ -162,8 +165,9 @@ class ModelSums(Sums):
 
 
 class ToolSums(Sums):
-    """Outcomes of the finally settled calls of one tool that were issued in a period."""
+    """Outcomes of the finally settled calls of one tool by one agent that were issued in a period."""
 
+    agent = models.CharField(max_length=200, blank=True)
     tool = models.CharField(max_length=200)
     calls = models.IntegerField(default=0)
     failed = models.IntegerField(default=0)
@@ -173,23 +177,28 @@ class ToolSums(Sums):
     seconds = models.FloatField(default=0)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=["workspace", "start", "hourly", "tool"], name="tool_sums"),)
+        constraints = (
+            models.UniqueConstraint(fields=["workspace", "start", "hourly", "agent", "tool"], name="tool_sums"),
+        )
 
     def __str__(self) -> str:
         return f"{self.tool} from {self.start}"
 
 
 class DecisionSums(Sums):
-    """Number of final decisions of people in a period that came after about the same waiting time.
+    """Number of final decisions of people about calls of one agent that came after about the same waiting time.
 
     `wait` is the number of a class of waiting times, see `hourly_call_statistics.get_wait_class`.
     """
 
+    agent = models.CharField(max_length=200, blank=True)
     wait = models.SmallIntegerField()
     decisions = models.IntegerField(default=0)
 
     class Meta:
-        constraints = (models.UniqueConstraint(fields=["workspace", "start", "hourly", "wait"], name="decision_sums"),)
+        constraints = (
+            models.UniqueConstraint(fields=["workspace", "start", "hourly", "agent", "wait"], name="decision_sums"),
+        )
 
     def __str__(self) -> str:
         return f"{self.decisions} decisions from {self.start}"

@@ -18,7 +18,7 @@ from harness_site.accounts import call_argument_secrets, masking_rules
 from harness_site.accounts.call_argument_secrets import StoredSize
 from harness_site.core.masking import masker
 from harness_site.core.rendering.hidden_characters import replace_unencodable
-from harness_site.search import active_days, hourly_call_statistics, message_metadata_facts, text_extraction
+from harness_site.search import active_hours, hourly_call_statistics, message_metadata_facts, text_extraction
 from harness_site.search.delete_triggers import SOURCES
 from harness_site.search.hourly_call_statistics import Tally
 from harness_site.search.models import Kind, Problem, Trait
@@ -37,11 +37,11 @@ _FIELDS: Final[dict[Kind, tuple[str, ...]]] = {
     Kind.MESSAGE: ("pk", "session_id", "message_id", "body", "position", "created_at"),
     Kind.CALL: (
         *("pk", "session_id", "call_id", "tool", "sentence", "args", "result", "error_type", "status", "revision"),
-        *("issued_at", "settled_at", "interrupted_at", "reason", "session__has_times"),
+        *("issued_at", "settled_at", "interrupted_at", "reason", "session__has_times", "session__agent"),
     ),
     Kind.DECISION: (
         *("pk", "session_id", "kind", "final", "actor", "actor_kind", "reason", "evidence", "result", "created_at"),
-        *("tool_call__issued_at", "tool_call__interrupted_at"),
+        *("tool_call__issued_at", "tool_call__interrupted_at", "session__agent"),
     ),
     Kind.SESSION: ("pk", "session_id", "title", "agent", "labels", "created_at"),
 }
@@ -142,7 +142,7 @@ def _get_index_problem(extract: ExtractedText) -> Problem | None:
 
 def _build_message_text(row: Any, workspace: int) -> IndexedText:
     extract = text_extraction.extract_message_text(row.body, row.message_id)
-    facts = (*active_days.build_day_facts(row.created_at), *message_metadata_facts.build_context_facts(row.body))
+    facts = (*active_hours.build_hour_facts(row.created_at), *message_metadata_facts.build_context_facts(row.body))
     return IndexedText(
         row.session_id,
         workspace,
@@ -165,7 +165,7 @@ def _build_call_text(row: Any, workspace: int) -> IndexedText:
         extract.text,
         revision=row.revision,
         open=still_open,
-        facts=((Trait.TOOL, row.tool), *interrupted, *active_days.build_day_facts(row.issued_at, row.settled_at)),
+        facts=((Trait.TOOL, row.tool), *interrupted, *active_hours.build_hour_facts(row.issued_at, row.settled_at)),
         tally=None if still_open else hourly_call_statistics.compute_call_tally(workspace, row),
         problem=_get_index_problem(extract),
     )
@@ -173,7 +173,7 @@ def _build_call_text(row: Any, workspace: int) -> IndexedText:
 
 def _build_decision_text(row: Any, workspace: int) -> IndexedText:
     by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
-    facts = (*by, *active_days.build_day_facts(row.created_at))
+    facts = (*by, *active_hours.build_hour_facts(row.created_at))
     extract = text_extraction.extract_decision_text(row)
     return IndexedText(
         row.session_id,
@@ -188,7 +188,7 @@ def _build_decision_text(row: Any, workspace: int) -> IndexedText:
 
 def _build_session_text(row: Any, workspace: int) -> IndexedText:
     labels = tuple((Trait.LABEL, replace_unencodable(label)) for label in deserialize_labels(row.labels))
-    facts = (*labels, *active_days.build_day_facts(row.created_at))
+    facts = (*labels, *active_hours.build_hour_facts(row.created_at))
     extract = text_extraction.extract_session_text(row)
     return IndexedText(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_get_index_problem(extract))
 

@@ -12,6 +12,7 @@ from typing import Final
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
@@ -46,13 +47,14 @@ class CallLine:
     status_shape: str
     status: str
     logged: SafeString
+    repeats: str
     run: str
     duration: str
 
     @property
-    def is_decided_or_undecided(self) -> bool:
+    def has_decisions_to_show(self) -> bool:
         """Return whether there is something to say in the column of decisions."""
-        return bool(self.record.rulings or self.record.late or self.record.undecided)
+        return bool(self.record.rulings or self.record.late or self.record.is_undecided)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class WorkspaceCallLine:
 
 def build_session_call_lines(session_pk: int, records: Iterable[CallRecord]) -> list[CallLine | UnreadableRecord]:
     """Build the lines of the calls of one session, whose secrets are masked until the response."""
-    build_line = _get_line_builder(SessionLinks())
+    build_line = _make_line_builder(SessionLinks())
     return read_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
 
 
@@ -81,7 +83,7 @@ def build_workspace_call_lines(
     `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
     """
     urls = SessionLinks()
-    build_call_line = _get_line_builder(urls)
+    build_call_line = _make_line_builder(urls)
 
     def build_line(row: LoggedCall) -> WorkspaceCallLine:
         args = formatting.parse_json_or_text(row.record.args)
@@ -90,7 +92,7 @@ def build_workspace_call_lines(
                 pk=row.pk,
                 call=build_call_line(row.session_pk, row.record),
                 session_pk=row.session_pk,
-                session_address=urls.session(row.session_pk),
+                session_address=urls.build_session_url(row.session_pk),
                 session_name=shorten_text(mask_and_reveal_hidden(row.session_name), _LONGEST_SESSION_NAME),
                 agent=mask_and_reveal_hidden(row.agent),
             )
@@ -98,21 +100,21 @@ def build_workspace_call_lines(
     return read_rows_or_mark_unreadable(rows, build_line, "call")
 
 
-def _get_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
+def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
     """Return the function that builds a line; the words that all lines share are looked up once."""
     requested, logged = (conditional_escape(text) for text in (_("requested %(issued_at)s"), _("logged %(issued_at)s")))
     run = _("run %(number)s")
 
     def build_line(session_pk: int, record: CallRecord) -> CallLine:
-        shape, status = session_formatting.format_call_status(record)
-        args, args_size = _format_arguments(record)
-        when = (requested if record.idle else logged) % {"issued_at": at(record.issued_at)}
+        shape, status = session_formatting.format_call_status_chip(record)
+        args, args_size = _format_arguments_beginning(record)
+        when = (requested if record.has_not_run else logged) % {"issued_at": at(record.issued_at)}
         duration = record.duration
         return CallLine(
             pk=record.pk,
             record=record,
-            css_class="unknown" if record.status == CallStatus.INTERRUPTED else "waits" if record.undecided else "",
-            address=urls.call(session_pk, record.pk),
+            css_class="unknown" if record.status == CallStatus.INTERRUPTED else "waits" if record.is_undecided else "",
+            address=urls.build_call_url(session_pk, record.pk),
             tool=breakable(mask_and_reveal_hidden(record.tool)),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
             args=args,
@@ -120,6 +122,7 @@ def _get_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLin
             status_shape=shape,
             status=status,
             logged=mark_safe(when),  # noqa: S308 - escaped above
+            repeats=_format_repeats(record),
             run=run % {"number": record.run_number},
             duration="–" if duration is None else formatting.format_duration(duration.total_seconds()),
         )
@@ -127,7 +130,16 @@ def _get_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLin
     return build_line
 
 
-def _format_arguments(record: CallRecord) -> tuple[str, str]:
+def _format_repeats(record: CallRecord) -> str:
+    """Format the number of a later attempt, and how often the result was replayed; mostly there is nothing to say."""
+    parts = [_("attempt %(number)s") % {"number": record.attempt}] if record.attempt > 1 else []
+    if record.replays:
+        sentence = ngettext("replayed %(count)s time", "replayed %(count)s times", record.replays)
+        parts.append(sentence % {"count": session_formatting.format_count(record.replays)})
+    return " · ".join(parts)
+
+
+def _format_arguments_beginning(record: CallRecord) -> tuple[str, str]:
     """Return the beginning of the arguments, and their size if there is more."""
     line = session_formatting.format_json_on_one_line(session_formatting.parse_stored_value(record.args_as_called))
     beginning = display_text.fold_masked_text(line, _LONGEST_ARGUMENTS)

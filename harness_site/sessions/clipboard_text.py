@@ -41,7 +41,7 @@ def format_call_arguments(card: CallCard) -> str:
 
 
 def _get_current_arguments(card: CallCard) -> object:
-    return card.call.args if card.record is None else parse_stored_value(card.record.args_as_called)
+    return card.call.args if card.newest_attempt is None else parse_stored_value(card.newest_attempt.args_as_called)
 
 
 def format_call_for_clipboard(wanted: str, card: CallCard) -> str:

@@ -7,11 +7,14 @@ from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
+from checkpoints.enums import DecisionKind, InterruptReason
+from checkpoints.models import Decision, ToolCall
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.list_filters import SessionFilter, Sort
-from harness_site.core.date_range_parameters import DateRange
 from harness_site.core.masking.masked_references import resolve_masked_reference
-from harness_site.search import active_days, search_query
+from harness_site.core.time_range_parameters import TimeRange
+from harness_site.search import active_hours, search_query
+from harness_site.search.hourly_call_statistics import DECIDING_PEOPLE
 from harness_site.search.models import Fact, Kind, Trait
 from harness_site.search.query_terms import SearchQuery
 
@@ -43,20 +46,20 @@ _TOLD_BY: Final = {
 def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     """Parse all filters of the session list except the search words.
 
-    Invalid values are ignored. The days filter by activity or, if the list is sorted by start, by start.
+    Invalid values are ignored. The time range filters by start if the list is sorted by start, else by activity. With
+    `interrupted` or `decided`, the activity is an interrupted call, or a decision of a person.
     """
     status, sort = asked.get("status", ""), asked.get("sort", "")
-    by_start, days = sort == Sort.STARTED, DateRange.of(asked)
+    times, by_start = TimeRange.of(asked), sort == Sort.STARTED
     conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in _parse_trait_parameters(asked)]
     if (known := asked.get("models", "")) in KNOWN_MODELS:
         conditions.append(_build_known_models_condition(workspace, known))
-    if days and not by_start:
-        conditions.append(Q(pk__in=active_days.query_sessions_active_between(workspace, days.first, days.last)))
+    conditions += _build_event_conditions(workspace, asked, TimeRange() if by_start else times)
     return SessionFilter(
         standing=Standing(status) if status in Standing.values else None,
         agent=get_text_parameter(asked, "agent"),
-        first=days.first if by_start else None,
-        last=days.last if by_start else None,
+        since=times.since if by_start else None,
+        until=times.until if by_start else None,
         least=_parse_amount(asked.get("least", "")),
         most=_parse_amount(asked.get("most", "")),
         among=tuple(conditions),
@@ -66,13 +69,17 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
 
 def get_required_index_kinds(asked: QueryDict) -> set[Kind]:
     """Return the kinds of text that must be indexed completely for the list to be complete."""
-    if asked.get("sort") != Sort.STARTED and DateRange.of(asked):
+    has_activity_time = asked.get("sort") != Sort.STARTED and bool(TimeRange.of(asked))
+    if has_activity_time and not asked.get("interrupted"):
         return set(Kind)
+    traits = {trait for trait, _value in _parse_trait_parameters(asked)}
+    traits |= {Trait.INTERRUPTED} if asked.get("interrupted") and not has_activity_time else set()
+    traits |= {Trait.DECIDED_BY} if asked.get("decided") else set()
     told_by_messages = {Kind.MESSAGE} if asked.get("models") in KNOWN_MODELS else set()
-    return told_by_messages | {_TOLD_BY[trait] for trait, _value in _parse_trait_parameters(asked)}
+    return told_by_messages | {_TOLD_BY[trait] for trait in traits}
 
 
-def matching_keys(workspace: int, asked: QueryDict) -> frozenset[int] | None:
+def list_sessions_matching_words(workspace: int, asked: QueryDict) -> frozenset[int] | None:
     """Return the keys of all sessions that match the search words; None if there are none.
 
     For exports of all matches: the number of keys may exceed the parameter limit of one statement.
@@ -86,10 +93,43 @@ def get_text_parameter(asked: QueryDict, name: str) -> str:
 
 
 def _parse_trait_parameters(query: QueryDict) -> list[tuple[Trait, str]]:
-    traits = [
+    return [
         (trait, get_text_parameter(query, name)) for name, trait in _TRAITS.items() if get_text_parameter(query, name)
     ]
-    return [*traits, (Trait.INTERRUPTED, "")] if query.get("interrupted") else traits
+
+
+def _build_event_conditions(workspace: int, asked: QueryDict, times: TimeRange) -> list[Q]:
+    """Build the conditions for interrupted calls, decisions of people, and activity, in a time if it is bounded."""
+    conditions: list[Q] = []
+    if asked.get("interrupted") and times:
+        conditions.append(Q(pk__in=_query_interrupted_sessions(workspace, times)))
+    elif asked.get("interrupted"):
+        conditions.append(_build_trait_condition(workspace, Trait.INTERRUPTED, ""))
+    elif times:
+        conditions.append(Q(pk__in=active_hours.query_sessions_active_between(workspace, times.since, times.until)))
+    if asked.get("decided"):
+        conditions.append(_build_decided_condition(workspace, times))
+    return conditions
+
+
+def _query_interrupted_sessions(workspace: int, times: TimeRange) -> QuerySet[Any, Any]:
+    """Query the keys of the sessions with an interrupted call that was issued in a time."""
+    calls = ToolCall.objects.filter(workspace=workspace, interrupted_at__isnull=False)
+    return _filter_by_time(calls.exclude(reason=InterruptReason.NO_RESULT), "issued_at", times).values("session")
+
+
+def _build_decided_condition(workspace: int, times: TimeRange) -> Q:
+    """Build the condition for sessions with a decision of a person, in a time if it is bounded."""
+    decided = Q(pk__in=Fact.objects.filter(workspace=workspace, trait=Trait.DECIDED_BY).values("session"))
+    if not times:
+        return decided
+    decisions = Decision.objects.filter(session=OuterRef("pk"), final=True, actor_kind__in=DECIDING_PEOPLE)
+    return decided & Q(Exists(_filter_by_time(decisions.exclude(kind=DecisionKind.WITHDRAW), "created_at", times)))
+
+
+def _filter_by_time(rows: QuerySet[Any, Any], field: str, times: TimeRange) -> QuerySet[Any, Any]:
+    bounds = {f"{field}__gte": times.since, f"{field}__lt": times.until}
+    return rows.filter(**{lookup: bound for lookup, bound in bounds.items() if bound is not None})
 
 
 def _build_trait_condition(workspace: int, trait: str, value: str) -> Q:

@@ -43,12 +43,12 @@ def generate_html_pieces(head: SessionHead, *, zone: tzinfo = UTC, language: str
 
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
-    verification.require_unaltered(DEFAULT_DB_ALIAS, head.stored)
-    return _generate_localized_pieces(head, zone, language)
+    verification.require_session_unaltered(DEFAULT_DB_ALIAS, head.stored)
+    return _translate_and_generate_html(head, zone, language)
 
 
-def _generate_localized_pieces(head: SessionHead, zone: tzinfo, language: str | None) -> Iterator[str]:
-    pieces = _generate_pieces(head)
+def _translate_and_generate_html(head: SessionHead, zone: tzinfo, language: str | None) -> Iterator[str]:
+    pieces = _generate_html_of_session(head)
     while True:
         with timezone.override(zone), translation.override(language or settings.LANGUAGE_CODE):
             piece = next(pieces, None)
@@ -57,12 +57,12 @@ def _generate_localized_pieces(head: SessionHead, zone: tzinfo, language: str | 
         yield piece
 
 
-def _generate_pieces(head: SessionHead) -> Iterator[str]:
+def _generate_html_of_session(head: SessionHead) -> Iterator[str]:
     session = head.stored
-    place = conversation.get_newest_place(session)
+    place = conversation.get_newest_transcript_version(session)
     shared = {"session_pk": session.pk, "version_text": str(place.version), "whole": True, "offline": True}
-    context: dict[str, Any] = {"head": head, "place": place, "now": clock.now(), "styles": _load_inline_styles()}
-    context |= {"zone": timezone.get_current_timezone_name(), "offset": _format_offset(context["now"])}
+    context: dict[str, Any] = {"head": head, "place": place, "now": clock.now(), "styles": _build_style_element()}
+    context |= {"zone": timezone.get_current_timezone_name(), "offset": _format_utc_offset(context["now"])}
     yield render_to_string("sessions/offline/start.html", context)
     shared |= {"takeovers": run_events.load_run_events(session.pk).takeovers}
     for window in conversation.iterate_conversation_windows(session, place):
@@ -75,7 +75,7 @@ def _generate_pieces(head: SessionHead) -> Iterator[str]:
     yield render_to_string("sessions/offline/end.html")
 
 
-def _format_offset(moment: datetime) -> str:
+def _format_utc_offset(moment: datetime) -> str:
     """Return the offset of the current time zone from UTC at a moment: `+01:00`."""
     text = f"{timezone.localtime(moment):%z}"
     return f"{text[:3]}:{text[3:5]}"
@@ -90,7 +90,7 @@ def _iterate_history_pages(session_pk: int) -> Iterator[HistoryPage]:
         yield page
 
 
-def _load_inline_styles() -> SafeString:
+def _build_style_element() -> SafeString:
     """Return a `<style>` element with all styles, as the file must not load any."""
     paths = [finders.find(f"css/{name}.css") for name in _STYLES]
     css = "\n".join(Path(path).read_text() for path in paths if isinstance(path, str))

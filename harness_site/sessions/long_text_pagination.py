@@ -39,11 +39,6 @@ class TextPage:
     count: int
     size: int
 
-    @property
-    def first(self) -> int:
-        """The number of the first character, counted from 1."""
-        return (self.number - 1) * PAGE + 1
-
 
 def build_text_page(text: str, number: int) -> TextPage:
     """Build page `number` of a text; the last one if there are fewer."""
@@ -83,7 +78,7 @@ def iterate_long_texts(parts: Iterable[Part | CallCard]) -> Iterator[str]:
                 yield format_json_for_pages(value)
 
 
-def find_text(texts: Iterable[str], key: str) -> str | None:
+def find_text_by_key(texts: Iterable[str], key: str) -> str | None:
     """Return the text with this key."""
     return next((text for text in texts if len(text) > MAX_UNPAGED_LENGTH and build_text_key(text) == key), None)
 

@@ -61,7 +61,7 @@ class Plan:
     source: str
 
     @property
-    def done(self) -> int:
+    def done_count(self) -> int:
         return sum(step.state is StepState.DONE for step in self.steps)
 
 
@@ -105,11 +105,11 @@ def compare_plan_steps(old: Plan | None, new: Plan | None) -> tuple[StepChange, 
     matcher = SequenceMatcher(None, [step.text for step in before], [step.text for step in after], autojunk=False)
     changes: list[StepChange] = []
     for _, i1, i2, j1, j2 in matcher.get_opcodes():
-        changes += _pair_changed_steps(before[i1:i2], after[j1:j2])
+        changes += _build_step_changes(before[i1:i2], after[j1:j2])
     return tuple(changes)
 
 
-def _pair_changed_steps(old: Sequence[PlanStep], new: Sequence[PlanStep]) -> list[StepChange]:
+def _build_step_changes(old: Sequence[PlanStep], new: Sequence[PlanStep]) -> list[StepChange]:
     common_length = min(len(old), len(new))
     changes = [
         StepChange(StepChangeKind.SAME if old_step == new_step else StepChangeKind.CHANGED, old_step, new_step)

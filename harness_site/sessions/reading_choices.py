@@ -35,12 +35,12 @@ class ReadingChoices:
     kinds: tuple[KindChoice, ...]
 
     @property
-    def hidden(self) -> str:
+    def hidden_kinds(self) -> str:
         """Return the names of the hidden kinds, separated by spaces."""
         return " ".join(choice.kind for choice in self.kinds if not choice.is_shown)
 
 
-def read_choices(request: HttpRequest) -> ReadingChoices:
+def read_reading_choices(request: HttpRequest) -> ReadingChoices:
     """Read the choices of a reader. The cookie names the hidden kinds, separated by dots; unknown names are ignored."""
     stored = request.COOKIES.get(COOKIE)
     hidden = frozenset(_EXTRAS) if stored is None else frozenset(stored.split("."))

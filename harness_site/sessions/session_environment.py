@@ -29,7 +29,7 @@ class SessionEnvironment:
     estimate: Mapping[str, Any] | None = None
 
     @property
-    def project(self) -> str:
+    def project_name(self) -> str:
         """Return the name of the first folder."""
         return PurePosixPath(self.folders[0].replace("\\", "/")).name if self.folders else ""
 
@@ -45,11 +45,11 @@ def read_session_environment(session: Session) -> SessionEnvironment:
     mark, links = metadata.get("import"), metadata.get("subagents")
     estimate = mark.get("estimate") if isinstance(mark, dict) else None
     return SessionEnvironment(
-        folders=_read_texts(metadata, "working_directories"),
-        branches=_read_texts(metadata, "git_branches"),
-        models=_read_texts(metadata, "models"),
-        permission_modes=_read_texts(metadata, "permission_modes"),
-        program_versions=_read_texts(metadata, "program_versions"),
+        folders=_read_string_list(metadata, "working_directories"),
+        branches=_read_string_list(metadata, "git_branches"),
+        models=_read_string_list(metadata, "models"),
+        permission_modes=_read_string_list(metadata, "permission_modes"),
+        program_versions=_read_string_list(metadata, "program_versions"),
         is_imported=isinstance(mark, dict),
         is_mirrored=isinstance(mark, dict) and mark.get("format") == MIRROR_FORMAT,
         subagents={key: value for key, value in links.items() if isinstance(value, str)}
@@ -59,6 +59,6 @@ def read_session_environment(session: Session) -> SessionEnvironment:
     )
 
 
-def _read_texts(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def _read_string_list(metadata: Mapping[str, Any], name: str) -> tuple[str, ...]:
     values = metadata.get(name)
     return tuple(value for value in values if isinstance(value, str) and value) if isinstance(values, list) else ()

@@ -6,6 +6,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -18,6 +19,7 @@ from harness_site.core import formatting, status_labels
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text, mask_text_beginning
 from harness_site.core.rendering.display_text import fold_text, format_byte_size, get_byte_size, mask_and_reveal_hidden
 from harness_site.core.rendering.hidden_characters import has_hidden_characters
+from harness_site.core.rendering.html_building import build_html
 from harness_site.core.rendering.json_tree import dump_json_for_display
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation import CallCard
@@ -76,7 +78,7 @@ _SHAPES: Final = {
 }
 
 
-def format_session_status(
+def format_session_status_chip(
     value: Standing | str, undecided: int, awaiting: int = 0, waiting: PeerWaitSummary | None = None
 ) -> tuple[str, str]:
     """Return the chip shape and label of a session, such as “Paused — 1 call needs a decision”.
@@ -105,7 +107,7 @@ def format_session_status(
     return "unknown", gettext("Unknown status: %(status)s") % {"status": mask_and_reveal_hidden(value)}
 
 
-def format_call_status(record: CallRecord) -> tuple[str, str]:
+def format_call_status_chip(record: CallRecord) -> tuple[str, str]:
     """Return the chip shape and label of a call."""
     if record.is_imported and record.status == CallStatus.ISSUED:
         return "run", gettext("No result in the file yet")
@@ -126,7 +128,7 @@ def get_role_css_kind(role: str) -> str:
     return _ROLES.get(role.lower(), ("other", ""))[0]
 
 
-def mask_safe_link(address: Any) -> str:
+def mask_link_if_safe(address: Any) -> str:
     """Return the masked address if it is safe to link to, else an empty string.
 
     Addresses with hidden characters are refused.
@@ -152,9 +154,9 @@ class ImageSource:
 def build_image_source(image: ImagePart) -> ImageSource:
     if DATA_URL.match(image.url):
         return ImageSource(embedded=True)
-    if link := mask_safe_link(image.url):
+    if link := mask_link_if_safe(image.url):
         return ImageSource(link=link)
-    kind, size = _describe_address(image.url)
+    kind, size = _describe_media_url(image.url)
     sentence = gettext("The image is not shown: %(kind)s, %(size)s. Its message contains it as text.")
     return ImageSource(words=sentence % {"kind": kind, "size": size})
 
@@ -171,7 +173,7 @@ class AudioSource:
     words: str = ""
 
 
-def split_audio_url(url: str) -> tuple[str, str] | None:
+def parse_audio_data_url(url: str) -> tuple[str, str] | None:
     """Return the media type and the Base64 data of a recording that can be played; None for anything else."""
     match = _AUDIO_URL.match(url) if len(url) <= MAX_AUDIO else None
     media_type = _AUDIO_TYPES.get(match[1].lower()) if match else None
@@ -179,17 +181,17 @@ def split_audio_url(url: str) -> tuple[str, str] | None:
 
 
 def build_audio_source(audio: AudioPart) -> AudioSource:
-    found = split_audio_url(audio.url)
+    found = parse_audio_data_url(audio.url)
     if found is not None:
         return AudioSource(embedded=True, media_type=found[0], size=format_byte_size(len(found[1]) * 3 // 4))
-    if link := mask_safe_link(audio.url):
+    if link := mask_link_if_safe(audio.url):
         return AudioSource(link=link)
-    kind, size = _describe_address(audio.url)
+    kind, size = _describe_media_url(audio.url)
     sentence = gettext("The recording is not played: %(kind)s, %(size)s. Its message contains it as text.")
     return AudioSource(words=sentence % {"kind": kind, "size": size})
 
 
-def _describe_address(url: str) -> tuple[str, str]:
+def _describe_media_url(url: str) -> tuple[str, str]:
     """Return the beginning of the address of a medium, which names its type, and its size in words."""
     return mask_and_reveal_hidden(url[:40].split(",")[0].split(";")[0]), format_byte_size(get_byte_size(url))
 
@@ -210,7 +212,7 @@ def format_number_of_times(number: int) -> str:
     return ngettext("%(count)s time", "%(count)s times", number) % {"count": format_count(number)}
 
 
-def format_time_without_driver(before: RunFacts, after: RunFacts) -> str:
+def format_time_without_run(before: RunFacts, after: RunFacts) -> str:
     """Format the time during which no run owned the session; empty if only the takeover revealed that the run was
     lost."""
     seconds = (after.started_at - (before.ended_at or before.seen_at)).total_seconds()
@@ -245,6 +247,16 @@ def format_money(amount: Decimal | None) -> str:
     digits = 2 if exact == exact.quantize(_CENT, rounding=ROUND_HALF_UP) else -int(exact.as_tuple().exponent)
     # Translators: an amount in US dollars; German puts the sign after the number: 0,06 $
     return gettext("$%(amount)s") % {"amount": formatting.format_number(rounded, digits)}
+
+
+def format_rounded_money(amount: Decimal | None) -> SafeString | str:
+    """Format an amount in US dollars with cents; the exact amount is shown on hover if it differs."""
+    if amount is None:
+        return format_money(None)
+    rounded = format_money(amount.quantize(_CENT, rounding=ROUND_HALF_UP))
+    exact = format_money(amount)
+    shown = f"< {format_money(_CENT)}" if 0 < amount < _CENT / 2 else rounded
+    return rounded if shown == exact else build_html('<span title="{}">{}</span>', exact, shown)
 
 
 def format_money_delta(amount: Decimal | None) -> str:
@@ -285,9 +297,9 @@ def get_call_result_parts(card: CallCard) -> tuple[Part, ...]:
     """Return the result of a call as the model received it, else as the log has it."""
     if card.result is not None:
         return card.result.parts
-    if card.record is None or card.record.result is None:
+    if card.newest_attempt is None or card.newest_attempt.result is None:
         return ()
-    return (TextPart(card.record.result),)
+    return (TextPart(card.newest_attempt.result),)
 
 
 def format_text_beginning(content: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 from django.urls import reverse
 
 
@@ -16,12 +14,12 @@ class SessionLinks:
         self._jump = reverse("harness_sessions:session-jump", args=[0]).removeprefix(first)
         self._calls = reverse("harness_sessions:session-call", args=[0, 0]).removeprefix(first).removesuffix("0/")
 
-    def session(self, pk: int) -> str:
+    def build_session_url(self, pk: int) -> str:
         return f"{self._sessions}{pk}/"
 
-    def day(self, pk: int, day: date) -> str:
-        """Return the URL that redirects to the first message of this day."""
-        return f"{self._sessions}{pk}{self._jump}?to=day&day={day.isoformat()}"
+    def build_first_message_url_since(self, pk: int, since: str) -> str:
+        """Return the URL that redirects to the first message from a day or a time in UTC on."""
+        return f"{self._sessions}{pk}{self._jump}?to=day&day={since}"
 
-    def call(self, session_pk: int, pk: int) -> str:
+    def build_call_url(self, session_pk: int, pk: int) -> str:
         return f"{self._sessions}{session_pk}{self._calls}{pk}/"

@@ -41,13 +41,13 @@ def serve_session_page(
     """Decorate a view for every member; `PageNotFound` becomes a page with status 404."""
 
     @wraps(view)
-    def answered(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+    def render_view_or_not_found(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         try:
             return view(request, *args, **kwargs)
         except PageNotFound as missing:
             return render(request, "sessions/not_found.html", {"missing": missing, "head": missing.head}, status=404)
 
-    return require_member(Role.AUDITOR)(answered)
+    return require_member(Role.AUDITOR)(render_view_or_not_found)
 
 
 def get_session_head_or_404(request: MemberRequest, pk: int, *, verified: bool = True) -> SessionHead:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 
 from django.http import QueryDict
 from django.utils.html import conditional_escape
@@ -21,7 +20,7 @@ from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows import SessionRow
-from harness_site.sessions.session_formatting import format_count, format_money, format_session_status
+from harness_site.sessions.session_formatting import format_count, format_rounded_money, format_session_status_chip
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import ago, build_filter_url, copyable
 
@@ -53,7 +52,7 @@ class SessionLine:
     activity: SafeString | str
     version: str
     messages: str
-    cost: str
+    cost: SafeString | str
     is_cost_estimated: bool
     time: SafeString | str
 
@@ -63,13 +62,14 @@ def build_session_lines(
     secrets: Mapping[int, Collection[str]],
     *,
     sort: Sort,
-    day: date | None,
+    since: str,
     query: QueryDict,
 ) -> list[SessionLine | UnreadableRecord]:
     """Build the lines of the session list.
 
-    With `day`, they link to the first message of that day. `query` has the filters of the list, to which the links of
-    labels add one. `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
+    With `since`, a day or a time in UTC, they link to the first message from then on. `query` has the filters of the
+    list, to which the links of labels add one. `secrets` is the result of
+    `call_argument_secrets.load_known_secrets_of_sessions`.
     """
     sentence_of_box = _("Select %(name)s")
     urls = SessionLinks()
@@ -77,11 +77,11 @@ def build_session_lines(
     def build_line(row: SessionRow) -> SessionLine:
         with mask_values_in_context(secrets.get(row.pk, ())):
             name = mask_and_reveal_hidden(row.title or row.session_id)
-            shape, status = format_session_status(row.standing, row.undecided, row.awaiting)
+            shape, status = format_session_status_chip(row.standing, row.undecided, row.awaiting)
             return SessionLine(
                 pk=row.pk,
                 css_class="unknown" if row.undecided > row.awaiting else "waits" if row.awaiting else "",
-                address=urls.day(row.pk, day) if day else urls.session(row.pk),
+                address=urls.build_first_message_url_since(row.pk, since) if since else urls.build_session_url(row.pk),
                 name=shorten_text(name, _LONGEST_NAME),
                 box_name=sentence_of_box % {"name": shorten_text(name, _LONGEST_NAME_OF_BOX)},
                 session_id=copyable(mask_and_reveal_hidden(row.session_id)),
@@ -96,7 +96,7 @@ def build_session_lines(
                 activity=_format_activity(row),
                 version=format_count(row.version),
                 messages=format_count(row.messages),
-                cost=format_money(row.cost),
+                cost=format_rounded_money(row.cost),
                 is_cost_estimated=row.is_cost_estimated,
                 time=_format_time(row, sort),
             )
@@ -106,9 +106,9 @@ def build_session_lines(
 
 def _format_activity(row: SessionRow) -> SafeString | str:
     owner = row.owner
-    if row.finished and not row.has_times:
+    if row.is_finished and not row.has_times:
         return ""
-    if row.finished:
+    if row.is_finished:
         return _("after %(duration)s") % {"duration": formatting.format_duration(row.duration.total_seconds())}
     if owner is None:
         return _("resume it to continue") if row.standing == Standing.STALLED else _("no process")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from typing import Final
 
-from harness_site.core import date_range_parameters
+from harness_site.core import time_range_parameters
 
 #: Longest text that is read.
 _MAX_INPUT_LENGTH: Final = 40
@@ -29,7 +29,7 @@ def parse_jump_target(text: str) -> JumpTarget | None:
     text = text[:_MAX_INPUT_LENGTH].strip()
     if number := _NUMBER.fullmatch(text):
         return JumpTarget(number=int(number[1]))
-    day = date_range_parameters.parse_date(text[:10]) if len(text) >= 10 else None
+    day = time_range_parameters.parse_date(text[:10]) if len(text) >= 10 else None
     rest = text[10:].strip(" T,") if day else text
     if day and not rest:
         return JumpTarget(day=day)
@@ -39,12 +39,12 @@ def parse_jump_target(text: str) -> JumpTarget | None:
     return JumpTarget(day=day, time=time(int(match[1]), int(match[2]), int(match[3] or 0)))
 
 
-def combine_with_zone(day: date, at: time | None, zone: tzinfo) -> datetime:
+def combine_day_and_time(day: date, at: time | None, zone: tzinfo) -> datetime:
     return datetime.combine(day, at or time.min, zone)
 
 
 def find_next_time_of_day(at: time, earliest: datetime, zone: tzinfo) -> datetime:
     """Return the first moment with this time of day at or after `earliest`, whose seconds do not count."""
     local = earliest.astimezone(zone).replace(second=0, microsecond=0)
-    moment = combine_with_zone(local.date(), at, zone)
-    return moment if moment >= local else combine_with_zone(local.date() + timedelta(days=1), at, zone)
+    moment = combine_day_and_time(local.date(), at, zone)
+    return moment if moment >= local else combine_day_and_time(local.date() + timedelta(days=1), at, zone)

@@ -24,7 +24,7 @@ from harness_site.core.masking.masker import mask_text, mask_text_beginning, mas
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors import transcript_matches
-from harness_site.sessions.selectors.conversation import Place
+from harness_site.sessions.selectors.conversation import TranscriptVersion
 from harness_site.sessions.session_formatting import parse_json_container
 
 #: Maximum number of hits counted in each direction.
@@ -46,11 +46,11 @@ class TranscriptSearchResult:
     after: int
 
     @property
-    def anything(self) -> bool:
+    def has_hits(self) -> bool:
         return self.is_hit or bool(self.before or self.after)
 
 
-def find_transcript_hits(at: Place, query: SearchQuery, here: int) -> TranscriptSearchResult:
+def find_transcript_hits(at: TranscriptVersion, query: SearchQuery, here: int) -> TranscriptSearchResult:
     """Find the hits nearest to the position `here`."""
     before = list(islice(_iterate_hit_positions(at, query, start=here, back=True), LIMIT + 1))
     after = list(islice(_iterate_hit_positions(at, query, start=here - 1), LIMIT + 2))
@@ -67,12 +67,14 @@ def find_transcript_hits(at: Place, query: SearchQuery, here: int) -> Transcript
     )
 
 
-def find_first_hit(at: Place, query: SearchQuery) -> int | None:
+def find_first_hit_position(at: TranscriptVersion, query: SearchQuery) -> int | None:
     return next(_iterate_hit_positions(at, query, start=-1), None)
 
 
-def _iterate_hit_positions(at: Place, query: SearchQuery, *, start: int, back: bool = False) -> Iterator[int]:
-    for position, body in transcript_matches.find_messages_with_words(at, query.words, beyond=start, back=back):
+def _iterate_hit_positions(
+    at: TranscriptVersion, query: SearchQuery, *, start: int, back: bool = False
+) -> Iterator[int]:
+    for position, body in transcript_matches.iterate_messages_with_words(at, query.words, beyond=start, back=back):
         parts = content_blocks.read_message_parts(body)
         with masking_secrets_of(*(part.args for part in parts if isinstance(part, CallPart))):
             visible_text = "\n".join(text for part in parts for text in iterate_visible_texts(part)).casefold()

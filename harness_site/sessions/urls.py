@@ -1,7 +1,7 @@
 from django.urls import path
 
 from harness_site.sessions.costs.views import show_costs
-from harness_site.sessions.files.views import list_files
+from harness_site.sessions.files.views import show_touched_files
 from harness_site.sessions.timeline import views
 from harness_site.sessions.tree.views import show_tree
 from harness_site.sessions.views import (
@@ -45,7 +45,7 @@ urlpatterns = [
     path("<int:pk>/timeline/", views.show_timeline, name="session-timeline"),
     path("<int:pk>/workflows/", workflows_and_peers.list_workflows, name="session-workflows"),
     path("<int:pk>/peers/", workflows_and_peers.list_peer_calls, name="session-peers"),
-    path("<int:pk>/files/", list_files, name="session-files"),
+    path("<int:pk>/files/", show_touched_files, name="session-files"),
     path("<int:pk>/costs/", show_costs, name="session-costs"),
     path("<int:pk>/subagents/", show_tree, name="session-subagents"),
     path("<int:pk>/plan/", plan.show_plan, name="plan"),

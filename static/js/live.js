@@ -60,9 +60,18 @@ function receive(message) {
 function statusMessage() {
   const problem = connectionProblem();
   if (problem) return problem;
-  const time = shownAt.toLocaleTimeString([], { hour12: false });
+  const time = formatTime(shownAt);
   if (!state.connected && !state.connecting) return gettext("Connection lost — showing the state at %(time)s.", { time });
   return hasFailedParts() ? gettext("The server could not update this page — showing the state at %(time)s.", { time }) : "";
+}
+
+/** Format a time of day in the time zone of the other times of the page, which the browser may not know. */
+function formatTime(moment) {
+  try {
+    return moment.toLocaleTimeString([], { hour12: false, timeZone: live.dataset.zone });
+  } catch {
+    return `${moment.toISOString().slice(11, 19)} UTC`;
+  }
 }
 
 /** Return the problem that keeps a form from being recorded, which is also shown beside the button. */

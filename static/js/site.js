@@ -2,6 +2,7 @@
 
 import "./morph.js";
 import "./live.js";
+import "./pressed_controls.js";
 import "./pending_count.js";
 import "./relative_times.js";
 import "./time_zone.js";

@@ -140,16 +140,33 @@ if (document.querySelector(".transcript")) {
 // The kinds of content that the reader hides are stored in a cookie, for all transcripts.
 const transcript = document.querySelector(".transcript");
 
+/** Change what is displayed, and keep the first part of a message in view that is displayed before and after it in its place. */
+function keepPlaceDuring(change) {
+  const top = 8 + headHeight();
+  const parts = [...transcript.querySelectorAll(".msg[id] > .parts > *")]
+    .map((element) => ({ element, box: element.getBoundingClientRect() }))
+    .filter(({ box }) => box.height && box.bottom > top);
+  change();
+  const anchor = parts.find(({ element }) => element.getBoundingClientRect().height);
+  if (!anchor || !window.scrollY) return;
+  const place = anchor === parts[0] ? anchor.box.top : Math.max(top, parts[0].box.top);
+  const hold = () => {
+    const box = anchor.element.getBoundingClientRect();
+    const shift = box.top - (box.height + place > top ? place : top);
+    if (Math.abs(shift) >= 1) window.scrollBy({ top: shift, behavior: "instant" });
+  };
+  hold();
+  // Messages that come into view get their final height only then.
+  requestAnimationFrame(() => requestAnimationFrame(hold));
+}
+
 document.addEventListener("click", (event) => {
   const toggle = event.target.closest?.("button[data-reading]");
   if (!toggle || !transcript) return;
   const shown = toggle.getAttribute("aria-pressed") !== "true";
   toggle.setAttribute("aria-pressed", shown);
   const hidden = [...document.querySelectorAll("button[data-reading][aria-pressed=false]")].map((each) => each.dataset.reading);
-  const topMessage = messageAtTop();
-  const before = topMessage?.getBoundingClientRect().top;
-  transcript.dataset.hide = hidden.join(" ");
-  if (topMessage?.offsetHeight && hasReaderScrolled) window.scrollBy({ top: topMessage.getBoundingClientRect().top - before, behavior: "instant" });
+  keepPlaceDuring(() => (transcript.dataset.hide = hidden.join(" ")));
   const secure = location.protocol === "https:" ? "; secure" : "";
   document.cookie = `harness_reading=${hidden.join(".")}; path=/; max-age=31536000; samesite=lax${secure}`;
 });

@@ -63,25 +63,29 @@ def _migrate_and_create_token() -> str:
 def _serve(listening: socket.socket, plan: Path) -> Never:
     import uvicorn
 
-    from harness_site.api import idempotent_writes
+    from harness_site.api import idempotent_writes, json_bodies
     from harness_site.asgi import direct_application
 
-    serve_once = idempotent_writes.serve_once
+    read_body, serve_once = json_bodies.read_body, idempotent_writes.serve_once
 
-    def serve_until_killed(token: Any, key: str, parts: Any, serve: Callable[[Any], Any]) -> Any:
-        write = f"{parts[0]} {parts[1]}"
+    def read_body_until_killed(request: Any) -> bytes:
+        _follow_plan(plan, f"{request.method} {request.get_full_path()}", PLACES[0])
+        return read_body(request)
+
+    def serve_until_killed(token: Any, write: Any, note: Any, serve: Callable[[Any], Any]) -> Any:
+        name = f"{write.method} {write.path}"
 
         def serve_planned(repeated: Any) -> Any:
-            _follow_plan(plan, write, PLACES[1])
+            _follow_plan(plan, name, PLACES[1])
             response = serve(repeated)
-            _follow_plan(plan, write, PLACES[2])
+            _follow_plan(plan, name, PLACES[2])
             return response
 
-        _follow_plan(plan, write, PLACES[0])
-        response = serve_once(token, key, parts, serve_planned)
-        _follow_plan(plan, write, PLACES[3])
+        response = serve_once(token, write, note, serve_planned)
+        _follow_plan(plan, name, PLACES[3])
         return response
 
+    json_bodies.read_body = read_body_until_killed
     idempotent_writes.serve_once = serve_until_killed
     config = uvicorn.Config(direct_application, lifespan="off", log_level="critical", ws="none")
     uvicorn.Server(config).run(sockets=[listening])

@@ -16,7 +16,7 @@ from tests.support.exhaustive_mode import boundaries, examples
 #: Every operation that writes while a session runs.
 WRITING = {
     "sessions.create_finish_release.create_session",
-    "sessions.ownership._try_to_take_session",
+    "sessions.ownership._try_to_take_ownership",
     "sessions.ownership.renew_ownership",
     "sessions.ownership.release_ownership",
     "resume.resume_gate.activate_session_after_decisions",
@@ -26,7 +26,7 @@ WRITING = {
     "versions.save_version._save_version_under_session_lock",
     "calls.intent_log._insert_sealed_call",
     "calls.intent_log._issue_call_under_session_lock",
-    "calls.outcome_log._write_outcome",
+    "calls.write_outcomes._run_outcome_statement",
 }
 
 

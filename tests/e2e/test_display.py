@@ -1,9 +1,15 @@
 """Display settings: time zone, theme and fonts."""
 
+import re
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
 from playwright.sync_api import expect
 
 from tests.e2e.conftest import OpenPage
+from tests.e2e.test_live_call_list import log_call
 from tests.support.axe import violations
+from tests.support.site_process import Site
 
 IS_LOCAL_TIME = """() => {
   const time = document.querySelector("time[data-time='at']");
@@ -33,3 +39,19 @@ def test_user_changes_time_zone_and_theme(open_page: OpenPage) -> None:
     assert violations(page) == []
     page.goto("/overview/?first=2026-03-02&last=2026-03-01")
     expect(page.get_by_role("alert")).to_contain_text("Swap them.")
+
+
+def test_times_are_those_of_the_browser_before_any_script_runs(open_page: OpenPage, site: Site) -> None:
+    page = open_page("carol", timezone_id="Asia/Kolkata")
+    address = log_call(site, "call_zone", "pears")
+    page.goto(address)  # names the time zone of this browser
+    response = page.goto(address)
+    assert response is not None
+    times = re.findall(r'<time datetime="([^"]+)" title="([^"]+)" data-time="at">([^<]+)</time>', response.text())
+    assert times
+    for moment, exact, text in times:
+        utc = datetime.fromisoformat(moment)
+        assert exact == f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+        assert text.endswith(f"{utc.astimezone(ZoneInfo('Asia/Kolkata')):%H:%M:%S}")
+    page.wait_for_load_state("networkidle")
+    assert page.locator("time[data-time='at']").all_inner_texts() == [text for *_, text in times]

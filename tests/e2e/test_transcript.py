@@ -200,3 +200,46 @@ def test_transcript_pages_do_not_scroll_horizontally(open_page: OpenPage, long_s
     head = page.locator("#session-head").bounding_box()
     assert head is not None
     assert head["height"] < page.evaluate("innerHeight / 3")
+
+
+#: Returns the first displayed part of a message in the view: its message, its kind, and its distance from the top.
+FIRST_PART = """() => {
+  const top = 8 + parseFloat(getComputedStyle(document.documentElement).scrollPaddingTop || 0);
+  for (const part of document.querySelectorAll(".transcript .msg[id] > .parts > *")) {
+    const box = part.getBoundingClientRect();
+    if (!box.height || box.bottom <= top) continue;
+    return [part.closest(".msg").id, part.className.split(" ")[0], Math.round(box.top)];
+  }
+}"""
+TOGGLE = "kind => document.querySelector(`button[data-reading='${kind}']`).click()"
+TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))"
+
+
+def toggle_kind(page: Page, kind: str) -> tuple[str, str, int]:
+    """Show or hide a kind of content; return the first displayed part then."""
+    page.evaluate(TOGGLE, kind)
+    for _ in range(2):  # the page corrects its place after the first two frames
+        page.evaluate(TWO_FRAMES)
+    message, kind, top = page.evaluate(FIRST_PART)
+    return message, kind, top
+
+
+def test_hidden_kinds_keep_the_place(open_page: OpenPage, long_session: str) -> None:
+    page = open_page("carol")
+    page.goto(f"{long_session}?at=600#m-600")
+    expect(page.locator("#m-600")).to_be_in_viewport()
+    page.evaluate(TWO_FRAMES)
+    page.mouse.move(600, 400)
+    page.mouse.wheel(0, 40)
+    page.evaluate(TWO_FRAMES)
+    message, kind, top = page.evaluate(FIRST_PART)
+    other = "prose" if kind == "call" else "tools"
+    kept = toggle_kind(page, other)
+    assert (kept[0], kept[1]) == (message, kind)
+    assert abs(kept[2] - top) <= 1
+    toggle_kind(page, other)
+    own = "tools" if kind == "call" else "prose"
+    position = int(message.removeprefix("m-"))
+    moved, _kind, moved_top = toggle_kind(page, own)
+    assert position <= int(moved.removeprefix("m-")) <= position + 8
+    assert moved_top <= 400

@@ -40,8 +40,8 @@ MUTATIONS = [
     Mutation(
         "what the transcript answers is history",
         "checkpoints/db/hot_statements.py",
-        "SET {_call_column('answered_version')} = {version}, ",
-        "SET {_call_column('answered_version')} = NULL, ",
+        "SET {_quote_call_column('answered_version')} = {version}, ",
+        "SET {_quote_call_column('answered_version')} = NULL, ",
         f"{TESTS}/tools/test_unanswered.py::test_result_of_an_earlier_call_may_be_saved_without_a_dispatch",
     ),
     Mutation(
@@ -68,22 +68,22 @@ MUTATIONS = [
     Mutation(
         "an intent names the fence",
         "checkpoints/db/hot_statements.py",
-        "{_session_column('fence')} = %s \"\n        f\"AND {_session_column('status')} IN",
-        "{_session_column('fence')} >= %s \"\n        f\"AND {_session_column('status')} IN",
+        "{_quote_session_column('fence')} = %s \"\n        f\"AND {_quote_session_column('status')} IN",
+        "{_quote_session_column('fence')} >= %s \"\n        f\"AND {_quote_session_column('status')} IN",
         f"{FENCES}::test_intent_under_a_fence_that_has_grown_is_refused",
     ),
     Mutation(
         "an outcome names the fence",
         "checkpoints/db/hot_statements.py",
-        "{_session_column('fence')} = %s {_expect_head_sql(head_fields)}\"\n",
-        "{_session_column('fence')} >= %s {_expect_head_sql(head_fields)}\"\n",
+        '{_quote_session_column(\'fence\')} = %s "\n        f"{_build_head_seal_condition_sql(head_fields)}"\n',
+        '{_quote_session_column(\'fence\')} >= %s "\n        f"{_build_head_seal_condition_sql(head_fields)}"\n',
         f"{FENCES}::test_outcome_under_a_fence_that_has_grown_is_refused",
     ),
     Mutation(
         "a settled call is not settled again",
         "checkpoints/db/hot_statements.py",
-        "AND {_call_column('status')} = %s AND",
-        "AND {_call_column('status')} || 'x' <> %s AND",
+        "AND {_quote_call_column('status')} = %s AND",
+        "AND {_quote_call_column('status')} || 'x' <> %s AND",
         f"{TESTS}/calls/test_call_log.py::test_second_result_changes_nothing",
     ),
     Mutation(
@@ -155,8 +155,8 @@ MUTATIONS = [
     Mutation(
         "an approval is about the arguments that were seen",
         "checkpoints/calls/intent_log.py",
-        "    return call.args_digest == intent.args_digest or intent",
-        "    return True or intent",
+        "        call.args_digest == intent.args_digest\n",
+        "        True\n",
         f"{TESTS}/decisions/test_decide.py::test_approved_rerun_does_not_apply_to_other_arguments",
     ),
     Mutation(
@@ -247,7 +247,7 @@ MUTATIONS = [
     Mutation(
         "an append without a run ends the fence of a run that is gone",
         "checkpoints/sessions/append_without_lease.py",
-        "    ownership.declare_lost(store, row, owner)\n",
+        "    ownership.mark_owner_run_lost(store, row, owner)\n",
         "    pass\n",
         f"{TESTS}/sessions/test_append_without_lease.py::test_append_declares_a_lost_owner_lost",
     ),

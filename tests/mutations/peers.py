@@ -77,7 +77,7 @@ PEER_MUTATIONS = [
     Mutation(
         "a paused session is not resumed without its answers",
         "checkpoints/sessions/ownership.py",
-        "            paused_task_guards.require_not_paused(store, row)\n",
+        "            paused_task_guards.require_session_not_paused(store, row)\n",
         "            pass\n",
         "tests/integration/checkpoints/peers/test_pauses.py::test_paused_session_cannot_be_resumed",
     ),
@@ -91,14 +91,14 @@ PEER_MUTATIONS = [
     Mutation(
         "a notice is crossed out only when it was told",
         "checkpoints/peers/notice_outbox.py",
-        "tell_attempts=call.tell_attempts, tell_after=clock.database_time_after(CLAIM_DURATION)",
+        "tell_attempts=call.tell_attempts, tell_after=clock.build_database_time_after(CLAIM_DURATION)",
         'notice="", tell_after=None',
         f"{TELLING}::test_notice_claimed_by_a_dead_sender_is_sent_after_its_lease",
     ),
     Mutation(
         "a claimed notice is left to who claimed it",
         "checkpoints/peers/notice_outbox.py",
-        "tell_attempts=call.tell_attempts, tell_after=clock.database_time_after(CLAIM_DURATION)",
+        "tell_attempts=call.tell_attempts, tell_after=clock.build_database_time_after(CLAIM_DURATION)",
         "tell_attempts=call.tell_attempts",
         f"{TELLING}::test_two_senders_do_not_send_the_same_notice",
     ),

@@ -141,7 +141,7 @@ def test_comparison_of_saved_versions_finds_exactly_the_changes(operations: list
     assert found is not None
     assert found_in(found.lines) == done
     unchanged = len(old) - len(done["edited"]) - len(done["removed"])
-    assert (found.added, found.removed, found.edited) == tuple(
+    assert (found.added_count, found.removed_count, found.edited_count) == tuple(
         len(done[kind]) for kind in ("added", "removed", "edited")
     )
-    assert found.unchanged == unchanged
+    assert found.unchanged_count == unchanged

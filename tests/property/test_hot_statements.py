@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from checkpoints import SyncCheckpointer
 from checkpoints.calls.intent_log import issue_call
-from checkpoints.calls.outcome_log import settle_call
+from checkpoints.calls.write_outcomes import write_call_outcome
 from checkpoints.db import hot_statements
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall, Workspace
-from checkpoints.store.call_records import CallOutcome, IssuedCall, build_intent
+from checkpoints.store.call_records import CallOutcome, IssuedCall, build_call_intent
 from checkpoints.versions import segment_queries
 from tests.support import orm_reference_implementation
 from tests.support.exhaustive_mode import examples
@@ -88,11 +88,11 @@ class Player:
 
     def _call(self, order: int) -> tuple[int, int] | str:
         self.calls += 1
-        wanted = build_intent(
+        wanted = build_call_intent(
             f"c{self.calls}", "pay", {"order": order}, f"key{order}", side_effects=["mutate"], step=None
         )
         store = self.checkpointer.store
-        found = issue_call(store, store.get_owned(self.session_id), wanted)
+        found = issue_call(store, store.get_owned_session(self.session_id), wanted)
         if not isinstance(found, IssuedCall):
             return f"in the way: {found.call_id} is {found.status}"
         self.open.append(found)
@@ -102,13 +102,15 @@ class Player:
         if not self.open:
             return "nothing is open"
         store = self.checkpointer.store
-        settle_call(store, store.get_owned(self.session_id), self.open.pop(), CallOutcome(status, '"done"'))
+        write_call_outcome(
+            store, store.get_owned_session(self.session_id), self.open.pop(), CallOutcome(status, '"done"')
+        )
         return status
 
     def _stale(self, what: str) -> Any:
         """A write under a fence that no longer holds."""
         store = self.checkpointer.store
-        held = store.get_owned(self.session_id)
+        held = store.get_owned_session(self.session_id)
         held.fence -= 1
         try:
             if what == "save":
@@ -116,7 +118,7 @@ class Player:
             return self._call(9) if what == "call" else self._settle(CallStatus.COMPLETED)
         finally:
             held.fence += 1
-            store.add_owned(held)
+            store.add_owned_session(held)
 
 
 def rows(session: Session) -> dict[str, list[dict[str, Any]]]:
@@ -142,11 +144,12 @@ def test_statements_equal_the_orm_implementation(history: list[tuple[str, Any]],
     names = {way: f"{way} {uuid.uuid4()}" for way in ("sql", "orm")}
     said = {"sql": Player(names["sql"]).play(history)}
     twins = {
-        name: getattr(orm_reference_implementation, name) for name in ("save_versions", "insert_call", "settle_call")
+        name: getattr(orm_reference_implementation, name)
+        for name in ("save_versions", "insert_call", "update_call_outcome")
     }
     with (
         mock.patch.multiple(hot_statements, **twins),
-        mock.patch.object(segment_queries, "read_messages", orm_reference_implementation.read_messages),
+        mock.patch.object(segment_queries, "read_message_field_rows", orm_reference_implementation.read_messages),
     ):
         said["orm"] = Player(names["orm"]).play(history)
     assert said["sql"] == said["orm"]

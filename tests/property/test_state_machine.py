@@ -27,7 +27,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, Session, ToolCall, Workspace
 from checkpoints.sansio import Invoke, Sleep, Step
-from checkpoints.store.store import is_live_in_this_process
+from checkpoints.store.store import is_store_alive_in_this_process
 from checkpoints.tools.dispatch import WaitOptions, dispatch_call_flow
 from tests.property.state_model import DONE, OPERATIONS, REPLAYS, RUNS, WAITS, Attempt, Decided, Model
 from tests.property.state_processes import Flight, Process, outcome, toolbox, until_it_runs
@@ -140,7 +140,7 @@ class Life(RuleBasedStateMachine):
         """The process is gone, with everything it was doing."""
         token, self.process = self.working.checkpointer.store.token, None
         self.model.owner_lives = False
-        if is_live_in_this_process(token):  # errors that were raised keep their frames until they are collected
+        if is_store_alive_in_this_process(token):  # errors that were raised keep their frames until they are collected
             gc.collect()
 
     def stall(self, data: st.DataObject) -> None:

@@ -13,6 +13,7 @@ from checkpoints.db.clock import database_now
 from checkpoints.enums import (
     ActorKind,
     CallStatus,
+    CostBasis,
     DecisionKind,
     InterruptReason,
     Role,
@@ -64,6 +65,7 @@ def make_session(
     **fields: Any,
 ) -> Session:
     """Create a session with an empty root segment as its head."""
+    fields.setdefault("cost_basis", CostBasis.STATED)
     session = Session.objects.create(
         workspace=workspace or make_workspace(),
         session_id=session_id or f"order-{next(_numbers)}",
@@ -173,7 +175,7 @@ def make_decision(
     )
     votes = Decision.objects.filter(tool_call=call, final=False).values_list("actor", flat=True)
     terms = DecisionTerms(call.approvals, sorted({actor, *votes}), call.asked_args_digest)
-    sign_decision(decision, terms.to_text())
+    sign_decision(decision, terms.to_json())
     decision.save(force_insert=True)
     decision.refresh_from_db()
     return decision

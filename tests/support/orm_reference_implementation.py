@@ -90,7 +90,7 @@ def insert_call(
     return call.pk, call.step
 
 
-def settle_call(
+def update_call_outcome(
     connection: BaseDatabaseWrapper, session_pk: int, fence: int, call_pk: int, run_id: Any, values: Mapping[str, Any]
 ) -> bool:
     interrupted = values["status"] == CallStatus.INTERRUPTED

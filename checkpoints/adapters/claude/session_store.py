@@ -138,7 +138,9 @@ class HarnessSessionStore(SessionStore):
                 mirror = self._mirrors.pop(session_id, None)
             with line_log.open_log(store, session_id, description, key.group) as log:
                 size = log.size
-                places = log.add_lines(lines)
+                if mirror is not None and (mirror.size, mirror.version) != (size, log.row.latest_version):
+                    mirror = None
+                places = log.add_lines(lines, known_keys=None if mirror is None else mirror.keys)
                 if places or not log.header:
                     mirror = self._show_lines(key, log, size, mirror, [lines[place] for place in places])
                     self._update_header(key, log, [entries[place] for place in places])
@@ -147,7 +149,7 @@ class HarnessSessionStore(SessionStore):
                     self._mirrors[session_id] = mirror
                     while len(self._mirrors) > _MAX_MIRRORS:
                         self._mirrors.popitem(last=False)
-        store.notify_saved(session_id)
+        store.notify_save_listeners(session_id)
 
     def _show_lines(
         self, key: TranscriptKey, log: LineLog, size: int, mirror: TranscriptMirror | None, new: Sequence[NewLine]
@@ -155,20 +157,21 @@ class HarnessSessionStore(SessionStore):
         """Write the versions that show new lines. Returns the mirror that has read all lines."""
         store = self.sync_checkpointer.store
         added = [json.loads(line.content) for line in new]
-        version = log.row.latest_version
         is_described = any(map(is_subagent_description, added))
-        if mirror is None or (mirror.size, mirror.version) != (size, version) or is_described:
+        stored: list[Any] = []
+        if mirror is None or is_described:
             stored = [json.loads(content) for content in self._load_contents(key.session_id)[:size]]
             subagent = read_subagent_description([*stored, *added])
             mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_guarded)
-            mirror.read_lines(stored, repeats=True)
         if key.subpath and size == 0:
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)
             rows.update(parent_session_id=key.root_id)
+            log.row.parent_session_id = key.root_id
+        mirror.begin_transaction(log.row, log.owned_session)
+        mirror.read_lines(stored, repeats=True)
         mirror.read_lines(added)
         mirror.finish()
-        rows = Session.objects.using(store.using).filter(pk=log.row.pk)
-        mirror.version = rows.values_list("latest_version", flat=True).get()
+        mirror.version = log.row.latest_version
         return mirror
 
     def _load_contents(self, session_id: str) -> list[bytes]:

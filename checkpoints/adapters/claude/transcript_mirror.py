@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -13,9 +14,10 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.adapters.claude.transcript_keys import TranscriptKey
+from checkpoints.adapters.claude.transcript_keys import TranscriptKey, make_line_key
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import clock
+from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json
@@ -35,6 +37,8 @@ from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperat
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 
 AGENT_NAME: Final = reader.AGENT_NAME
+#: Sessions that a transaction has locked, by identifier, each with its state if the client owns it.
+LockedSessions = dict[str, tuple[Session, OwnedSession | None]]
 FORMAT: Final = TranscriptFormat(MIRROR_FORMAT, AGENT_NAME, lambda value: 0, ClaudeCodeReader)
 #: Number of the run of calls that are only read from the transcript: before all runs that own the session.
 _READ_RUN_NUMBER: Final = 0
@@ -70,7 +74,10 @@ class TranscriptMirror:
         self._is_guarded = is_guarded
         #: Number of lines that it has read, and the version of the session after that.
         self.size, self.version = 0, 0
+        #: Keys of the lines that it has read.
+        self.keys = set[str]()
         self.subagent = dict(subagent)
+        self._locked: LockedSessions = {}
         self._writers: list[MirrorWriter] = []
         self._repeats = False
         context = ImportContext(
@@ -89,10 +96,15 @@ class TranscriptMirror:
         self._reader = ClaudeCodeReader(context)
 
     def _open_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
-        writer = MirrorWriter(store, origin, self._is_guarded)
+        writer = MirrorWriter(store, origin, self._is_guarded, self._locked)
         writer.repeats = self._repeats
         self._writers.append(writer)
         return writer
+
+    def begin_transaction(self, row: Session, owned_session: OwnedSession | None) -> None:
+        """Begin to write in another transaction, which has locked the session `row` of the transcript."""
+        self._locked.clear()
+        self._locked[row.session_id] = (row, owned_session)
 
     def read_lines(self, lines: Iterable[Any], *, repeats: bool = False) -> None:
         """Read the next lines; `repeats` says that they were read before, by another process or an earlier mirror.
@@ -104,6 +116,7 @@ class TranscriptMirror:
             writer.repeats = repeats
         for line in lines:
             self.size += 1
+            self.keys.add(make_line_key(line))
             if is_subagent_description(line):
                 continue
             try:
@@ -135,16 +148,27 @@ class MirrorWriter(ImportWriter):
 
     extends_last_message = True
 
-    def __init__(self, store: Store, origin: TranscriptOrigin, is_guarded: Callable[[str], bool]) -> None:
+    def __init__(
+        self, store: Store, origin: TranscriptOrigin, is_guarded: Callable[[str], bool], locked: LockedSessions
+    ) -> None:
+        """Create a writer; `locked` are the sessions that the caller's transaction has locked."""
         super().__init__(store, origin)
         self._is_guarded = is_guarded
+        self._locked = locked
         self._owned_session: OwnedSession | None = None
         #: Kinds of the calls in the transcript, by call id.
         self._kinds: dict[str, CallFingerprint] = {}
 
+    @contextmanager
+    def open_transaction(self) -> Iterator[None]:
+        """Continue the transaction of the caller; an error ends all of it."""
+        with database_operation(self.store.using), transaction.atomic(using=self.store.using, savepoint=False):
+            yield
+
     def load_existing(self, calls: ImportedCallLog) -> None:
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
-        if sessions.filter(session_id=self.origin.session_id).exists():
+        session_id = self.origin.session_id
+        if session_id in self._locked or sessions.filter(session_id=session_id).exists():
             row, run = self._lock_session()
             self._load_transcript(row, run, calls)
 
@@ -155,18 +179,25 @@ class MirrorWriter(ImportWriter):
 
     def _lock_session(self) -> tuple[Session, Run]:
         """Lock the session until the end of the caller's transaction; it is created if it does not exist."""
-        store, using = self.store, self.store.using
-        description = SessionDescription(agent=self.origin.agent, labels=self.origin.labels)
-        with state_store.lock_session(store, self.origin.session_id, description) as (row, owned_session):
-            if row.head_segment_id is None:
-                row.head_segment = Segment.objects.using(using).create(session=row)
-                Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)
-            run = Run.objects.using(using).filter(session=row, number=_READ_RUN_NUMBER).first()
-            if run is None:
-                run = imported_session_rows.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
-                run.save(using=using, force_insert=True)
+        using, session_id = self.store.using, self.origin.session_id
+        if session_id not in self._locked:
+            description = SessionDescription(agent=self.origin.agent, labels=self.origin.labels)
+            with state_store.lock_session(self.store, session_id, description) as locked:
+                self._locked[session_id] = locked
+        row, owned_session = self._locked[session_id]
+        if row.head_segment_id is None:
+            row.head_segment = Segment.objects.using(using).create(session=row)
+            Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)
+        run = self._run if self._run is not None and self._run.session_id == row.pk else self._get_read_run(row)
         self._row, self._run, self._owned_session = row, run, owned_session
         return row, run
+
+    def _get_read_run(self, row: Session) -> Run:
+        run = Run.objects.using(self.store.using).filter(session=row, number=_READ_RUN_NUMBER).first()
+        if run is None:
+            run = imported_session_rows.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
+            run.save(using=self.store.using, force_insert=True)
+        return run
 
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
@@ -182,6 +213,7 @@ class MirrorWriter(ImportWriter):
         is_new = super().write_turns(turns, calls, first=first)
         if self._row is not None and first < self._row.created_at:
             Session.objects.using(self.store.using).filter(pk=self._row.pk).update(created_at=first)
+            self._row.created_at = first
         return is_new
 
     def _write_versions(
@@ -198,6 +230,7 @@ class MirrorWriter(ImportWriter):
             answered.changes.added.extend(changes.added)
             changes = RowChanges()
             head = self._execute_save(row, head, [turn], run_id, answered)
+            row.latest_version, row.message_count, row.head_chain = head.version, head.length, head.chain
             if owned_session is not None:
                 sync = partial(_update_owned_session, owned_session, head, rows, results)
                 transaction.on_commit(sync, using=self.store.using)
@@ -230,7 +263,8 @@ class MirrorWriter(ImportWriter):
             return
         with self.open_transaction():
             row, using = self._row, self.store.using
-            row.refresh_from_db(using=using)
+            if self.origin.session_id not in self._locked:
+                row.refresh_from_db(using=using)
             calls.settle_session(live=True)
             described = self.origin.get_session_columns()
             columns = {name: described[name] for name in ("agent", "labels")}
@@ -238,6 +272,8 @@ class MirrorWriter(ImportWriter):
             if any(getattr(row, name) != value for name, value in columns.items()):
                 rows = Session.objects.using(using).filter(pk=row.pk)
                 rows.update(**columns, updated_at=Now(), revision=F("revision") + 1)
+                for name, value in columns.items():
+                    setattr(row, name, value)
 
 
 def _update_owned_session(
@@ -245,7 +281,7 @@ def _update_owned_session(
 ) -> None:
     """Let the run of this client go on from a version that was written beside it."""
     owned_session.head, owned_session.sealed_head = head, None
-    call_seals.forget_calls(owned_session, answered_rows)
+    call_seals.remove_cached_calls(owned_session, answered_rows)
     owned_session.operations.drop_answered_operations(results)
     for call_id in results:
         owned_session.open_calls.pop(call_id, None)

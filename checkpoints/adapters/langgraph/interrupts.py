@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage
 from langgraph.types import Interrupt
 
 from checkpoints.adapters.langgraph.messages import to_json
-from checkpoints.enums import DecisionKind, KeyPolicy
+from checkpoints.enums import APPROVAL_KINDS, DecisionKind, KeyPolicy
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.models import ToolCall
@@ -79,11 +79,28 @@ def list_requests(interrupt: Interrupt, messages: object = ()) -> list[Request]:
     if is_batched(interrupt):
         return list(_list_batched(prefix, value, messages))
     if isinstance(value, dict) and value.get("type") == "tool_approval" and isinstance(value.get("args"), dict):
-        text = str(value.get("description") or "")
         return [
-            Request(f"{prefix}0", str(value.get("tool_call_id")), str(value.get("name")), to_json(value["args"]), text)
+            Request(
+                f"{prefix}0",
+                str(value.get("tool_call_id")),
+                str(value.get("name")),
+                to_json(value["args"]),
+                str(value.get("description") or ""),
+                _read_schema_types(interrupt.response_schema),
+            )
         ]
     return [Request(f"{prefix}0", interrupt.id, PLAIN_TOOL, {"value": to_json(value)})]
+
+
+def _read_schema_types(schema: object) -> list[str] | None:
+    """Read the types of decisions that the JSON Schema of an answer has; None if it does not name them."""
+    if not isinstance(schema, dict):
+        return None
+    mapping = (schema.get("discriminator") or {}).get("mapping")
+    if isinstance(mapping, dict):
+        return list(mapping)
+    only = ((schema.get("properties") or {}).get("type") or {}).get("const")
+    return [only] if isinstance(only, str) else None
 
 
 def _list_batched(prefix: str, value: Mapping[str, Any], messages: object) -> Iterator[Request]:
@@ -117,6 +134,7 @@ def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
         **{
             **{name: getattr(intent, name) for name in CallIntent.__dataclass_fields__},
             "sentence": sentence,
+            "allowed_decisions": tuple(kind.value for kind in APPROVAL_KINDS if kind in (request.allowed or ())),
             "policy": None if request.tool == PLAIN_TOOL else KeyPolicy.UNANSWERED,
         }
     )

@@ -37,7 +37,7 @@ class OwnedThreadSaver(HarnessSaver):
     def check_write_ownership(self) -> None:
         """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
         store = self.sync_checkpointer.store
-        owned_session = store.find_owned(self.thread_id)
+        owned_session = store.find_owned_session(self.thread_id)
         if owned_session is None or not ownership.renew_ownership(store, owned_session):
             raise OwnershipLost(self.thread_id)
 

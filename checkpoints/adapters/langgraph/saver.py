@@ -304,7 +304,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             return added, _describe_list(elements, fields, added, stored)
         grown = GrownList(known.root, known.digests[:kept], added)
         added_digests = [digests.digest_blob(*item) for item in added]
-        return grown, known.extend(kept, elements, fields, stored, added_digests, BlobWriter().add(grown))
+        return grown, known.extend(kept, elements, fields, stored, added_digests, BlobWriter().add_value(grown))
 
     def _count_saved(self, row: Session, said: SavedList | None) -> int:
         """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
@@ -577,7 +577,7 @@ def _describe_list(
 ) -> SavedList | None:
     """Describe a list with its encoded elements, and with what a load gives of them."""
     element_digests = [digests.digest_blob(*item) for item in encoded]
-    root = BlobWriter().add(GrownList("", element_digests, []))
+    root = BlobWriter().add_value(GrownList("", element_digests, []))
     return EMPTY_LIST.extend(0, elements, fields, stored, element_digests, root)
 
 

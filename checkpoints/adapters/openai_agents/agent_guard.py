@@ -258,7 +258,8 @@ class AgentGuard:
             return True
         digest = digests.digest_text(to_canonical_json(args, "args"))
         return any(
-            call.call_id not in self._seen and digest in call_queries.list_args_digests(store, call) for call in calls
+            call.call_id not in self._seen and digest in call_queries.list_current_and_earlier_args_digests(store, call)
+            for call in calls
         )
 
     async def is_decided(self, item: ToolApprovalItem) -> bool:
@@ -330,8 +331,8 @@ class _ApprovingPolicies(ToolPolicies):
     def find_options(self, name: str) -> ToolOptions:
         return {**self._given.find_options(name), "requires_approval": True}
 
-    def verify_hook(self, name: str) -> Any:
-        return self._given.verify_hook(name)
+    def get_verify_hook(self, name: str) -> Any:
+        return self._given.get_verify_hook(name)
 
 
 async def _refuse_to_run(args: dict[str, Any]) -> Any:

@@ -16,10 +16,10 @@ from checkpoints.formats import content_blocks, digests
 from checkpoints.formats.canonical import parse_json_object, to_canonical_json
 from checkpoints.framework_states import locked_message_list
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.models import Session
+from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import Store
-from checkpoints.versions import load_version, save_version
+from checkpoints.versions import load_version
 
 Item = dict[str, Any]
 #: Name in the payload of a version.
@@ -95,13 +95,13 @@ def begin(store: Store, session_id: str, items: list[Item], run: OpenRun, descri
         store,
         session_id,
         description,
-        lambda row: _continue_open_turn(store, row, items, replace(run, agent=run.agent)),
+        lambda row, newest: _continue_open_turn(row, newest, items, replace(run, agent=run.agent)),
     )
 
 
-def _continue_open_turn(store: Store, row: Session, items: list[Item], new: OpenRun) -> VersionContent:
+def _continue_open_turn(row: Session, newest: Checkpoint | None, items: list[Item], new: OpenRun) -> VersionContent:
     """Return the version with the input of a run, which may arrive while the answer of an earlier run is open."""
-    run = _read(store, row)
+    run = _read(row, newest)
     if run is not None and run.count:
         new = replace(run, input_digest=new.input_digest)
     return VersionContent(None, added=items, payload=new.to_payload(), always=True)
@@ -133,8 +133,8 @@ def keep_answer(
         TooLarge: An item is larger than its limit.
     """
 
-    def build(row: Session) -> VersionContent:
-        before = _read(store, row) or OpenRun()
+    def build(row: Session, newest: Checkpoint | None) -> VersionContent:
+        before = _read(row, newest) or OpenRun()
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response)
         return VersionContent(None, added=items, payload=run.to_payload())
 
@@ -172,9 +172,9 @@ def add_items(
     """
     is_open = False
 
-    def build(row: Session) -> VersionContent | None:
+    def build(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         nonlocal is_open
-        run = _read(store, row)
+        run = _read(row, newest)
         content, after = _add_to_turn(store, row, run, items, answered)
         is_open = after is not None
         if after is not None and agent and not after.count:
@@ -220,8 +220,8 @@ def end(store: Store, session_id: str, description: SessionDescription, *, disca
         OwnershipLost: Another run has taken the session from this client.
     """
 
-    def build(row: Session) -> VersionContent | None:
-        run = _read(store, row)
+    def build(row: Session, newest: Checkpoint | None) -> VersionContent | None:
+        run = _read(row, newest)
         if run is None:
             return None
         keep = run.first if discard and run.count and row.message_count == run.first + run.count else None
@@ -230,8 +230,7 @@ def end(store: Store, session_id: str, description: SessionDescription, *, disca
     locked_message_list.change(store, session_id, description, build)
 
 
-def _read(store: Store, row: Session) -> OpenRun | None:
-    newest = save_version.find_newest_version(store.using, row.pk)
+def _read(row: Session, newest: Checkpoint | None) -> OpenRun | None:
     if newest is None or newest.payload is None:
         return None
     try:

@@ -206,7 +206,7 @@ class _Lookup:
         self._waiting = [(str(each["call_id"]), int(each["step"])) for each in waiting["calls"]]
 
     def find(self) -> DeferredToolResults:
-        found = call_queries.find_decided_calls(self._store, self._session_id, self._waiting)
+        found = call_queries.find_calls_if_all_decided(self._store, self._session_id, self._waiting)
         if found is None:
             return DeferredToolResults()
         call_id = self._call.tool_call_id

@@ -368,7 +368,7 @@ class HarnessSessionRepository(SessionRepository):
 
         def change() -> None:
             with SessionClaims.of(self.client.sync).exclude_changes(place):
-                locked_message_list.change(self.client.store, place, description, build)
+                locked_message_list.change(self.client.store, place, description, lambda row, _: build(row))
 
         self._run(change)
 

@@ -35,10 +35,10 @@ class Command(BaseCommand):
                 .values_list("pk", flat=True)[:BATCH_SIZE]
             ):
                 for pk in batch:
-                    rows += backfill_row_seals.seal_session(using, pk)
+                    rows += backfill_row_seals.seal_unsealed_session_rows(using, pk)
                 sessions, last = sessions + len(batch), batch[-1]
                 self.stderr.write(f"{sessions} sessions, {rows} rows so far")
-            rows += backfill_row_seals.seal_events_without_session(using)
+            rows += backfill_row_seals.seal_rows_without_session(using)
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{rows} rows of {sessions} sessions were sealed.")

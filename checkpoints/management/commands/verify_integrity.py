@@ -9,10 +9,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.integrity import full_check
-from checkpoints.integrity.full_check import CheckedSession
+from checkpoints.integrity import verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
-from checkpoints.models import IntegrityCheck, Session, Workspace
+from checkpoints.models import Session
 from checkpoints.seals.decision_keys import VERIFY_SETTING, get_decision_keys
 from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
 
@@ -41,9 +40,10 @@ class Command(BaseCommand):
             for checked in self._check_sessions(options, counts):
                 for problem in checked.problems:
                     problems.append({"session": checked.session_id, **problem.to_dict()})
-                    self.stderr.write(f"{checked.session_id}: row {problem.row} of {problem.table}: {problem.why}")
-                sessions += 1
-                if sessions % full_check.BATCH_SIZE == 0:
+                    name = checked.session_id or "without a session"
+                    self.stderr.write(f"{name}: row {problem.row} of {problem.table}: {problem.why}")
+                sessions += checked.pk is not None
+                if checked.pk is not None and sessions % verify_workspace.BATCH_SIZE == 0:
                     self.stderr.write(f"{sessions} sessions, {counts.rows} rows so far; --resume goes on from here")
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
@@ -56,15 +56,13 @@ class Command(BaseCommand):
         if problems:
             raise CommandError("The database holds rows that this library did not write.")
 
-    def _check_sessions(self, options: dict[str, Any], counts: VerificationCounts) -> Iterator[CheckedSession]:
+    def _check_sessions(
+        self, options: dict[str, Any], counts: VerificationCounts
+    ) -> Iterator[verify_workspace.CheckedSession]:
         using = options["database"]
         if options["session"] is not None:
             for session in Session.objects.using(using).filter(session_id=options["session"]).order_by("pk"):
-                yield full_check.check_session(using, session, counts)
+                yield verify_workspace.verify_and_quarantine_session(using, session, counts)
             return
-        workspaces = Workspace.objects.using(using).order_by("pk")
-        if options["resume"]:
-            interrupted = IntegrityCheck.objects.using(using).filter(finished=False).order_by("workspace").first()
-            workspaces = workspaces.filter(pk__gte=interrupted.workspace_id if interrupted else 0)
-        for workspace_pk in workspaces.values_list("pk", flat=True):
-            yield from full_check.check_workspace(using, workspace_pk, counts, resume=options["resume"])
+        for workspace_pk in verify_workspace.list_workspaces_to_check(using, resume=options["resume"]):
+            yield from verify_workspace.verify_workspace(using, workspace_pk, counts, resume=options["resume"])

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.integrity.accept_restored_head import adopt_head
+from checkpoints.integrity.accept_restored_head import accept_stored_head
 from checkpoints.models import Session
 from checkpoints.seals.witness import SETTING, get_witness
 from checkpoints.seals.witness_database import DatabaseWitness
@@ -48,7 +48,7 @@ class Command(BaseCommand):
         changed = 0
         for pk in pks:
             try:
-                changed += adopt_head(using, pk, actor=getpass.getuser(), reason=options["reason"])
+                changed += accept_stored_head(using, pk, actor=getpass.getuser(), reason=options["reason"])
             except CheckpointsError as error:
                 raise CommandError(f"{changed} of {len(pks)} sessions were noted. {error}") from error
         self.stdout.write(f"{changed} of {len(pks)} sessions were noted; the others were known as they are.")
@@ -62,8 +62,8 @@ def _create_witness(witness: object, using: str) -> None:
         raise CommandError("This command cannot make a witness of this kind; use adopt.")
     try:
         if isinstance(witness, DatabaseWitness):
-            DatabaseWitness.create(witness.alias)
+            DatabaseWitness.create_storage(witness.alias)
         else:
-            type(witness).create(witness.path)
+            type(witness).create_storage(witness.path)
     except (OSError, DatabaseError) as error:
         raise CommandError(f"{witness} cannot be made ({type(error).__name__}).") from error

@@ -878,6 +878,11 @@ export interface components {
              * @description Why the verify hook could not tell.
              */
             verify_reason: string | null;
+            /**
+             * Allowed Decisions
+             * @description Kinds of decisions that the agent accepts, of a call that awaits an approval.
+             */
+            allowed_decisions: string[];
             /** Number */
             number: number;
             /** Args Digest */
@@ -1151,6 +1156,11 @@ export interface components {
              * @description Why the verify hook could not tell.
              */
             verify_reason: string | null;
+            /**
+             * Allowed Decisions
+             * @description Kinds of decisions that the agent accepts, of a call that awaits an approval.
+             */
+            allowed_decisions: string[];
         };
         /**
          * Preview
@@ -1615,6 +1625,11 @@ export interface components {
              * @description Why the verify hook could not tell.
              */
             verify_reason: string | null;
+            /**
+             * Allowed Decisions
+             * @description Kinds of decisions that the agent accepts, of a call that awaits an approval.
+             */
+            allowed_decisions: string[];
             /** Number */
             number: number;
             /** Session Id */
@@ -1716,6 +1731,11 @@ export interface components {
              * @description Why the verify hook could not tell.
              */
             verify_reason: string | null;
+            /**
+             * Allowed Decisions
+             * @description Kinds of decisions that the agent accepts, of a call that awaits an approval.
+             */
+            allowed_decisions: string[];
             /** Session Id */
             session_id: string;
             /** Result Text */
@@ -1766,6 +1786,11 @@ export interface components {
              * @description Why the verify hook could not tell.
              */
             verify_reason: string | null;
+            /**
+             * Allowed Decisions
+             * @description Kinds of decisions that the agent accepts, of a call that awaits an approval.
+             */
+            allowed_decisions: string[];
             /** Session Id */
             session_id: string;
             /** Agent */

@@ -1,21 +1,27 @@
 """Template tags and filters of the overview."""
 
 from datetime import datetime
-from decimal import ROUND_HALF_UP, Decimal
-from typing import Final
+from decimal import Decimal
 
 from django import template
 from django.urls import reverse
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
 
-from harness_site.core.formatting import format_iso_time, format_number
+from harness_site.core.formatting import format_exact_time, format_iso_time, format_number
+from harness_site.core.masking.masked_references import build_masked_reference
 from harness_site.core.rendering.html_building import build_html, join_html
 from harness_site.overview.charts import Bar, Chart, format_step
 from harness_site.overview.periods import Period
-from harness_site.sessions.session_formatting import format_money
+from harness_site.sessions.session_formatting import format_rounded_money
 
 register = template.Library()
-_CENT: Final = Decimal("0.01")
+
+
+@register.filter
+def format_cost_sum(amount: Decimal) -> SafeString | str:
+    """Format a sum of costs with cents; a sum to which no session has stated a cost is unknown."""
+    return format_rounded_money(amount or None)
 
 
 @register.filter
@@ -27,24 +33,37 @@ def format_share(part: float) -> str:
     return f"{format_number(percent)} %" if percent >= 9.5 else f"{format_number(max(percent, 0.1), 1)} %"
 
 
-@register.filter
-def format_rounded_money(amount: Decimal) -> SafeString:
-    """Format an amount in US dollars with cents; the exact amount is shown on hover if it differs."""
-    rounded = format_money(amount.quantize(_CENT, rounding=ROUND_HALF_UP))
-    exact = format_money(amount)
-    shown = f"< {format_money(_CENT)}" if 0 < amount < _CENT / 2 else rounded
-    return build_html("{}", shown) if shown == exact else build_html('<span title="{}">{}</span>', exact, shown)
+@register.simple_tag
+def period_query(period: Period, agent: str) -> str:
+    """Return the query parameters that select a period, and an agent if one is chosen, in a list."""
+    return f"{period.build_query()}{_build_agent_parameter(agent)}"
 
 
 @register.simple_tag
-def period_query(period: Period) -> SafeString:
-    """Return the query parameters that select the days of a period in a list."""
-    return mark_safe(f"first={period.first_day.isoformat()}&amp;last={period.last_day.isoformat()}")  # noqa: S308 - dates
+def step_query(period: Period, step: datetime, agent: str) -> str:
+    """Return the query parameters that select one step of a period, and an agent if one is chosen, in a list."""
+    return f"{period.build_step_query(step)}{_build_agent_parameter(agent)}"
+
+
+@register.simple_tag
+def period_parameters(period: Period) -> str:
+    """Return the query parameters of this page that select a period."""
+    return urlencode({"period": period.key}) if period.key else period.build_query()
 
 
 @register.filter
-def utc_date(moment: datetime) -> str:
-    return moment.date().isoformat()
+def agent_parameter(agent: str) -> str:
+    """Return the query parameter that selects an agent, with the ampersand before it; empty without an agent."""
+    return _build_agent_parameter(agent)
+
+
+def _build_agent_parameter(agent: str) -> str:
+    return f"&{urlencode({'agent': build_masked_reference(agent)})}" if agent else ""
+
+
+@register.filter
+def exact_time(moment: datetime) -> str:
+    return format_exact_time(moment)
 
 
 @register.filter
@@ -53,13 +72,16 @@ def utc_iso(moment: datetime) -> str:
 
 
 @register.simple_tag
-def render_bars(chart: Chart, name: str) -> SafeString:
-    """Render the bars of a chart. There may be hundreds, for which a template would take several times as long."""
-    sessions = reverse("harness_sessions:sessions")
-    return join_html("\n", "{}", ((_render_bar(bar, name, sessions),) for bar in chart.bars))
+def render_bars(chart: Chart, name: str, agent: str) -> SafeString:
+    """Render the bars of a chart, whose links keep the agent that is chosen.
+
+    There may be hundreds, for which a template would take several times as long.
+    """
+    sessions, chosen = reverse("harness_sessions:sessions"), _build_agent_parameter(agent)
+    return join_html("\n", "{}", ((_render_bar(bar, name, f"{sessions}?{bar.query}{chosen}"),) for bar in chart.bars))
 
 
-def _render_bar(bar: Bar, name: str, sessions: str) -> SafeString:
+def _render_bar(bar: Bar, name: str, address: str) -> SafeString:
     pieces = join_html(
         "",
         '<rect class="{}"{} x="{}" y="{}" width="{}" height="{}"/>',
@@ -81,9 +103,7 @@ def _render_bar(bar: Bar, name: str, sessions: str) -> SafeString:
         bar.step_x,
         bar.step_width,
     )
-    if not bar.query:
-        return build_html("<g>{}{}</g>", ground, pieces)
-    return build_html('<a href="{}?{}">{}{}</a>', sessions, bar.query, ground, pieces)
+    return build_html('<a href="{}">{}{}</a>', address, ground, pieces)
 
 
 @register.simple_tag

@@ -48,7 +48,7 @@ def find_call(workspace: Workspace, pk: int) -> ToolCall | None:
         row_seals.verify_rows([call, call.session])
         if get_seal_keys() is not None:
             row_seals.verify_rows([*call.decisions.all(), *call.late_results.all()])
-        signed_decisions.verify_call(call)
+        signed_decisions.verify_decisions_of_call(call)
     return call
 
 

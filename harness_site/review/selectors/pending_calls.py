@@ -118,18 +118,22 @@ def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit:
     return list(_query_undecided_calls(workspace).filter(condition).order_by("pk")[:limit])
 
 
-def find_longest_waiting_call(workspace_id: int) -> ToolCall | None:
-    """Return the call that has waited longest; calls with an unknown outcome come first."""
-    return _query_longest_unknown_outcome(workspace_id).first() or _query_longest_unapproved(workspace_id).first()
+def find_longest_waiting_call(workspace_id: int, agent: str = "") -> ToolCall | None:
+    """Return the call that has waited longest; calls with an unknown outcome come first.
+
+    With `agent`, only the calls of this agent count.
+    """
+    calls = ToolCall.objects.filter(workspace=workspace_id)
+    calls = calls.filter(session__agent=agent) if agent else calls
+    return _query_longest_unknown_outcome(calls).first() or _query_longest_unapproved(calls).first()
 
 
-def _query_longest_unknown_outcome(workspace: int) -> QuerySet[ToolCall]:
-    calls = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED)
-    return calls.order_by("interrupted_at", "pk")[:1]
+def _query_longest_unknown_outcome(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+    return calls.filter(status=CallStatus.INTERRUPTED).order_by("interrupted_at", "pk")[:1]
 
 
-def _query_longest_unapproved(workspace: int) -> QuerySet[ToolCall]:
-    return ToolCall.objects.filter(workspace=workspace, status=CallStatus.AWAITING_APPROVAL).order_by("pk")[:1]
+def _query_longest_unapproved(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+    return calls.filter(status=CallStatus.AWAITING_APPROVAL).order_by("pk")[:1]
 
 
 def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:

@@ -84,7 +84,7 @@ class Migration(migrations.Migration):
                             ("tool", "Tool"),
                             ("decided_by", "Decided by"),
                             ("interrupted", "Has interruptions"),
-                            ("day", "Active on"),
+                            ("hour", "Active in"),
                             ("project", "Project"),
                             ("branch", "Branch"),
                             ("model", "Model"),
@@ -222,6 +222,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("start", models.DateTimeField()),
                 ("hourly", models.BooleanField()),
+                ("agent", models.CharField(blank=True, max_length=200)),
                 ("model", models.CharField(blank=True, max_length=255)),
                 ("several", models.BooleanField(default=False)),
                 ("sessions", models.IntegerField()),
@@ -240,7 +241,7 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("workspace", "start", "hourly", "model", "several"), name="model_sums"
+                        fields=("workspace", "start", "hourly", "agent", "model", "several"), name="model_sums"
                     )
                 ],
             },
@@ -251,6 +252,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("start", models.DateTimeField()),
                 ("hourly", models.BooleanField()),
+                ("agent", models.CharField(blank=True, max_length=200)),
                 ("tool", models.CharField(max_length=200)),
                 ("calls", models.IntegerField(default=0)),
                 ("failed", models.IntegerField(default=0)),
@@ -270,7 +272,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(fields=("workspace", "start", "hourly", "tool"), name="tool_sums")
+                    models.UniqueConstraint(fields=("workspace", "start", "hourly", "agent", "tool"), name="tool_sums")
                 ],
             },
         ),
@@ -280,6 +282,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("start", models.DateTimeField()),
                 ("hourly", models.BooleanField()),
+                ("agent", models.CharField(blank=True, max_length=200)),
                 ("wait", models.SmallIntegerField()),
                 ("decisions", models.IntegerField(default=0)),
                 (
@@ -295,7 +298,9 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(fields=("workspace", "start", "hourly", "wait"), name="decision_sums")
+                    models.UniqueConstraint(
+                        fields=("workspace", "start", "hourly", "agent", "wait"), name="decision_sums"
+                    )
                 ],
             },
         ),

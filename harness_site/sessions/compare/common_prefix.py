@@ -22,12 +22,12 @@ def count_common_messages(old: Version, new: Version) -> int:
     several probes at once: only the digests of a few positions are read.
     """
     old_stretches, new_stretches = (
-        message_windows.resolve_transcript_stretches(version.segment_id, version.length) for version in (old, new)
+        message_windows.load_segment_ranges(version.segment_id, version.length) for version in (old, new)
     )
     low, high = message_windows.count_shared_messages(old_stretches, new_stretches), min(old.length, new.length)
     while low < high:
         positions = range(low, high, max(1, (high - low) // _PROBES))
-        for position, same in _pair_overlapping_positions(old_stretches, new_stretches, positions):
+        for position, same in _compare_chains_at_positions(old_stretches, new_stretches, positions):
             if not same:
                 high = position
                 break
@@ -35,7 +35,7 @@ def count_common_messages(old: Version, new: Version) -> int:
     return low
 
 
-def _pair_overlapping_positions(
+def _compare_chains_at_positions(
     old_stretches: Sequence[Stretch], new_stretches: Sequence[Stretch], places: range
 ) -> Iterable[tuple[int, bool]]:
     positions = {
@@ -47,13 +47,13 @@ def _pair_overlapping_positions(
     }
     chains = _load_message_chains(positions)
     old_chains, new_chains = (
-        _load_chains_at_positions(old_stretches, chains),
-        _load_chains_at_positions(new_stretches, chains),
+        _select_chains_in_stretches(old_stretches, chains),
+        _select_chains_in_stretches(new_stretches, chains),
     )
     return [(place, place in old_chains and old_chains[place] == new_chains.get(place)) for place in places]
 
 
-def _load_chains_at_positions(stretches: Sequence[Stretch], chains: dict[tuple[int, int], bytes]) -> dict[int, bytes]:
+def _select_chains_in_stretches(stretches: Sequence[Stretch], chains: dict[tuple[int, int], bytes]) -> dict[int, bytes]:
     bounds = {stretch.segment_id: stretch for stretch in stretches}
     return {
         place: chain

@@ -19,9 +19,9 @@ from harness_site.sessions.compare.message_alignment import (
     Removed,
     Same,
     align_messages,
+    list_displayed_ranges,
     merge_adjacent_folds,
     shorten_long_stretches,
-    split_range_ends,
 )
 from harness_site.sessions.compare.word_diff import DiffPiece
 from harness_site.sessions.plan_steps import StepChange, StepChangeKind
@@ -61,33 +61,33 @@ class Comparison:
     headlines: Differences = field(default_factory=Differences)
 
     @property
-    def added(self) -> int:
+    def added_count(self) -> int:
         return _count_lines_of_kind(self.lines, "added")
 
     @property
-    def removed(self) -> int:
+    def removed_count(self) -> int:
         return _count_lines_of_kind(self.lines, "removed")
 
     @property
-    def edited(self) -> int:
+    def edited_count(self) -> int:
         return sum(line.kind == "edited" for line in self.lines)
 
     @property
-    def moved(self) -> int:
+    def moved_count(self) -> int:
         return _count_lines_of_kind(self.lines, "moved")
 
     @property
-    def unchanged(self) -> int:
+    def unchanged_count(self) -> int:
         return sum(line.count for line in self.lines if isinstance(line, Fold)) + _count_lines_of_kind(
             self.lines, "same"
         )
 
     @property
-    def folded(self) -> int:
+    def folded_count(self) -> int:
         return sum(line.count for line in self.lines if isinstance(line, Fold))
 
     @property
-    def plan_changed(self) -> bool:
+    def is_plan_changed(self) -> bool:
         return any(change.change is not StepChangeKind.SAME for change in self.plan) or bool(self.plan_rest)
 
 
@@ -165,13 +165,13 @@ def _load_calls_on_both_sides(
     second."""
     (first_pk, old), (second_pk, new) = first_side, second_side
     if first_pk == second_pk:
-        start, end = sorted((old.saved, new.saved))
+        start, end = sorted((old.saved_version, new.saved_version))
         return CallsBetween(), calls_between_versions.load_calls_between(first_pk, start, end)
     first_since = version_list.find_last_common_version(first_pk, old, shared)
     second_since = version_list.find_last_common_version(second_pk, new, shared)
     return (
-        calls_between_versions.load_calls_between(first_pk, first_since, old.saved),
-        calls_between_versions.load_calls_between(second_pk, second_since, new.saved),
+        calls_between_versions.load_calls_between(first_pk, first_since, old.saved_version),
+        calls_between_versions.load_calls_between(second_pk, second_since, new.saved_version),
     )
 
 
@@ -198,7 +198,7 @@ def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Re
     There may be any number, so only the beginning and the end of a long stretch are loaded.
     """
     at = first
-    for begin, end in split_range_ends(first, version.length):
+    for begin, end in list_displayed_ranges(first, version.length):
         for message in message_windows.load_message_window(version.segment_id, begin, end, size=COMPARED_SIZE):
             line = kind(_build_compared_message(message))
             if message.position > at:

@@ -40,7 +40,7 @@ class Differences:
         return self.total > 0
 
     @property
-    def rest(self) -> int:
+    def unlisted_count(self) -> int:
         return self.total - len(self.changes)
 
 
@@ -48,7 +48,7 @@ def compare_json_texts(old: str | None, new: str | None) -> Differences:
     """Compare two canonical JSON texts; None stands for no value. Invalid JSON is compared as text."""
     if old == new:
         return Differences()
-    changes = _build_whole_value_change(old, new)
+    changes = _iterate_json_text_changes(old, new)
     first_changes = tuple(islice(changes, MAX_LISTED_CHANGES))
     return Differences(first_changes, len(first_changes) + sum(1 for _ in changes))
 
@@ -60,7 +60,7 @@ def compare_json_values(old: Any, new: Any) -> Differences:
     return Differences(first_changes, len(first_changes) + sum(1 for _ in changes))
 
 
-def _build_whole_value_change(old: str | None, new: str | None) -> Iterator[FieldChange]:
+def _iterate_json_text_changes(old: str | None, new: str | None) -> Iterator[FieldChange]:
     if old is None or new is None:
         change = StepChangeKind.ADDED if old is None else StepChangeKind.REMOVED
         yield FieldChange((), change, parse_json_or_text(old), parse_json_or_text(new))

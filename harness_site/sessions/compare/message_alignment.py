@@ -124,7 +124,7 @@ def align_messages(old: Sequence[ComparedMessage], new: Sequence[ComparedMessage
         if tag == "equal":
             lines.append(Fold(j2 - j1, new[j1].position))
         else:
-            lines += _pair_edited_messages(old[i1:i2], new[j1:j2], removed_bodies & added_bodies)
+            lines += _build_lines_with_edits(old[i1:i2], new[j1:j2], removed_bodies & added_bodies)
     return _mark_moved_messages(lines)
 
 
@@ -150,7 +150,7 @@ def _compute_common_ends_opcodes(old: list[str], new: list[str]) -> Iterator[tup
         yield "equal", len(old) - end, len(old), len(new) - end, len(new)
 
 
-def _pair_edited_messages(
+def _build_lines_with_edits(
     old: Sequence[ComparedMessage], new: Sequence[ComparedMessage], moved_bodies: set[str]
 ) -> Iterator[Line]:
     """Pair removed with added messages; `moved_bodies` are the bodies of moved messages, which are not paired."""
@@ -160,7 +160,9 @@ def _pair_edited_messages(
         next_known = max(next_known, start)
         while next_known < len(new) and new[next_known].message_id not in old_ids:
             next_known += 1
-        match = None if message.body in moved_bodies else _find_edited(message, new, start, next_known, moved_bodies)
+        match = (
+            None if message.body in moved_bodies else _find_edited_index(message, new, start, next_known, moved_bodies)
+        )
         if match is None:
             yield Removed(message)
             continue
@@ -170,7 +172,7 @@ def _pair_edited_messages(
     yield from map(Added, new[start:])
 
 
-def _find_edited(
+def _find_edited_index(
     message: ComparedMessage, new: Sequence[ComparedMessage], start: int, next_known: int, moved_bodies: set[str]
 ) -> int | None:
     """Return the index in `new` of the edited version of a message, None if there is none.
@@ -181,7 +183,7 @@ def _find_edited(
     neighbours = [
         index for index in range(start, min(start + _ALIGNMENT_WINDOW, len(new))) if new[index].body not in moved_bodies
     ]
-    neighbour = _find_edited_neighbour(message, [new[index] for index in neighbours])
+    neighbour = _find_edited_neighbour_index(message, [new[index] for index in neighbours])
     if neighbour is not None:
         return neighbours[neighbour]
     if next_known < len(new) and message.message_id and new[next_known].message_id == message.message_id:
@@ -193,9 +195,9 @@ def _mark_moved_messages(lines: Sequence[Line]) -> Iterator[Line]:
     """Replace removed and added messages with the same body, or the same id, by moved ones."""
     removed = [line.message for line in lines if isinstance(line, Removed)]
     added = [line.message for line in lines if isinstance(line, Added)]
-    pairs = _pair_by_key(removed, added, lambda message: message.body)
+    pairs = _pair_messages_by_key(removed, added, lambda message: message.body)
     old_positions, new_positions = {old.position for old, _ in pairs}, {new.position for _, new in pairs}
-    pairs += _pair_by_key(
+    pairs += _pair_messages_by_key(
         [message for message in removed if message.position not in old_positions],
         [message for message in added if message.position not in new_positions],
         lambda message: message.message_id,
@@ -210,7 +212,7 @@ def _mark_moved_messages(lines: Sequence[Line]) -> Iterator[Line]:
             yield line
 
 
-def _pair_by_key(
+def _pair_messages_by_key(
     removed: Sequence[ComparedMessage], added: Sequence[ComparedMessage], key: Callable[[ComparedMessage], str]
 ) -> list[tuple[ComparedMessage, ComparedMessage]]:
     """Pair messages of both lists with the same key, in order; empty keys are ignored."""
@@ -224,7 +226,7 @@ def _build_moved_line(old: ComparedMessage, new: ComparedMessage) -> Moved:
     return Moved(old, new, () if old.body == new.body else word_diff.compute_word_diff(old.text, new.text))
 
 
-def _find_edited_neighbour(message: ComparedMessage, neighbours: Sequence[ComparedMessage]) -> int | None:
+def _find_edited_neighbour_index(message: ComparedMessage, neighbours: Sequence[ComparedMessage]) -> int | None:
     """Return the index of the edited version of a message: the one with its id, else the most similar one."""
     for index, other in enumerate(neighbours):
         if message.message_id and message.message_id == other.message_id:
@@ -240,7 +242,7 @@ def _compute_message_similarity(message: ComparedMessage, other: ComparedMessage
     return word_diff.compute_text_similarity(message.text, other.text)
 
 
-def split_range_ends(first: int, upto: int) -> list[tuple[int, int]]:
+def list_displayed_ranges(first: int, upto: int) -> list[tuple[int, int]]:
     """Return the displayed ranges from `first` to `upto` (exclusive): all of it, or its beginning and its end."""
     if upto - first <= _STRETCH:
         return [(first, upto)] if upto > first else []
@@ -254,7 +256,7 @@ def shorten_long_stretches(lines: Iterable[Line]) -> Iterator[Line]:
         if kind not in {"added", "removed", "moved", "left"} or len(stretch) <= _STRETCH:
             yield from stretch
             continue
-        (_, head), (tail, _) = split_range_ends(0, len(stretch))
+        (_, head), (tail, _) = list_displayed_ranges(0, len(stretch))
         yield from stretch[:head]
         yield FurtherMessages(kind, tail - head, _get_line_position(stretch[head]))
         yield from stretch[tail:]

@@ -95,7 +95,7 @@ def load_usage_page(
         turns,
         turns[-1].version if len(rows) > PAGE else None,
         count_tokens(usage, newest),
-        tuple(_iterate_models(usage, estimate or {})),
+        tuple(_list_model_usages(usage, estimate or {})),
     )
 
 
@@ -121,10 +121,10 @@ def _parse_usage(stored: str | None) -> dict[str, Any]:
 def count_tokens(usage: Mapping[str, Any], stored: str | None = None) -> TokenCounts:
     """Count the tokens of a usage object; `stored` is its JSON text, if its total counts."""
     counts = (
-        _find_count(usage, _INPUT),
-        _find_count(usage, _OUTPUT),
-        _find_count(usage, _CACHE_READ),
-        _find_count(usage, _CACHE_WRITE),
+        _find_token_count(usage, _INPUT),
+        _find_token_count(usage, _OUTPUT),
+        _find_token_count(usage, _CACHE_READ),
+        _find_token_count(usage, _CACHE_WRITE),
     )
     total = parse_total_tokens(stored) if stored else None
     if total is None and any(count is not None for count in counts):
@@ -132,12 +132,12 @@ def count_tokens(usage: Mapping[str, Any], stored: str | None = None) -> TokenCo
     return TokenCounts(*counts, total)
 
 
-def _find_count(usage: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+def _find_token_count(usage: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
     values = (usage.get(name) for name in names)
     return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
 
 
-def _iterate_models(usage: Mapping[str, Any], estimate: Mapping[str, Any]) -> list[ModelUsage]:
+def _list_model_usages(usage: Mapping[str, Any], estimate: Mapping[str, Any]) -> list[ModelUsage]:
     by_model = usage.get("by_model")
     if not isinstance(by_model, dict):
         return []

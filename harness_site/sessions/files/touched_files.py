@@ -27,12 +27,12 @@ MAX_CHARACTERS: Final = 8_000_000
 _MAX_COMBINED: Final = 100
 _FILE_VIEWS: Final = frozenset(
     {
-        edits.view_edit,
-        edits.view_write,
-        edits.view_patch,
-        notebooks.view_notebook_edit,
-        swe_agent_editor.view_editor_command,
-        reads.view_read,
+        edits.build_edit_view,
+        edits.build_write_view,
+        edits.build_patch_view,
+        notebooks.build_notebook_edit_view,
+        swe_agent_editor.build_editor_command_view,
+        reads.build_read_view,
     }
 )
 
@@ -62,7 +62,7 @@ class TouchedFile:
     def is_changed(self) -> bool:
         return any(not call.is_read for call in self.calls)
 
-    def to_change(self) -> FileChange:
+    def build_net_change(self) -> FileChange:
         """Return the net change."""
         kind: file_change_parsing.ChangeKind = (
             "deleted" if self.is_deleted else "written" if self.is_written else "edited"
@@ -90,23 +90,23 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
     for pk, tool, issued_at, args, status in rows.iterator(chunk_size=100) if tools else ():
         count, characters = count + 1, characters + len(args)
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
-            return TouchedFiles(_order_files(files.values()), is_complete=False)
-        open_path = _add_call(
+            return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=False)
+        open_path = _add_call_to_files(
             files, (pk, tool, issued_at), parse_or_text(args), status == CallStatus.COMPLETED, open_path
         )
-    return TouchedFiles(_order_files(files.values()), is_complete=True)
+    return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
 
 
 def _touches_files(tool: str) -> bool:
     builders = tool_view_table.find_view_builders(tool)
-    return any(build in _FILE_VIEWS for build in builders) or tool_view_table.is_command(tool)
+    return any(build in _FILE_VIEWS for build in builders) or tool_view_table.is_command_tool(tool)
 
 
-def _order_files(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
+def _sort_changed_files_first(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
     return tuple(sorted(files, key=lambda file: not file.is_changed))
 
 
-def _add_call(
+def _add_call_to_files(
     files: dict[str, TouchedFile], call: tuple[int, str, datetime], args: Any, is_applied: bool, open_path: str
 ) -> str:
     """Add a call to the files that it touched; return the path of the file that an editor has open after it."""
@@ -115,8 +115,8 @@ def _add_call(
         args = {"input": args}
     if not isinstance(args, dict):
         return open_path
-    uses_editor = swe_agent_editor.view_editor_command in tool_view_table.find_view_builders(tool)
-    for found in iterate_changes(tool, args):
+    uses_editor = swe_agent_editor.build_editor_command_view in tool_view_table.find_view_builders(tool)
+    for found in iterate_file_changes(tool, args):
         change = found if found.path else replace(found, path=open_path)
         if not change.path:  # the log does not say which file was open
             continue
@@ -133,16 +133,16 @@ def _add_call(
     return open_path
 
 
-def iterate_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
+def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
     """Yield what a call does to files; a file that is only read has no hunks."""
     builders = tool_view_table.find_view_builders(tool)
-    if edits.view_patch in builders or tool_view_table.is_command(tool):
-        yield from file_change_parsing.read_patch(file_change_parsing.find_patch_text(args))
+    if edits.build_patch_view in builders or tool_view_table.is_command_tool(tool):
+        yield from file_change_parsing.parse_patch(file_change_parsing.find_patch_text(args))
         return
     readers: dict[tool_view_table.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
-        edits.view_edit: file_change_parsing.read_edit,
-        edits.view_write: file_change_parsing.read_write,
-        notebooks.view_notebook_edit: file_change_parsing.read_notebook_edit,
+        edits.build_edit_view: file_change_parsing.parse_edit_arguments,
+        edits.build_write_view: file_change_parsing.parse_write_arguments,
+        notebooks.build_notebook_edit_view: file_change_parsing.parse_notebook_edit_arguments,
     }
     for build in builders:
         read = readers.get(build)
@@ -150,13 +150,13 @@ def iterate_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
         if change is not None:
             yield change
             return
-    if swe_agent_editor.view_editor_command in builders:
-        change = swe_agent_editor.read_editor_change(tool, args)
+    if swe_agent_editor.build_editor_command_view in builders:
+        change = swe_agent_editor.parse_editor_command(tool, args)
         if change is not None:
             yield change
         return
-    path = file_change_parsing.get_path(args)
-    if path and reads.view_read in builders and args.get("command", "view") == "view":
+    path = file_change_parsing.get_path_argument(args)
+    if path and reads.build_read_view in builders and args.get("command", "view") == "view":
         yield FileChange(path, "edited")
 
 

@@ -49,7 +49,7 @@ class FileRow:
 
 @require_GET
 @serve_session_page
-def list_files(request: MemberRequest, pk: int) -> HttpResponse:
+def show_touched_files(request: MemberRequest, pk: int) -> HttpResponse:
     """Show every file that the calls of a session touched; with `file`, the net change of one of them completely."""
     head = get_session_head_or_404(request, pk)
     touched = touched_files.load_touched_files(pk)
@@ -59,7 +59,7 @@ def list_files(request: MemberRequest, pk: int) -> HttpResponse:
     if wanted is not None:
         numbered = [(number, file) for number, file in numbered if number == wanted]
     budget = _CharacterBudget(_MAX_COMPARED_CHARS)
-    rows = [_build_row(number, file, folders, budget, is_whole=wanted is not None) for number, file in numbered]
+    rows = [_build_file_row(number, file, folders, budget, is_whole=wanted is not None) for number, file in numbered]
     context = {
         "head": head,
         "tab": "files",
@@ -79,7 +79,7 @@ class _CharacterBudget:
 
     remaining_chars: int
 
-    def count_lines(self, file: TouchedFile) -> tuple[int, int] | tuple[None, None]:
+    def count_changed_lines(self, file: TouchedFile) -> tuple[int, int] | tuple[None, None]:
         """Return the number of added and removed lines of a file; None if its difference is too large."""
         self.remaining_chars -= sum(len(hunk.old) + len(hunk.new) for hunk in file.hunks)
         if self.remaining_chars < 0:
@@ -88,23 +88,25 @@ class _CharacterBudget:
         return sum(added for added, _removed in counts), sum(removed for _added, removed in counts)
 
 
-def _build_row(
+def _build_file_row(
     number: int, file: TouchedFile, folders: tuple[str, ...], budget: _CharacterBudget, *, is_whole: bool
 ) -> FileRow:
     use = ToolUse("", {}, None, is_whole=is_whole)
     shown, is_complete = None, True
     if file.is_changed and (is_whole or number < _FILES):
-        shown, is_complete = edits.show_file_change(use, file.to_change(), _ALL_HUNKS if is_whole else _HUNKS)
+        shown, is_complete = edits.build_file_difference(
+            use, file.build_net_change(), _ALL_HUNKS if is_whole else _HUNKS
+        )
     lines = (
         (shown.added, shown.removed)
         if shown is not None and is_complete
-        else budget.count_lines(file)
+        else budget.count_changed_lines(file)
         if file.is_changed
         else (None, None)
     )
     return FileRow(
         number,
-        use.show_line(_make_relative(file.path, folders)),
+        use.mask_line_for_display(_make_path_relative(file.path, folders)),
         file.is_changed,
         shown,
         is_complete,
@@ -114,7 +116,7 @@ def _build_row(
     )
 
 
-def _make_relative(path: str, folders: tuple[str, ...]) -> str:
+def _make_path_relative(path: str, folders: tuple[str, ...]) -> str:
     for folder in folders:
         prefix = folder.rstrip("/") + "/"
         if path.startswith(prefix) and len(path) > len(prefix):

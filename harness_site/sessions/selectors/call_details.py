@@ -108,12 +108,12 @@ class CallRecord:
         None if it did not run or the end is unknown: after an interruption, or in a transcript that gives one time for
         both.
         """
-        if self.settled_at in {None, self.issued_at} or self.interrupted_at is not None or self.idle:
+        if self.settled_at in {None, self.issued_at} or self.interrupted_at is not None or self.has_not_run:
             return None
         return max(self.settled_at - self.issued_at, timedelta())
 
     @property
-    def idle(self) -> bool:
+    def has_not_run(self) -> bool:
         """Return whether the tool was not started: not approved yet, or answered by a person instead."""
         final_kinds = [decision.kind for decision in self.rulings if decision.final]
         return self.status in NOT_RUN_CALL_STATUSES or final_kinds[-1:] == [DecisionKind.RESPOND]
@@ -124,7 +124,7 @@ class CallRecord:
         return self.side_effects == (IMPORTED_MARK,)
 
     @property
-    def undecided(self) -> bool:
+    def is_undecided(self) -> bool:
         return self.status in UNDECIDED_CALL_STATUSES
 
     @property
@@ -133,7 +133,7 @@ class CallRecord:
         return self.status == CallStatus.ISSUED and not self.run_alive
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         return self.status in OPEN_CALL_STATUSES
 
 
@@ -184,7 +184,7 @@ def _query_tool_names(session: int) -> QuerySet[ToolCall, str]:
 
 
 def load_call_record(session_pk: int, pk: int) -> CallRecord | None:
-    records = build_call_records(ToolCall.objects.filter(session=session_pk, pk=pk))
+    records = load_complete_call_records(ToolCall.objects.filter(session=session_pk, pk=pk))
     return records[0] if records else None
 
 
@@ -196,7 +196,7 @@ def load_calls_by_call_id(
     calls = {call.pk: call for call in _query_calls_by_call_id(session_pk, storable_ids)} if storable_ids else {}
     if since_step is not None:
         calls |= {call.pk: call for call in _query_calls_since_step(session_pk, since_step)}
-    return attach_decisions(sorted(calls.values(), key=attrgetter("step", "attempt", "pk")))
+    return build_verified_call_records(sorted(calls.values(), key=attrgetter("step", "attempt", "pk")))
 
 
 def _query_calls_by_call_id(session: int, call_ids: list[str]) -> QuerySet[ToolCall]:
@@ -226,7 +226,7 @@ def load_replayed_calls(session_pk: int, args_digests: Iterable[str]) -> dict[tu
     asked_for = set(args_digests)
     found = list(_query_replayed_calls(session_pk, sorted(asked_for))) if asked_for else []
     calls: defaultdict[tuple[str, str], list[CallRecord]] = defaultdict(list)
-    for row, record in zip(found, attach_decisions(found), strict=True):
+    for row, record in zip(found, build_verified_call_records(found), strict=True):
         for digest in {row.args_digest, row.asked_args_digest} & asked_for:
             calls[row.tool, digest].append(record)
     return calls
@@ -240,24 +240,24 @@ def _query_replayed_calls(session: int, digests: list[str]) -> QuerySet[ToolCall
 
 def load_calls_by_pk(pks: list[int]) -> tuple[CallRecord, ...]:
     """Load the calls with these keys without their results, in no particular order."""
-    return attach_decisions(list(_query_calls_by_pk(pks)) if pks else [], results=False)
+    return build_verified_call_records(list(_query_calls_by_pk(pks)) if pks else [], results=False)
 
 
 def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:
     return select_record_columns(ToolCall.objects.filter(pk__in=pks)).defer("result")
 
 
-def build_call_records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, ...]:
+def load_complete_call_records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, ...]:
     """Load complete records, including results, which may be megabytes each."""
-    return attach_decisions(list(select_record_columns(calls)))
+    return build_verified_call_records(list(select_record_columns(calls)))
 
 
 def select_record_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    """Select the columns that `attach_decisions` needs."""
+    """Select the columns that `build_verified_call_records` needs."""
     return calls.select_related("run").annotate(run_alive=_ALIVE)
 
 
-def attach_decisions(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
+def build_verified_call_records(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
     """Build records with the decisions of each call. Raises `IntegrityError` for a row that was altered.
 
     If `results` is False, the result of each record is None and may not have been loaded.

@@ -39,7 +39,7 @@ class CallsBetween:
     uncounted: bool = False
 
     @property
-    def count_further_calls(self) -> int:
+    def further_call_count(self) -> int:
         return self.count - len(self.first)
 
 
@@ -48,7 +48,7 @@ def load_calls_between(session_pk: int, after: SavedVersion | None, upto: SavedV
     calls = ToolCall.objects.filter(build_calls_between_condition(after, upto), session=session_pk)
     rows = list(_query_first_calls(calls))
     count = len(rows) if len(rows) <= FIRST else calls[: COUNTED + 1].count()
-    first = call_details.attach_decisions(rows[:FIRST], results=False)
+    first = call_details.build_verified_call_records(rows[:FIRST], results=False)
     return CallsBetween(first, min(count, COUNTED), uncounted=count > COUNTED)
 
 

@@ -36,7 +36,7 @@ NAMED_RUNS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TranscriptVersion:
     """A version of a session: the first `length` messages of the transcript that ends in `segment_id`.
 
     If `newest`, calls that are not in the transcript yet belong to it.
@@ -62,7 +62,7 @@ class CallCard:
     kind: str = field(default="card", init=False)
 
     @property
-    def record(self) -> CallRecord | None:
+    def newest_attempt(self) -> CallRecord | None:
         return self.attempts[-1] if self.attempts else None
 
 
@@ -94,7 +94,7 @@ class Handover:
     kind: str = field(default="handover", init=False)
 
     @property
-    def named(self) -> tuple[RunFacts, ...]:
+    def named_runs(self) -> tuple[RunFacts, ...]:
         """Return the ended runs to name; of many, the first, the newest lost ones, and the last."""
         if len(self.ended) <= NAMED_RUNS:
             return self.ended
@@ -102,9 +102,9 @@ class Handover:
         return (self.ended[0], *lost_runs[-(NAMED_RUNS - 2) :], self.ended[-1])
 
     @property
-    def unnamed(self) -> int:
+    def unnamed_run_count(self) -> int:
         """Return the number of ended runs that are only counted."""
-        return len(self.ended) - len(self.named)
+        return len(self.ended) - len(self.named_runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +127,17 @@ Item = Entry | CallCard | Handover | Rewrite
 class Conversation:
     """The messages `first` to `upto` (exclusive) of a version, with the items between them."""
 
-    place: Place
+    place: TranscriptVersion
     first: int
     upto: int
     items: tuple[Item, ...]
 
     @property
-    def earlier(self) -> bool:
+    def has_earlier(self) -> bool:
         return self.first > 0
 
     @property
-    def later(self) -> bool:
+    def has_later(self) -> bool:
         return self.upto < self.place.length
 
 
@@ -149,25 +149,30 @@ class Opening:
     answer: Conversation
 
     @property
-    def between(self) -> int:
+    def skipped_message_count(self) -> int:
         """Return the number of messages between them."""
         return self.answer.first - self.prompt.upto
 
 
-def get_newest_place(session: Session) -> Place:
-    return Place(session.latest_version, session.head_segment_id, session.message_count, newest=True)
+def get_newest_transcript_version(session: Session) -> TranscriptVersion:
+    return TranscriptVersion(session.latest_version, session.head_segment_id, session.message_count, newest=True)
 
 
-def find_version_place(session: Session, version: int | None = None) -> Place | None:
+def find_transcript_version(session: Session, version: int | None = None) -> TranscriptVersion | None:
     """Return the place of a version, the newest by default; None if the version does not exist."""
     if version is None or version == session.latest_version:
-        return get_newest_place(session)
+        return get_newest_transcript_version(session)
     stored = Checkpoint.objects.filter(session=session, version=version).values_list("segment_id", "length").first()
-    return None if stored is None else Place(version, *stored, newest=False)
+    return None if stored is None else TranscriptVersion(version, *stored, newest=False)
 
 
 def load_conversation(
-    session: Session, at: Place, *, first: int | None = None, upto: int | None = None, within: int | None = None
+    session: Session,
+    at: TranscriptVersion,
+    *,
+    first: int | None = None,
+    upto: int | None = None,
+    within: int | None = None,
 ) -> Conversation:
     """Load a window of the conversation of a version.
 
@@ -179,14 +184,14 @@ def load_conversation(
     upto = max(0, min(upto, at.length))
     if first is None:
         first = upto - WINDOW if upto - WINDOW > _FEW else 0
-    lead, messages = _load_widened_window(at, first, upto)
+    lead, messages = _load_window_without_split_calls(at, first, upto)
     first, upto = (messages[0].position, messages[-1].position + 1) if messages else (upto, upto)
     return Conversation(
-        at, first, upto, _ConversationBuilder(session, at, messages, lead, ends=upto == at.length).items()
+        at, first, upto, _ConversationBuilder(session, at, messages, lead, ends=upto == at.length).build_items()
     )
 
 
-def load_opening(session: Session, newest: Conversation, prompt_position: int) -> Opening | None:
+def load_first_prompt_and_last_answer(session: Session, newest: Conversation, prompt_position: int) -> Opening | None:
     """Load the first prompt, and find the last answer among the newest messages; None if there is little between them.
 
     Without an answer, the last messages stand for it.
@@ -211,7 +216,9 @@ def load_conversation_before_step(session: Session, step: int, *, size: int = 4)
     version_columns = _query_last_version_before(session.pk, step).first()
     if version_columns is None:
         return None
-    return load_conversation(session, Place(*version_columns, newest=False), first=max(0, version_columns[2] - size))
+    return load_conversation(
+        session, TranscriptVersion(*version_columns, newest=False), first=max(0, version_columns[2] - size)
+    )
 
 
 def _query_last_version_before(session: int, step: int) -> QuerySet[Checkpoint, tuple[int, int, int]]:
@@ -219,7 +226,7 @@ def _query_last_version_before(session: int, step: int) -> QuerySet[Checkpoint, 
     return stored.values_list("version", "segment_id", "length")[:1]
 
 
-def iterate_conversation_windows(session: Session, at: Place, *, size: int = 100) -> Iterator[Conversation]:
+def iterate_conversation_windows(session: Session, at: TranscriptVersion, *, size: int = 100) -> Iterator[Conversation]:
     """Yield a version from start to end in windows of `size` messages, or fewer if the messages are large."""
     first, width = 0, size
     while not first or first < at.length:
@@ -235,15 +242,17 @@ def _get_item_position(item: Item) -> float:
     return item.position if isinstance(item, Entry) else inf
 
 
-def _load_widened_window(at: Place, first: int, upto: int) -> tuple[StoredMessage | None, list[StoredMessage]]:
+def _load_window_without_split_calls(
+    at: TranscriptVersion, first: int, upto: int
+) -> tuple[StoredMessage | None, list[StoredMessage]]:
     """Load the messages of a window, widened so that no result is separated from its call, and the one before it."""
     if at.segment_id is None or first >= upto:
         return None, []
-    stored = message_windows.load_existing_window(
+    stored = message_windows.load_complete_message_window(
         at.segment_id, max(0, first - _MARGIN), min(at.length, upto + _MARGIN)
     )
     if stored[0].position > first:  # very large neighbours would displace the requested messages
-        stored = message_windows.load_existing_window(at.segment_id, first, upto)
+        stored = message_windows.load_complete_message_window(at.segment_id, first, upto)
     start = next((index for index, message in enumerate(stored) if message.position >= first), 0)
     while start > 0 and _has_tool_results(stored[start]):
         start -= 1
@@ -253,7 +262,7 @@ def _load_widened_window(at: Place, first: int, upto: int) -> tuple[StoredMessag
     return stored[start - 1] if start else None, stored[start:end]
 
 
-def _read_usage(body: str) -> Mapping[str, Any]:
+def _parse_message_usage(body: str) -> Mapping[str, Any]:
     """Read the usage of a message: its own, or that of its source."""
     if '"usage":{' not in body:
         return {}
@@ -288,7 +297,7 @@ class _ConversationBuilder:
     def __init__(
         self,
         session: Session,
-        at: Place,
+        at: TranscriptVersion,
         messages: Sequence[StoredMessage],
         lead: StoredMessage | None,
         *,
@@ -297,15 +306,17 @@ class _ConversationBuilder:
         self.session, self.messages, self.lead = session, messages, lead
         self.parts = [content_blocks.read_message_parts(message.body) for message in messages]
         self.newest_end = at.newest and ends
-        self.segments = message_first_versions.load_segments(messages)
-        self.origins = message_first_versions.load_message_origins(session.pk, [lead, *messages] if lead else messages)
+        self.segments = message_first_versions.load_segments_of_messages(messages)
+        self.origins = message_first_versions.load_first_versions_by_position(
+            session.pk, [lead, *messages] if lead else messages
+        )
         self.log = self._load_logged_calls(at.version)
         self.replayed = self._load_replayed_calls()
         self.pairs = call_result_pairs.pair_calls_with_results(self.parts)
         self.used: set[tuple[str, int]] = set()
         self.runs = self._load_runs()
 
-    def items(self) -> tuple[Item, ...]:
+    def build_items(self) -> tuple[Item, ...]:
         items: list[Item] = []
         before = self.origins.get(self.lead.position) if self.lead else None
         run_number = before.run_number if before else None
@@ -335,7 +346,7 @@ class _ConversationBuilder:
             version=version,
             run_number=origin.run_number if origin else None,
             size=message.size,
-            usage=_read_usage(message.body),
+            usage=_parse_message_usage(message.body),
             parts=tuple(parts),
         )
 

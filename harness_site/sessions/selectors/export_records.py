@@ -32,7 +32,7 @@ def generate_export_records(session_pk: int) -> Iterator[Record]:
     The whole session is verified first, before anything is yielded. Raises `IntegrityError`.
     """
     session = Session.objects.select_related("workspace", "forked_from").get(pk=session_pk)
-    verification.require_unaltered(DEFAULT_DB_ALIAS, session)
+    verification.require_session_unaltered(DEFAULT_DB_ALIAS, session)
     return _generate_records(session)
 
 
@@ -47,28 +47,28 @@ def _generate_records(session: Session) -> Iterator[Record]:
 def _generate_record_groups(session: Session) -> Iterator[Record]:
     yield _build_session_record(session)
     of_session = {"session": session.pk}
-    yield from _iterate_existing_rows(Run.objects.filter(**of_session), "number", _build_run_record)
-    borrowed_segments = fork_origin_segments.find_borrowed_segments(DEFAULT_DB_ALIAS, session)
-    for segment in fork_origin_segments.select_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
+    yield from _iterate_records_of_rows(Run.objects.filter(**of_session), "number", _build_run_record)
+    borrowed_segments = fork_origin_segments.find_segments_of_fork_origins(DEFAULT_DB_ALIAS, session)
+    for segment in fork_origin_segments.select_own_and_origin_segments(DEFAULT_DB_ALIAS, session, borrowed_segments):
         yield _build_segment_record(segment, session)
         messages = fork_origin_segments.select_segment_messages(DEFAULT_DB_ALIAS, segment, borrowed_segments)
         if segment.pk == session.head_segment_id:
             messages = messages.filter(position__lt=session.message_count)
-        yield from _iterate_existing_rows(messages, "position", _build_message_record)
+        yield from _iterate_records_of_rows(messages, "position", _build_message_record)
     checkpoints = Checkpoint.objects.filter(**of_session, version__lte=session.latest_version).select_related("run")
-    yield from _iterate_existing_rows(checkpoints, "version", _build_checkpoint_record)
-    yield from _iterate_existing_rows(
+    yield from _iterate_records_of_rows(checkpoints, "version", _build_checkpoint_record)
+    yield from _iterate_records_of_rows(
         ToolCall.objects.filter(**of_session).select_related("run"), "pk", _build_call_record
     )
-    yield from _iterate_existing_rows(
+    yield from _iterate_records_of_rows(
         Decision.objects.filter(**of_session).select_related("tool_call"), "pk", _build_decision_record
     )
     late = LateResult.objects.filter(**of_session).select_related("tool_call", "run")
-    yield from _iterate_existing_rows(late, "pk", _build_late_result_record)
-    yield from _iterate_existing_rows(AuditEvent.objects.filter(**of_session), "pk", _build_event_record)
+    yield from _iterate_records_of_rows(late, "pk", _build_late_result_record)
+    yield from _iterate_records_of_rows(AuditEvent.objects.filter(**of_session), "pk", _build_event_record)
 
 
-def _iterate_existing_rows(queryset: QuerySet[Any], order: str, build: Callable[[Any], Record]) -> Iterator[Record]:
+def _iterate_records_of_rows(queryset: QuerySet[Any], order: str, build: Callable[[Any], Record]) -> Iterator[Record]:
     """Yield the rows that exist at the start, without those that are deleted meanwhile."""
     pks = list(queryset.order_by(order).values_list("pk", flat=True))
     for start in range(0, len(pks), _PIECE):

@@ -43,7 +43,7 @@ class SegmentFacts:
     parent_session: int | None
 
 
-def load_segments(messages: Sequence[StoredMessage]) -> dict[int, SegmentFacts]:
+def load_segments_of_messages(messages: Sequence[StoredMessage]) -> dict[int, SegmentFacts]:
     rows = _query_segments(sorted({message.segment_id for message in messages}))
     return {pk: SegmentFacts(*facts) for pk, *facts in rows}
 
@@ -53,7 +53,7 @@ def _query_segments(pks: list[int]) -> QuerySet[Segment, tuple[Any, ...]]:
     return segments.values_list("pk", "parent", "parent_length", "parent__session")
 
 
-def load_message_origins(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Origin]:
+def load_first_versions_by_position(session_pk: int, messages: Sequence[StoredMessage]) -> dict[int, Origin]:
     """Map each position to the first version that contains it and the run of that version.
 
     Transcripts within a segment only grow, so that is the version with the smallest length that includes the position.

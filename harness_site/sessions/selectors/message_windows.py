@@ -44,7 +44,7 @@ class StoredMessage:
         return len(self.body)
 
 
-def resolve_transcript_stretches(segment_id: int, length: int, *, using: str = DEFAULT_DB_ALIAS) -> list[Stretch]:
+def load_segment_ranges(segment_id: int, length: int, *, using: str = DEFAULT_DB_ALIAS) -> list[Stretch]:
     """Return the segments of the first `length` messages of the transcript that ends in `segment_id`, from its
     start."""
     return [Stretch(*row) for row in segment_queries.read_segment_ranges(connections[using], segment_id, length)]
@@ -73,8 +73,8 @@ def load_message_window(
     """
     connection = connections[using]
     fields = segment_queries.list_message_fields()
-    rows = segment_queries.read_window(connection, segment_id, first, upto, fields, size)
-    messages = [segment_queries.build_message(connection, row) for row in rows]
+    rows = segment_queries.read_messages_within_size(connection, segment_id, first, upto, fields, size)
+    messages = [segment_queries.build_message_from_values(connection, row) for row in rows]
     version_seals.verify_messages(connection, segment_id, messages)
     return [
         StoredMessage(
@@ -90,7 +90,7 @@ def load_message_window(
     ]
 
 
-def load_existing_window(segment_id: int, first: int, upto: int) -> list[StoredMessage]:
+def load_complete_message_window(segment_id: int, first: int, upto: int) -> list[StoredMessage]:
     """Load a window of messages that a version has. Raises `IntegrityError` if one of them is missing or altered."""
     messages = load_message_window(segment_id, first, upto)
     expected = upto - 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
-from checkpoints.decisions.actors import Electorate, Vote, count_everybody
+from checkpoints.decisions.actors import Electorate, Vote, build_vote_per_actor
 from checkpoints.decisions.decide import list_open_votes
 from checkpoints.enums import DECIDING_KINDS, DecisionKind
 from checkpoints.models import Decision, ToolCall
@@ -25,8 +25,8 @@ class Agreement:
     people: int
 
 
-def list_call_agreements(
-    call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = count_everybody
+def list_incomplete_agreements(
+    call: ToolCall, decisions: Sequence[Decision], electorate: Electorate = build_vote_per_actor
 ) -> tuple[Agreement, ...]:
     """List the incomplete agreements of a call by kind of decision; `decisions` are all of the call, in order.
 
@@ -56,7 +56,7 @@ def _build_agreements_by_kind(
 
 
 def load_agreements_of_calls(
-    calls: Sequence[ToolCall], electorate: Electorate = count_everybody
+    calls: Sequence[ToolCall], electorate: Electorate = build_vote_per_actor
 ) -> dict[int, tuple[Agreement, ...]]:
     """Load the agreements of all calls that need several people, by primary key: one query and those of the
     electorate."""

@@ -60,7 +60,7 @@ class PeerCallRow:
     tell_attempts: int
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         return self.status == PeerCallStatus.WAITING
 
 
@@ -106,7 +106,7 @@ class PausePage:
     before: int | None
 
 
-def load_waiting_summary(session_pk: int) -> PeerWaitSummary:
+def load_peer_wait_summary(session_pk: int) -> PeerWaitSummary:
     """Summarize what a paused session is waiting for, in three queries."""
     joins = Join.objects.filter(session=session_pk, status=JoinStatus.WAITING)
     total = joins.aggregate(total=Sum("total"))["total"]
@@ -189,7 +189,7 @@ def _build_pause_row(task: PausedTask, joins: tuple[JoinRow, ...]) -> PauseRow:
         times_taken=task.times_taken,
         unsaved=task.status == PauseStatus.TAKEN and not is_saved,
         ended_at=task.ended_at,
-        state=_parse_unsealed_value(task.state),
+        state=_parse_without_encrypted_secrets(task.state),
         joins=joins,
     )
 
@@ -199,20 +199,20 @@ def _build_peer_call_row(call: PeerCall) -> PeerCallRow:
         pk=call.pk,
         call_id=call.call_id,
         peer=call.peer,
-        request=_parse_unsealed_value(call.request),
+        request=_parse_without_encrypted_secrets(call.request),
         status=call.status,
         created_at=call.created_at,
         deadline=call.deadline,
         settled_at=call.settled_at,
-        result=_parse_unsealed_value(call.result),
-        late_result=_parse_unsealed_value(call.late_result),
+        result=_parse_without_encrypted_secrets(call.result),
+        late_result=_parse_without_encrypted_secrets(call.late_result),
         late_at=call.late_at,
         to_tell=call.notice,
         tell_attempts=call.tell_attempts,
     )
 
 
-def _parse_unsealed_value(stored: str | None) -> Any:
+def _parse_without_encrypted_secrets(stored: str | None) -> Any:
     """Parse stored JSON with encrypted secrets removed; damaged JSON is returned as text."""
     if stored is None:
         return None

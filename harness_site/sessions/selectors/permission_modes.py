@@ -12,7 +12,7 @@ from harness_site.sessions.selectors.conversation import Conversation
 _FIELD: Final = '"permission_mode":"'
 
 
-def map_permission_modes(shown: Conversation) -> dict[int, str]:
+def load_permission_modes_by_position(shown: Conversation) -> dict[int, str]:
     """Map the positions of a window to the mode that held there, in two queries, and two more with sealing.
 
     A message names the mode only where it differs from the one before. Positions before the first named one are left
@@ -22,9 +22,9 @@ def map_permission_modes(shown: Conversation) -> dict[int, str]:
     columns = messages.values_list("position", "body")
     before = columns.filter(position__lt=shown.first).order_by("-position").first()
     inside = list(columns.filter(position__gte=shown.first, position__lt=shown.upto).order_by("position"))
-    transcript_matches.verify_messages_at(shown.place, dict([*inside, before] if before else inside))
-    changes = {position: mode for position, body in inside if (mode := _read_mode(body))}
-    mode = _read_mode(before[1]) if before else ""
+    transcript_matches.verify_message_beginnings(shown.place, dict([*inside, before] if before else inside))
+    changes = {position: mode for position, body in inside if (mode := _parse_permission_mode(body))}
+    mode = _parse_permission_mode(before[1]) if before else ""
     modes: dict[int, str] = {}
     for position in range(shown.first, shown.upto):
         mode = changes.get(position, mode)
@@ -33,7 +33,7 @@ def map_permission_modes(shown: Conversation) -> dict[int, str]:
     return modes
 
 
-def _read_mode(body: str) -> str:
+def _parse_permission_mode(body: str) -> str:
     message = parse_or_text(body)
     source = message.get("source") if isinstance(message, dict) else None
     context = source.get("context") if isinstance(source, dict) else None

@@ -18,7 +18,7 @@ from checkpoints.formats.content_blocks import TextPart
 from checkpoints.models import Message
 from checkpoints.models.transcript import PROMPT_ROLES
 from harness_site.sessions.selectors import transcript_matches
-from harness_site.sessions.selectors.conversation import Place
+from harness_site.sessions.selectors.conversation import TranscriptVersion
 from harness_site.sessions.tool_views import message_tags
 
 #: Maximum number of messages of people that are read for the outline; half of them on each side of a position.
@@ -72,7 +72,7 @@ class _IsPromptRole(Func):
     output_field = BooleanField()
 
 
-def load_prompts(at: Place, *, around: int = 0) -> PromptOutline:
+def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutline:
     """Load and verify the prompts of a version in order, those around a position if there are too many.
 
     Texts that programs wrote are no prompts. No message is sealed, which needs the whole messages.
@@ -85,32 +85,34 @@ def load_prompts(at: Place, *, around: int = 0) -> PromptOutline:
         IntegrityError: A message was altered.
     """
     messages = transcript_matches.query_version_messages(at).filter(_IsPromptRole("role"))
-    rows = list(_select_beginnings(messages)[: MAX_PROMPTS + 1])
+    rows = list(_query_message_beginnings(messages)[: MAX_PROMPTS + 1])
     if len(rows) <= MAX_PROMPTS:
         prompts = _build_prompts(at, rows, at.length)
         return PromptOutline(prompts, _find_first_text_prompt(prompts))
     first = _find_first_text_prompt(_build_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
-    nearest = _select_beginnings(messages.filter(position__lte=around), "-position")[: _HALF + 1]
+    nearest = _query_message_beginnings(messages.filter(position__lte=around), "-position")[: _HALF + 1]
     before = list(nearest)
-    after = list(_select_beginnings(messages.filter(position__gt=around))[: _HALF + 1])
+    after = list(_query_message_beginnings(messages.filter(position__gt=around))[: _HALF + 1])
     end = after[_HALF][0] if len(after) > _HALF else at.length
     prompts = _build_prompts(at, [*reversed(before[:_HALF]), *after[:_HALF]], end)
     return PromptOutline(prompts, first, has_earlier=len(before) > _HALF, has_later=len(after) > _HALF)
 
 
-def _build_prompts(at: Place, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:
+def _build_prompts(at: TranscriptVersion, rows: Sequence[_Row], end: int) -> tuple[Prompt, ...]:
     """Build the prompts of rows in order; `end` is the position after the last message of the last one."""
     titles = {
-        position: (moment, *title) for position, moment, text, size in rows if (title := _read_title(text, size))[0]
+        position: (moment, *title)
+        for position, moment, text, size in rows
+        if (title := _parse_prompt_title(text, size))[0]
     }
     beginnings = {position: text for position, _moment, text, _size in rows if position in titles}
-    transcript_matches.verify_messages_at(at, beginnings)
+    transcript_matches.verify_message_beginnings(at, beginnings)
     return tuple(
         Prompt(position, *titles[position], following - position) for position, following in pairwise([*titles, end])
     )
 
 
-def _select_beginnings(messages: QuerySet[Message], order: str = "position") -> QuerySet[Message, _Row]:
+def _query_message_beginnings(messages: QuerySet[Message], order: str = "position") -> QuerySet[Message, _Row]:
     beginnings = messages.annotate(beginning=Substr("body", 1, _BEGINNING), size=Length("body"))
     return beginnings.order_by(order).values_list("position", "created_at", "beginning", "size")
 
@@ -119,30 +121,30 @@ def _find_first_text_prompt(prompts: Sequence[Prompt]) -> Prompt | None:
     return next((prompt for prompt in prompts if not prompt.is_command), next(iter(prompts), None))
 
 
-def _read_title(beginning: str, size: int) -> tuple[str, bool]:
+def _parse_prompt_title(beginning: str, size: int) -> tuple[str, bool]:
     """Return the title of a prompt from the beginning of its message, empty if it is none, and whether it is a
     command."""
     if size <= _BEGINNING:
         parts = content_blocks.read_message_parts(beginning)
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     else:
-        text = _read_first_text(beginning)
+        text = _parse_first_text(beginning)
         if message_tags.begins_with_open_tag(text):  # the rest, with the end of what a program wrote, is not read
             return "", False
-    written, is_command = _select_written_text(text)
+    written, is_command = _extract_human_text(text)
     title = " ".join(written.split())
-    if title and size > _BEGINNING and len(title) < _TITLE and _is_cut(beginning):
+    if title and size > _BEGINNING and len(title) < _TITLE and _is_first_text_cut(beginning):
         title += "…"
     return title[:_TITLE].lstrip("# "), is_command
 
 
-def _is_cut(beginning: str) -> bool:
+def _is_first_text_cut(beginning: str) -> bool:
     """Return whether the first text of a message goes on after its beginning."""
     match = _FIRST_TEXT.match(beginning)
     return match is not None and not beginning[match.end() :].startswith('"')
 
 
-def _read_first_text(beginning: str) -> str:
+def _parse_first_text(beginning: str) -> str:
     match = _FIRST_TEXT.match(beginning)
     if match is None:
         return ""
@@ -153,7 +155,7 @@ def _read_first_text(beginning: str) -> str:
         return ""
 
 
-def _select_written_text(text: str) -> tuple[str, bool]:
+def _extract_human_text(text: str) -> tuple[str, bool]:
     """Return what a person wrote: the text beside the tags of programs, else a command, and whether it is one."""
     if not message_tags.has_tags(text):
         return text, False

@@ -72,7 +72,7 @@ def load_fork_preview(session_pk: int, version: Version) -> ForkPreview:
         settled=sum(counts[status][0] for status in _SETTLED if status in counts),
         later=sum(counts[status][1] for status in _SETTLED if status in counts),
         open=sum(counts[status][0] for status in _OPEN if status in counts),
-        undecided=call_details.build_call_records(open_[:SHOWN]),
+        undecided=call_details.load_complete_call_records(open_[:SHOWN]),
         left=tuple(sorted((status, count) for status, (count, _) in counts.items() if status not in CARRIED_STATUSES)),
         shared=ToolCall.objects.filter(session=session_pk).exclude(key_scope=KeyScope.SESSION).count(),
         workflows=Workflow.objects.filter(session=session_pk).count(),

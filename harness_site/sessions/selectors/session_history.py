@@ -101,14 +101,14 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
     return HistoryPage(tuple(row[3] for row in page_rows), (last[0], last[1]))
 
 
-def fold_repeated_reading(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem]:
+def merge_repeated_reading_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem]:
     """Yield the rows; consecutive ones that say of the same person that they read the session become one."""
-    for _key, equal_rows in groupby(rows, key=_get_reading_key):
+    for _key, equal_rows in groupby(rows, key=_get_reading_group_key):
         newest, *others = equal_rows
         yield replace(newest, times=1 + len(others), since=others[-1].at) if others else newest
 
 
-def _get_reading_key(row: HistoryItem) -> tuple[Any, ...]:
+def _get_reading_group_key(row: HistoryItem) -> tuple[Any, ...]:
     if row.kind not in _READING or row.call_pk is not None or not row.intact:
         return row.pk, row.call_pk
     return row.kind, row.actor, row.actor_kind, tuple(sorted(map(repr, row.details.items())))

@@ -35,10 +35,10 @@ class UntimedCursor:
 
 
 #: Cursor of a page.
-Place: TypeAlias = Cursor | UntimedCursor | AmountCursor
+SessionListCursor: TypeAlias = Cursor | UntimedCursor | AmountCursor
 
 
-def parse_page_cursor(token: str, sort: Sort) -> Place | None:
+def parse_page_cursor(token: str, sort: Sort) -> SessionListCursor | None:
     """Parse the cursor of a page from its URL; None if it is invalid."""
     if sort is Sort.COST:
         return AmountCursor.parse(token)
@@ -46,7 +46,7 @@ def parse_page_cursor(token: str, sort: Sort) -> Place | None:
     return UntimedCursor(place) if place is not None and token.startswith(_UNTIMED_MARK) else place
 
 
-def get_session_cursor(session: Session, sort: Sort) -> Place:
+def get_session_cursor(session: Session, sort: Sort) -> SessionListCursor:
     """Return the cursor of a session in the list."""
     if sort is Sort.COST:
         return AmountCursor(session.budget_spent_usd, session.pk)
@@ -54,8 +54,8 @@ def get_session_cursor(session: Session, sort: Sort) -> Place:
     return place if session.has_times else UntimedCursor(place)
 
 
-def load_first_sessions(
-    workspace_id: int, wanted: SessionFilter, size: int, *, after: Place | None = None
+def load_sessions_after_cursor(
+    workspace_id: int, wanted: SessionFilter, size: int, *, after: SessionListCursor | None = None
 ) -> list[Session]:
     """Load the first sessions after the cursor `after`, with only the columns that the order needs.
 
@@ -63,20 +63,20 @@ def load_first_sessions(
     """
     parts = split_into_indexed_querysets(workspace_id, wanted)
     if isinstance(after, AmountCursor) or wanted.sort is Sort.COST:
-        return _load_first_of_parts(parts, wanted, size, after)
+        return _merge_first_sessions_of_querysets(parts, wanted, size, after)
     sessions: list[Session] = []
     if not isinstance(after, UntimedCursor):
         timed = [part.filter(has_times=True) for part in parts]
-        sessions = _load_first_of_parts(timed, wanted, size, after)
+        sessions = _merge_first_sessions_of_querysets(timed, wanted, size, after)
     if len(sessions) < size:
         place = after.place if isinstance(after, UntimedCursor) else None
         untimed = [part.filter(has_times=False) for part in parts]
-        sessions += _load_first_of_parts(untimed, wanted, size - len(sessions), place)
+        sessions += _merge_first_sessions_of_querysets(untimed, wanted, size - len(sessions), place)
     return sessions
 
 
-def _load_first_of_parts(
-    parts: list[QuerySet[Session]], wanted: SessionFilter, size: int, after: Place | None
+def _merge_first_sessions_of_querysets(
+    parts: list[QuerySet[Session]], wanted: SessionFilter, size: int, after: SessionListCursor | None
 ) -> list[Session]:
     rows = [row for part in _query_sessions_after(parts, wanted, after) for row in _order_sessions(part, wanted)[:size]]
     return sorted(rows, key=attrgetter(_get_sort_column(wanted.sort), "pk"), reverse=True)[:size]
@@ -91,17 +91,21 @@ def count_sessions(workspace_id: int, wanted: SessionFilter) -> int:
 
 
 def _query_sessions_after(
-    parts: list[QuerySet[Session]], filters: SessionFilter, after: Place | None
+    parts: list[QuerySet[Session]], filters: SessionFilter, after: SessionListCursor | None
 ) -> list[QuerySet[Session]]:
     if isinstance(after, AmountCursor):
-        return [part.filter(keyset_pagination.filter_below_amount(after, "budget_spent_usd")) for part in parts]
+        return [
+            part.filter(keyset_pagination.build_below_amount_condition(after, "budget_spent_usd")) for part in parts
+        ]
     if isinstance(after, Cursor):
-        return [part.filter(keyset_pagination.filter_before_cursor(after, filters.time_field)) for part in parts]
+        return [
+            part.filter(keyset_pagination.build_before_cursor_condition(after, filters.time_field)) for part in parts
+        ]
     return parts
 
 
 def _order_sessions(sessions: QuerySet[Session], wanted: SessionFilter) -> QuerySet[Session]:
-    annotated = sessions.annotate(stored_time=keyset_pagination.cast_to_text(wanted.time_field))
+    annotated = sessions.annotate(stored_time=keyset_pagination.cast_field_to_text(wanted.time_field))
     return annotated.order_by(*get_order_fields(wanted.sort)).only(_get_sort_column(wanted.sort), "has_times")
 
 

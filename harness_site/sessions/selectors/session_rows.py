@@ -32,16 +32,21 @@ from checkpoints.sessions.display_status import (
     LAST_RUN_STATUS,
     SessionOwner,
     Standing,
-    build_session_owner,
+    build_session_owner_of_run,
     get_session_display_status,
 )
-from checkpoints.sessions.known_agents_and_labels import SessionFacets, deserialize_labels, list_session_facets
-from checkpoints.sessions.list_filters import SessionFilter, filter_sessions, get_order_fields, select_sessions
+from checkpoints.sessions.known_agents_and_labels import SessionFacets, deserialize_labels, list_known_agents_and_labels
+from checkpoints.sessions.list_filters import (
+    SessionFilter,
+    filter_sessions,
+    get_order_fields,
+    select_sessions_of_workspace,
+)
 from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
 from harness_site.sessions.selectors import peer_waits, session_forks, session_list_pages
 from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
 from harness_site.sessions.selectors.session_forks import Forks
-from harness_site.sessions.selectors.session_list_pages import Place
+from harness_site.sessions.selectors.session_list_pages import SessionListCursor
 
 PAGE = 30
 #: Maximum number of blocking calls counted for one session.
@@ -79,13 +84,13 @@ class SessionRow:
     owner: SessionOwner | None
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self.standing in {Standing.COMPLETED, Standing.FAILED, Standing.CANCELLED}
 
     @property
     def duration(self) -> timedelta:
         """Return the time from start to end, or until now if the session has not ended."""
-        end = (self.ended_at or self.updated_at) if self.finished else clock.now()
+        end = (self.ended_at or self.updated_at) if self.is_finished else clock.now()
         return max(end - self.created_at, timedelta())
 
 
@@ -120,37 +125,37 @@ class SessionPage:
     """A page of sessions. `total` is exact up to `session_list_pages.LIMIT`; `more` is True if there are more."""
 
     rows: tuple[SessionRow | UnreadableRecord, ...]
-    after: Place | None
+    after: SessionListCursor | None
     total: int
     more: bool
     known: SessionFacets
 
 
 def load_session_page(
-    workspace_id: int, wanted: SessionFilter, *, after: Place | None = None, size: int = PAGE
+    workspace_id: int, wanted: SessionFilter, *, after: SessionListCursor | None = None, size: int = PAGE
 ) -> SessionPage:
     """Load a page of sessions in the order of the filter, starting after the cursor `after`."""
     # A combination of several conditions has to be evaluated completely to find its first row, so count with the same
     # query.
     limit = session_list_pages.LIMIT if after is None and len(wanted.among) > 1 else size
-    first = session_list_pages.load_first_sessions(workspace_id, wanted, limit + 1, after=after)
+    first = session_list_pages.load_sessions_after_cursor(workspace_id, wanted, limit + 1, after=after)
     is_counted = after is None and (len(first) <= size or limit > size)
     total = len(first) if is_counted else session_list_pages.count_sessions(workspace_id, wanted)
     last = session_list_pages.get_session_cursor(first[size - 1], wanted.sort) if len(first) > size else None
     pks = [session.pk for session in first[:size]]
-    rows = {row.pk: row for row in _build_session_rows(list(_query_row_columns(pks)) if pks else [])}
+    rows = {row.pk: row for row in _build_session_rows(list(_query_sessions_with_owner(pks)) if pks else [])}
     page_rows = tuple(rows[pk] for pk in pks if pk in rows)
     return SessionPage(
         page_rows,
         last,
         min(total, session_list_pages.LIMIT),
         total > session_list_pages.LIMIT,
-        list_session_facets(workspace_id),
+        list_known_agents_and_labels(workspace_id),
     )
 
 
-def _query_row_columns(pks: list[int]) -> QuerySet[Session]:
-    return _select_owner_run(Session.objects.filter(pk__in=pks))
+def _query_sessions_with_owner(pks: list[int]) -> QuerySet[Session]:
+    return _annotate_owner_run(Session.objects.filter(pk__in=pks))
 
 
 def load_matching_session_keys(workspace_id: int, wanted: SessionFilter, *, only: Set[int] | None = None) -> array[int]:
@@ -177,7 +182,7 @@ def load_sessions_by_pk(
     if not pks:
         return ()
     sessions = (
-        _select_owner_run(filter_sessions(workspace_id, wanted).filter(pk__in=pks))
+        _annotate_owner_run(filter_sessions(workspace_id, wanted).filter(pk__in=pks))
         if wanted
         else _query_sessions_by_pk(workspace_id, pks)
     )
@@ -186,7 +191,7 @@ def load_sessions_by_pk(
 
 
 def _query_sessions_by_pk(workspace_id: int, pks: tuple[int, ...]) -> QuerySet[Session]:
-    return _select_owner_run(select_sessions(workspace_id).filter(pk__in=pks))
+    return _annotate_owner_run(select_sessions_of_workspace(workspace_id).filter(pk__in=pks))
 
 
 def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
@@ -211,7 +216,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         forks=session_forks.load_session_forks(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
-        waiting=peer_waits.load_waiting_summary(pk) if session.status == SessionStatus.PAUSED else None,
+        waiting=peer_waits.load_peer_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
     )
 
 
@@ -223,19 +228,19 @@ def find_session_pk(workspace_id: int, session_id: str) -> int | None:
 
 
 def _query_session_pk(workspace_id: int, session_id: str) -> QuerySet[Session, int]:
-    return select_sessions(workspace_id).filter(session_id=session_id).values_list("pk", flat=True)
+    return select_sessions_of_workspace(workspace_id).filter(session_id=session_id).values_list("pk", flat=True)
 
 
-def _select_owner_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
+def _annotate_owner_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
     driven = ExpressionWrapper(HAS_LIVE_OWNER, output_field=BooleanField())
     ended_at = Subquery(Run.objects.filter(session=OuterRef("pk")).order_by("-number").values("ended_at")[:1])
     return sessions.select_related("owner").annotate(driven=driven, ended=ended_at, last_run_status=LAST_RUN_STATUS)
 
 
 def _query_session_head(workspace_id: int, pk: int) -> QuerySet[Session]:
-    return _annotate_related_counts(_annotate_journal_flags(_select_owner_run(select_sessions(workspace_id)))).filter(
-        pk=pk
-    )
+    return _annotate_related_counts(
+        _annotate_related_row_flags(_annotate_owner_run(select_sessions_of_workspace(workspace_id)))
+    ).filter(pk=pk)
 
 
 def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str]]:
@@ -244,7 +249,7 @@ def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str]]:
     return calls.order_by("interrupted_at", "pk").values_list("pk", "status")[:COUNT_LIMIT]
 
 
-def _annotate_journal_flags(sessions: QuerySet[Session]) -> QuerySet[Session]:
+def _annotate_related_row_flags(sessions: QuerySet[Session]) -> QuerySet[Session]:
     return sessions.annotate(
         has_workflows=Exists(Workflow.objects.filter(session=OuterRef("pk"))),
         has_pauses=Exists(PausedTask.objects.filter(session=OuterRef("pk"))),
@@ -296,7 +301,7 @@ def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
             session.status,
             alive=is_alive,
             orphaned=session.owner_id is not None or was_lost,
-            quarantined=session.quarantined_at is not None or row_seals.is_altered(session),
+            quarantined=session.quarantined_at is not None or row_seals.is_row_altered(session),
         ),
         undecided=undecided.total(),
         awaiting=undecided[CallStatus.AWAITING_APPROVAL],
@@ -311,5 +316,5 @@ def _build_session_row(session: Session, undecided: Counter[str]) -> SessionRow:
         updated_at=session.updated_at,
         ended_at=session.ended,  # type: ignore[attr-defined]
         labels=deserialize_labels(session.labels),
-        owner=build_session_owner(session.owner, is_alive),
+        owner=build_session_owner_of_run(session.owner, is_alive),
     )

@@ -21,7 +21,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.keys import get_seal_keys
 from checkpoints.versions import version_seals
 from harness_site.sessions.selectors import message_windows
-from harness_site.sessions.selectors.conversation import Place
+from harness_site.sessions.selectors.conversation import TranscriptVersion
 
 #: Messages in memory at once.
 _CHUNK_SIZE = 25
@@ -53,8 +53,8 @@ class MessageTime:
     at: datetime
 
 
-def find_messages_with_words(
-    at: Place, words: Iterable[str], *, beyond: int, back: bool = False
+def iterate_messages_with_words(
+    at: TranscriptVersion, words: Iterable[str], *, beyond: int, back: bool = False
 ) -> Iterator[tuple[int, str]]:
     """Yield position and body of the messages that contain all `words`, ignoring case, nearest first.
 
@@ -80,7 +80,7 @@ def _build_word_condition(word: str) -> Q:
     return reduce(or_, (Q(body__icontains=case) for case in sorted(cases)))
 
 
-def find_first_message(at: Place, *, since: datetime | None = None) -> MessageTime | None:
+def find_first_message_time(at: TranscriptVersion, *, since: datetime | None = None) -> MessageTime | None:
     """Find the first message, or the first one created at `since` or later; None if there is none."""
     messages = query_version_messages(at)
     if since is not None:
@@ -89,15 +89,15 @@ def find_first_message(at: Place, *, since: datetime | None = None) -> MessageTi
     return None if row is None else MessageTime(*row)
 
 
-def find_next_landmark(
-    session: Session, at: Place, wanted: Landmark, *, beyond: int, back: bool = False
+def find_next_error_or_decision(
+    session: Session, at: TranscriptVersion, wanted: Landmark, *, beyond: int, back: bool = False
 ) -> LandmarkSpot | None:
     """Find the next error or decision behind position `beyond`, or with `back` the last one before it."""
     spots = [
         spot
         for spot in (
-            _find_error_result(at, wanted, beyond, back),
-            _find_call_landmark(session, at, wanted, beyond, back),
+            _find_next_error_result(at, wanted, beyond, back),
+            _find_next_matching_call(session, at, wanted, beyond, back),
         )
         if spot
     ]
@@ -106,7 +106,7 @@ def find_next_landmark(
     return order[0] if order else None
 
 
-def _find_error_result(at: Place, landmark: Landmark, start: int, back: bool) -> LandmarkSpot | None:
+def _find_next_error_result(at: TranscriptVersion, landmark: Landmark, start: int, back: bool) -> LandmarkSpot | None:
     """Find the next result flagged as an error; it is displayed at the position of its call."""
     if landmark is not Landmark.ERROR:
         return None
@@ -116,13 +116,13 @@ def _find_error_result(at: Place, landmark: Landmark, start: int, back: bool) ->
         .values_list("position", "body")
     )
     for position, body in matches[:_CHUNK_SIZE]:
-        place = _find_call_position(at, position, body)
+        place = _find_position_of_failed_call(at, position, body)
         if place < start if back else place > start:
             return LandmarkSpot(place)
     return None
 
 
-def _find_call_position(at: Place, position: int, body: str) -> int:
+def _find_position_of_failed_call(at: TranscriptVersion, position: int, body: str) -> int:
     error_call_ids = [
         part.call_id
         for part in content_blocks.read_message_parts(body)
@@ -138,7 +138,9 @@ def _find_call_position(at: Place, position: int, body: str) -> int:
     return position if call_position is None else call_position
 
 
-def _find_call_landmark(session: Session, at: Place, landmark: Landmark, start: int, back: bool) -> LandmarkSpot | None:
+def _find_next_matching_call(
+    session: Session, at: TranscriptVersion, landmark: Landmark, start: int, back: bool
+) -> LandmarkSpot | None:
     lengths = _load_version_lengths(session, at)
     step_at_start = next((version for version, length in lengths if length > start), at.version + 1)
     calls = ToolCall.objects.filter(session=session)
@@ -157,7 +159,9 @@ def _find_call_landmark(session: Session, at: Place, landmark: Landmark, start: 
     return None
 
 
-def _find_call_request_position(at: Place, call_id: str, step: int, lengths: list[tuple[int, int]]) -> int | None:
+def _find_call_request_position(
+    at: TranscriptVersion, call_id: str, step: int, lengths: list[tuple[int, int]]
+) -> int | None:
     """Find the position of a call issued while `step` was the newest version.
 
     The message was saved with that version or with the next one.
@@ -169,20 +173,20 @@ def _find_call_request_position(at: Place, call_id: str, step: int, lengths: lis
     return messages.order_by("position").values_list("position", flat=True).first()
 
 
-def _load_version_lengths(session: Session, at: Place) -> list[tuple[int, int]]:
+def _load_version_lengths(session: Session, at: TranscriptVersion) -> list[tuple[int, int]]:
     """Load version and length of each version up to this one, oldest first."""
     checkpoints = Checkpoint.objects.filter(session=session, version__lte=at.version).order_by("version")
     return list(checkpoints.values_list("version", "length"))
 
 
-def _query_messages_beyond(at: Place, beyond: int, *, back: bool) -> QuerySet[Message]:
+def _query_messages_beyond(at: TranscriptVersion, beyond: int, *, back: bool) -> QuerySet[Message]:
     messages = query_version_messages(at)
     if back:
         return messages.filter(position__lt=beyond).order_by("-position")
     return messages.filter(position__gt=beyond).order_by("position")
 
 
-def verify_messages_at(at: Place, beginnings: Mapping[int, str]) -> None:
+def verify_message_beginnings(at: TranscriptVersion, beginnings: Mapping[int, str]) -> None:
     """Verify messages of a version, by position, of which `beginnings` of their bodies were read by themselves.
 
     Nothing if sealing is off. Raises `IntegrityError` naming a message that was altered.
@@ -201,12 +205,12 @@ def verify_messages_at(at: Place, beginnings: Mapping[int, str]) -> None:
                 raise IntegrityError(Message._meta.db_table, row, "it was changed while it was read")
 
 
-def query_version_messages(at: Place) -> QuerySet[Message]:
+def query_version_messages(at: TranscriptVersion) -> QuerySet[Message]:
     """Query the messages of a version."""
     if at.segment_id is None:
         return Message.objects.none()
     parts = [
         Q(segment=part.segment_id, position__gte=part.first, position__lt=part.upto)
-        for part in message_windows.resolve_transcript_stretches(at.segment_id, at.length)
+        for part in message_windows.load_segment_ranges(at.segment_id, at.length)
     ]
     return Message.objects.filter(reduce(or_, parts)) if parts else Message.objects.none()

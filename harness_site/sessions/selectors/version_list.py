@@ -45,7 +45,7 @@ class Version:
     tokens: int | None
 
     @property
-    def saved(self) -> SavedVersion:
+    def saved_version(self) -> SavedVersion:
         return SavedVersion(self.version, self.at)
 
     @property
@@ -166,7 +166,7 @@ def _count_calls_by_version(session_pk: int, pairs: Sequence[tuple[Version, Vers
     """Count in the database the calls issued between each version and its predecessor, by version number."""
     counts = {}
     for version, previous in pairs:
-        condition = build_calls_between_condition(previous.saved if previous else None, version.saved)
+        condition = build_calls_between_condition(previous.saved_version if previous else None, version.saved_version)
         counts[f"v{version.version}"] = Count("pk", filter=condition)
     call_counts = ToolCall.objects.filter(session=session_pk).aggregate(**counts)
     return {int(name.removeprefix("v")): count for name, count in call_counts.items()}
@@ -201,7 +201,7 @@ def _count_shared_messages(old: Version, new: Version, tree: Mapping[int, tuple[
     """Count the messages that two versions share."""
     if old.segment_id == new.segment_id:
         return min(old.length, new.length)
-    return count_shared_messages(_resolve_stretches(tree, old), _resolve_stretches(tree, new))
+    return count_shared_messages(_compute_segment_ranges(tree, old), _compute_segment_ranges(tree, new))
 
 
 def _load_segment_tree(session_pk: int) -> dict[int, tuple[int | None, int]]:
@@ -213,8 +213,8 @@ def _query_segments(session: int) -> QuerySet[Segment, tuple[int, int | None, in
     return Segment.objects.filter(session=session).values_list("pk", "parent", "parent_length")
 
 
-def _resolve_stretches(tree: Mapping[int, tuple[int | None, int]], version: Version) -> list[Stretch]:
-    """Resolve the stretches of a version from memory, as `resolve_transcript_stretches` does with a query.
+def _compute_segment_ranges(tree: Mapping[int, tuple[int | None, int]], version: Version) -> list[Stretch]:
+    """Resolve the stretches of a version from memory, as `load_segment_ranges` does with a query.
 
     A parent in another session counts as a root.
     """

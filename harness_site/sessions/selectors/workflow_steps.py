@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"([0-9]{1,18})~([0-9]{1,9})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkflowCursor:
     """Cursor of a page: the key of the workflow and the position of the last step."""
 
     workflow: int
@@ -62,7 +62,7 @@ class StepRow:
     elsewhere: OtherSessionCall | None
 
     @property
-    def call(self) -> CallRecord | None:
+    def newest_attempt(self) -> CallRecord | None:
         """Return the newest attempt."""
         return self.attempts[-1] if self.attempts else None
 
@@ -82,21 +82,22 @@ class WorkflowPage:
     """A page of workflows in the order of creation, with their steps in the order of first request."""
 
     parts: tuple[WorkflowPart, ...]
-    after: Place | None
+    after: WorkflowCursor | None
 
 
-def load_workflow_page(session_pk: int, *, after: Place | None = None, size: int = PAGE) -> WorkflowPage:
+def load_workflow_page(session_pk: int, *, after: WorkflowCursor | None = None, size: int = PAGE) -> WorkflowPage:
     steps_of_session = WorkflowStep.objects.filter(workflow__session=session_pk).select_related("workflow")
     if after is not None:
         steps_of_session = steps_of_session.filter(
-            keyset_pagination.filter_after_row(("workflow", "position"), (after.workflow, after.position))
+            keyset_pagination.build_after_row_condition(("workflow", "position"), (after.workflow, after.position))
         )
     steps = list(steps_of_session.order_by("workflow", "position")[: size + 1])
     page_steps = steps[:size]
     row_seals.verify_rows(page_steps)
+    row_seals.verify_rows({step.workflow_id: step.workflow for step in page_steps}.values())
     rows = _load_step_rows(session_pk, page_steps)
     parts = [list(group) for _, group in groupby(page_steps, key=lambda step: step.workflow_id)]
-    last = Place(page_steps[-1].workflow_id, page_steps[-1].position) if len(steps) > size else None
+    last = WorkflowCursor(page_steps[-1].workflow_id, page_steps[-1].position) if len(steps) > size else None
     return WorkflowPage(tuple(_build_workflow_part(part, rows) for part in parts), last)
 
 

@@ -1,6 +1,6 @@
 """Calls of all sessions of a workspace, newest first, and success rates of its tools.
 
-Filters apply to the newest `LOOKED_AT` calls of the chosen days, so that the cost of a page is bounded. The page says
+Filters apply to the newest `LOOKED_AT` calls of the chosen time, so that the cost of a page is bounded. The page says
 how far back that reaches and continues from there.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import Avg, Count, DurationField, ExpressionWrapper, F, Q, QuerySet
@@ -17,6 +17,7 @@ from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus, InterruptReason
 from checkpoints.models import ToolCall
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.selectors import call_details
 from harness_site.sessions.selectors.call_details import CallFilter, CallRecord
 
@@ -32,15 +33,14 @@ _ALWAYS = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class CallLogFilter:
-    """Filters of the call list: `calls` as for one session; `agent` is an exact name; both days are included."""
+    """Filters of the call list: `calls` as for one session; `agent` is an exact name; `times` are of the calls."""
 
     calls: CallFilter = field(default_factory=CallFilter)
     agent: str = ""
-    first: date | None = None
-    last: date | None = None
+    times: TimeRange = field(default_factory=TimeRange)
 
     def __bool__(self) -> bool:
-        return bool(self.calls or self.agent or self.first or self.last)
+        return bool(self.calls or self.agent or self.times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +92,12 @@ class ToolRatesReport:
 def load_call_log_page(
     workspace_pk: int, wanted: CallLogFilter, *, after: Cursor | None = None, size: int = PAGE
 ) -> CallLogPage:
-    calls = _query_issued_calls(workspace_pk, *_parse_day_range(wanted))
+    calls = _query_issued_calls(workspace_pk, *_get_bounds(wanted.times))
     if after is not None:
-        calls = calls.filter(keyset_pagination.filter_before_cursor(after, "issued_at"))
+        calls = calls.filter(keyset_pagination.build_before_cursor_condition(after, "issued_at"))
     calls = _order_newest_first(calls)
     end = (
-        _find_last_counted_call(list(_query_calls_around_limit(calls, LOOKED_AT)))
+        _select_call_at_limit(list(_query_calls_around_limit(calls, LOOKED_AT)))
         if wanted.calls or wanted.agent
         else None
     )
@@ -115,15 +115,15 @@ def load_call_log_page(
 
 
 def load_tool_success_rates(workspace_pk: int, wanted: CallLogFilter) -> ToolRatesReport:
-    """Load the rates of each tool over the newest calls of the chosen days; the other filters are ignored."""
-    since, until = _parse_day_range(wanted)
-    end = _find_last_counted_call(list(_query_rated_calls(workspace_pk, since, until)))
+    """Load the rates of each tool over the newest calls of the chosen time; the other filters are ignored."""
+    since, until = _get_bounds(wanted.times)
+    end = _select_call_at_limit(list(_query_calls_around_rating_limit(workspace_pk, since, until)))
     grouped = _query_tool_sums(workspace_pk, since if end is None else end.issued_at, until)
     tools = tuple(ToolRates(**row) for row in grouped)
     return ToolRatesReport(tools, sum(tool.calls for tool in tools), None if end is None else end.issued_at)
 
 
-def _query_rated_calls(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
+def _query_calls_around_rating_limit(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
     return _query_calls_around_limit(_order_newest_first(_query_issued_calls(workspace, since, until)), RATED)
 
 
@@ -145,10 +145,9 @@ def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QueryS
     return sums.order_by("-calls", "tool")[:_TOOLS]
 
 
-def _parse_day_range(filters: CallLogFilter) -> tuple[datetime, datetime]:
-    """Return the start (inclusive) and end (exclusive) of the chosen days."""
-    since = _get_midnight(filters.first) if filters.first else _ALWAYS[0]
-    return since, _get_midnight(filters.last) + timedelta(days=1) if filters.last else _ALWAYS[1]
+def _get_bounds(times: TimeRange) -> tuple[datetime, datetime]:
+    """Return the start (inclusive) and end (exclusive) of the chosen time."""
+    return times.since or _ALWAYS[0], times.until or _ALWAYS[1]
 
 
 def _query_issued_calls(workspace: int, since: datetime, until: datetime) -> QuerySet[ToolCall]:
@@ -156,7 +155,7 @@ def _query_issued_calls(workspace: int, since: datetime, until: datetime) -> Que
 
 
 def _order_newest_first(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
-    return calls.annotate(stored_time=keyset_pagination.cast_to_text("issued_at")).order_by("-issued_at", "-pk")
+    return calls.annotate(stored_time=keyset_pagination.cast_field_to_text("issued_at")).order_by("-issued_at", "-pk")
 
 
 def _query_calls_around_limit(calls: QuerySet[ToolCall], limit: int) -> QuerySet[ToolCall]:
@@ -164,7 +163,7 @@ def _query_calls_around_limit(calls: QuerySet[ToolCall], limit: int) -> QuerySet
     return calls.only("pk", "issued_at")[limit - 1 : limit + 1]
 
 
-def _find_last_counted_call(last: Sequence[ToolCall]) -> ToolCall | None:
+def _select_call_at_limit(last: Sequence[ToolCall]) -> ToolCall | None:
     """Return the last call within the limit; None if no call is beyond it."""
     return last[0] if len(last) > 1 else None
 
@@ -187,7 +186,3 @@ def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall, ...]:
 def _query_session_names(pks: list[int]) -> QuerySet[ToolCall, tuple[int, int, str, str, str]]:
     calls = ToolCall.objects.filter(pk__in=pks)
     return calls.values_list("pk", "session__pk", "session__title", "session__session_id", "session__agent")
-
-
-def _get_midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)

@@ -33,11 +33,15 @@ _CONTEXT = 160
 @register.filter
 def format_messages_delta(found: Comparison) -> str:
     """Format the change of the number of messages: +4, or +4 −1 if some were removed."""
-    added, removed = (found.added, found.removed) if not found.rest_a + found.rest_b else _get_version_lengths(found)
+    added, removed = (
+        (found.added_count, found.removed_count)
+        if not found.rest_a + found.rest_b
+        else _compute_net_length_change(found)
+    )
     return " ".join(session_formatting.format_signed_number(number) for number in (added, -removed) if number) or "0"
 
 
-def _get_version_lengths(comparison: Comparison) -> tuple[int, int]:
+def _compute_net_length_change(comparison: Comparison) -> tuple[int, int]:
     """Return the net numbers of added and removed messages, for an incomplete comparison."""
     difference = comparison.b.length - comparison.a.length
     return max(difference, 0), max(-difference, 0)
@@ -55,7 +59,7 @@ def build_open_fold_url(context: Context, position: int) -> str:
 
 
 @register.filter
-def get_last_fold_position(fold: Fold) -> int:
+def get_last_expandable_position(fold: Fold) -> int:
     """Return the start of the last range of a fold that can be expanded at once."""
     return fold.position + max(0, fold.count - EXPANDED_MESSAGES)
 
@@ -92,7 +96,7 @@ def format_tokens_delta(found: Comparison) -> str:
 
 @register.filter
 def count_done_steps(plan: Plan | None) -> int:
-    return plan.done if plan else 0
+    return plan.done_count if plan else 0
 
 
 @register.filter

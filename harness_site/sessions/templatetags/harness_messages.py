@@ -56,8 +56,8 @@ def render_message(context: Context, entry: Entry) -> SafeString:
     )
 
 
-@register.tag
-def marking(parser: Parser, token: Token) -> "_Marking":
+@register.tag("marking")
+def parse_marking_tag(parser: Parser, token: Token) -> "_Marking":
     """Highlight search words in the content: `{% marking words %}…{% endmarking %}`."""
     _, words = token.split_contents()
     inner = parser.parse(["endmarking"])
@@ -96,7 +96,7 @@ def render_timeline(context: Context, lasting: Timeline | None) -> SafeString:
 
 
 def _render_timeline_drawing(head: SessionHead, timeline: Timeline) -> SafeString:
-    drawing = overview_layout.draw_run_lanes(timeline)
+    drawing = overview_layout.compute_run_lanes_layout(timeline)
     return (
         _render_template("sessions/parts/lanes.html", {"head": head, "drawing": drawing}) if drawing else SafeString("")
     )

@@ -66,12 +66,12 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
             (
                 build_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS else "",
                 at(item.start, True),
-                leading.item(item),
+                leading.build_item_url(item),
                 item.what,
                 _render_kind_chip(item.kind, item.shape),
                 item.told,
                 took,
-                "–" if item.moment else formatting.format_duration(item.seconds),
+                "–" if item.is_moment else formatting.format_duration(item.seconds),
                 run,
                 "–" if item.run is None else item.run,
             )
@@ -95,7 +95,7 @@ def render_growth_rows(growth: VersionGrowth, leading: TimelineUrls) -> SafeStri
         '<td class="number" data-label="{}">{}</td><td class="number" data-label="{}">{}</td></tr>',
         (
             (
-                leading.version(point.version),
+                leading.build_version_url(point.version),
                 point.version,
                 at(point.at),
                 cost,

@@ -45,7 +45,7 @@ def list_parts_beside_view(card: CallCard, view: ToolView | None) -> tuple[Part,
 
 
 @register.simple_tag
-def split_tags(text: str) -> list[TextPiece]:
+def split_text_at_tags(text: str) -> list[TextPiece]:
     """Split a text at the tags of programs; empty if it has none."""
     return message_tags.split_tagged_text(text) if message_tags.has_tags(text) else []
 
@@ -54,7 +54,7 @@ def split_tags(text: str) -> list[TextPiece]:
 def load_head_facts(session: Session) -> HeadFacts:
     """Load where and with what a session ran, and its place among subagents. Only imported sessions need queries."""
     facts = read_session_environment(session)
-    parent = subagent_tree.find_parent(session)
+    parent = subagent_tree.find_parent_session(session)
     return HeadFacts(facts, parent, facts.is_imported and subagent_tree.has_subagents(session))
 
 
@@ -86,7 +86,7 @@ def format_share(share: float | None) -> str:
 
 
 @register.filter
-def join_masked(values: tuple[str, ...]) -> str:
+def join_first_masked_values(values: tuple[str, ...]) -> str:
     """Join the first names of a list, masked, with the number of the others."""
     shown = ", ".join(mask_and_reveal_hidden(value[:80]) for value in values[:2])
     return f"{shown} +{len(values) - 2}" if len(values) > 2 else shown

@@ -62,14 +62,14 @@ register.filter("visible", display_text.mask_and_reveal_hidden)
 register.filter("size", display_text.format_byte_size)
 register.filter("role_name", session_formatting.format_role_name)
 register.filter("role_kind", session_formatting.get_role_css_kind)
-register.filter("safe_link", session_formatting.mask_safe_link)
+register.filter("safe_link", session_formatting.mask_link_if_safe)
 register.filter("count", session_formatting.format_count)
 register.filter("signed", session_formatting.format_signed_number)
-register.filter("get_call_record_status_chip", session_formatting.format_call_status)
+register.filter("get_call_record_status_chip", session_formatting.format_call_status_chip)
 register.filter("times", session_formatting.format_number_of_times)
 register.filter("effect", session_formatting.format_side_effect)
 register.filter("side_effect_names", session_formatting.format_side_effects)
-register.filter("gap", session_formatting.format_time_without_driver)
+register.filter("gap", session_formatting.format_time_without_run)
 register.filter("image_source", session_formatting.build_image_source)
 register.filter("audio_source", session_formatting.build_audio_source)
 register.filter("money", session_formatting.format_money)
@@ -102,7 +102,7 @@ def format_time_taken(span: timedelta | None) -> str:
 @register.simple_tag
 def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = None) -> SafeString:
     """Render the status of a session as a chip with colour, shape and label."""
-    shape, words = session_formatting.format_session_status(row.standing, row.undecided, row.awaiting, waiting)
+    shape, words = session_formatting.format_session_status_chip(row.standing, row.undecided, row.awaiting, waiting)
     return build_html('<span class="chip {}">{}</span>', shape, words)
 
 
@@ -117,7 +117,7 @@ def list_session_sorts() -> list[tuple[str, str]]:
 
 
 @register.simple_tag
-def list_known_models() -> list[tuple[str, str]]:
+def list_model_count_choices() -> list[tuple[str, str]]:
     return [(value, str(label)) for value, label in KNOWN_MODELS.items()]
 
 
@@ -133,7 +133,7 @@ def render_code(source: str, language: str) -> SafeString:
 
 
 @register.simple_tag
-def render_own_code(source: str, language: str) -> SafeString:
+def render_site_code(source: str, language: str) -> SafeString:
     """Render a program that this site gives to its readers."""
     return syntax_highlighting.highlight_own_code(source, language)
 
@@ -236,7 +236,7 @@ def get_call_copy_url(card: CallCard, address: str) -> str:
 
     `address` is the URL of the call, or of its message if the call is not logged.
     """
-    if card.record is not None:
+    if card.newest_attempt is not None:
         return f"{address}?as="
     return f"{address}&{urlencode({'call': replace_unencodable(card.call.call_id)})}&as="
 
@@ -250,16 +250,16 @@ def has_visible_arguments(args: Any) -> bool:
 def has_changed_arguments(card: CallCard) -> bool:
     """Return whether a person changed the arguments that the model asked for."""
     try:
-        return card.record is not None and card.record.args != to_canonical_json(card.call.args)
+        return card.newest_attempt is not None and card.newest_attempt.args != to_canonical_json(card.call.args)
     except InvalidInput:  # the requested arguments cannot be canonicalized
         return False
 
 
 @register.filter
-def get_call_state(card: CallCard) -> tuple[str, str]:
+def format_call_state_chip(card: CallCard) -> tuple[str, str]:
     """Return the chip shape and label of a call, from the log or else from its result."""
-    if card.record is not None:
-        return session_formatting.format_call_status(card.record)
+    if card.newest_attempt is not None:
+        return session_formatting.format_call_status_chip(card.newest_attempt)
     if card.result is None:
         return "off", _("No result")
     return ("bad", _("Error")) if card.result.is_error else ("ok", _("Completed"))
@@ -290,7 +290,7 @@ def find_takeover_of_run(takeovers: Mapping[int, Takeover], number: int) -> Take
 
 
 @register.filter
-def find_run_of_actor(takers: Mapping[str, RunFacts] | None, actor: str) -> RunFacts | None:
+def find_successor_run_of_actor(takers: Mapping[str, RunFacts] | None, actor: str) -> RunFacts | None:
     """Return the run that took over from the run that `actor` names."""
     return takers.get(actor) if takers else None
 
@@ -307,7 +307,7 @@ def count_following_messages(shown: Conversation) -> int:
 
 
 @register.filter
-def count_messages_before(shown: Conversation, position: int) -> int:
+def count_messages_between_window_and_position(shown: Conversation, position: int) -> int:
     """Return the number of messages after a window and before a position."""
     return position - shown.upto
 
@@ -382,7 +382,7 @@ def format_interruption_reason(reason: str) -> str:
 
 
 @register.filter
-def get_history_item_kind(row: HistoryItem) -> str:
+def get_history_item_css_kind(row: HistoryItem) -> str:
     """Return the style class of a history entry: action of a person, success or failure."""
     if row.actor_kind == ActorKind.PERSON:
         return "person"

@@ -99,13 +99,13 @@ class Drawing:
     earlier: bool
 
 
-def draw_run_lanes(timeline: Timeline) -> Drawing | None:
+def compute_run_lanes_layout(timeline: Timeline) -> Drawing | None:
     """Lay out the runs of a timeline; None if there is nothing to draw."""
     instants = sorted({instant for lane in timeline.lanes for instant in _list_lane_instants(lane)})
     if not instants:
         return None
     scale = _Scale(instants)
-    rows = tuple(_draw_lane_row(lane, TOP + ROW * index, scale) for index, lane in enumerate(timeline.lanes))
+    rows = tuple(_compute_lane_row_layout(lane, TOP + ROW * index, scale) for index, lane in enumerate(timeline.lanes))
     words = " ".join([_("Timeline of the runs."), *(_describe_lane(lane) for lane in timeline.lanes)])
     start, end = convert_to_datetime(instants[0]), convert_to_datetime(instants[-1])
     return Drawing(rows, TOP + ROW * len(rows), start, end, words, timeline.earlier)
@@ -126,15 +126,15 @@ class _Scale:
         unit = (WIDTH - LEFT - 8) / (places[-1] or 1.0)
         self.places = {instant: round(LEFT + place * unit, 1) for instant, place in zip(instants, places, strict=True)}
 
-    def x(self, instant: int) -> float:
+    def get_x(self, instant: int) -> float:
         """Return the x position of one of the instants of this scale."""
         return self.places[instant]
 
 
-def _draw_lane_row(lane: Lane, y: float, scale: _Scale) -> Row:
-    begin, end = scale.x(lane.start), scale.x(max(lane.end, lane.start))
-    places = sorted({scale.x(stretch.start) for stretch in lane.stretches})
-    bars = tuple(_draw_bar(stretch, y, scale, places) for stretch in lane.stretches)
+def _compute_lane_row_layout(lane: Lane, y: float, scale: _Scale) -> Row:
+    begin, end = scale.get_x(lane.start), scale.get_x(max(lane.end, lane.start))
+    places = sorted({scale.get_x(stretch.start) for stretch in lane.stretches})
+    bars = tuple(_compute_bar_layout(stretch, y, scale, places) for stretch in lane.stretches)
     return Row(
         name=_("run %(number)s") % {"number": lane.run.number},
         title=_format_lane_title(lane),
@@ -144,25 +144,25 @@ def _draw_lane_row(lane: Lane, y: float, scale: _Scale) -> Row:
         lost=lane.run.status == "lost",
         taken_x=None if lane.takeover is None else end,
         bars=bars,
-        ticks=tuple(Tick(scale.x(mark.start), mark.version) for mark in lane.marks),
-        turns=tuple(_draw_model_turns(lane, scale)),
+        ticks=tuple(Tick(scale.get_x(mark.start), mark.version) for mark in lane.marks),
+        turns=tuple(_compute_model_turn_layouts(lane, scale)),
     )
 
 
-def _draw_model_turns(lane: Lane, scale: _Scale) -> Iterator[ModelTurn]:
+def _compute_model_turn_layouts(lane: Lane, scale: _Scale) -> Iterator[ModelTurn]:
     since = lane.start
     for mark in lane.marks:
         if mark.phase == Phase.POST_LLM and mark.start > since:
-            x = scale.x(since)
+            x = scale.get_x(since)
             took = formatting.format_duration((mark.start - since) / 1_000_000)
             title = _("Model turn to version %(version)s, %(duration)s") % {"version": mark.version, "duration": took}
-            yield ModelTurn(x, round(max(3.0, scale.x(mark.start) - x), 1), mark.version, title)
+            yield ModelTurn(x, round(max(3.0, scale.get_x(mark.start) - x), 1), mark.version, title)
         since = max(since, mark.start)
 
 
-def _draw_bar(stretch: Stretch, y: float, scale: _Scale, places: Sequence[float]) -> Bar:
-    x = scale.x(stretch.start)
-    width = max(_LEAST, scale.x(max(stretch.end, stretch.start)) - x)
+def _compute_bar_layout(stretch: Stretch, y: float, scale: _Scale, places: Sequence[float]) -> Bar:
+    x = scale.get_x(stretch.start)
+    width = max(_LEAST, scale.get_x(max(stretch.end, stretch.start)) - x)
     after = bisect_right(places, x)
     next_x = places[after] if after < len(places) else WIDTH
     x = min(x, WIDTH - width)

@@ -73,7 +73,7 @@ class _AxisPiece:
     def seconds(self) -> float:
         return self.end / _SECOND - self.start / _SECOND
 
-    def places(self, instants: Sequence[int]) -> list[float]:
+    def convert_sorted_instants_to_x(self, instants: Sequence[int]) -> list[float]:
         """Return the x positions of sorted instants; instants outside of the piece are clamped to its edges."""
         start, end, x, scale = self.start, self.end, self.x, self.width / (self.end - self.start)
         if instants and (instants[0] < start or instants[-1] > end):
@@ -94,11 +94,11 @@ class Axis:
         self.left, self.right = left, right
         self._pieces = _build_axis_pieces(inside, left, right)
 
-    def x(self, instant: int) -> float:
+    def convert_to_x(self, instant: int) -> float:
         """Return the x position of an instant, clamped to the axis and rounded."""
-        return round(self.places([instant])[0], 1)
+        return round(self.convert_all_to_x([instant])[0], 1)
 
-    def places(self, instants: Iterable[int]) -> list[float]:
+    def convert_all_to_x(self, instants: Iterable[int]) -> list[float]:
         """Return the x positions of many instants without rounding, which would take most of the time.
 
         Sorted instants are faster.
@@ -116,11 +116,11 @@ class Axis:
         begin, last = 0, self._pieces[-1]
         for piece in self._pieces:
             end = len(instants) if piece is last else bisect_left(instants, piece.end, begin)
-            positions += piece.places(instants[begin:end])
+            positions += piece.convert_sorted_instants_to_x(instants[begin:end])
             begin = end
         return positions
 
-    def moment(self, x: float) -> datetime:
+    def convert_to_moment(self, x: float) -> datetime:
         """Return the moment at an x position."""
         piece = next((piece for piece in self._pieces if x <= piece.x + piece.width), self._pieces[-1])
         part = min(max((x - piece.x) / piece.width, 0.0), 1.0)
@@ -137,7 +137,7 @@ class Axis:
                 axis_breaks.append(AxisBreak(piece.x, piece.width, piece.seconds, text if room else ""))
         return tuple(axis_breaks)
 
-    def labels(self) -> tuple[AxisLabel, ...]:
+    def build_labels(self) -> tuple[AxisLabel, ...]:
         """Return labels at round times, except on breaks and their labels."""
         scaled = [piece for piece in self._pieces if not piece.folded]
         second = sum(piece.width for piece in scaled) / sum(piece.seconds for piece in scaled)
@@ -148,11 +148,11 @@ class Axis:
         zone = timezone.get_current_timezone()
         for piece in scaled:
             # Round times in the reader's time zone.
-            shift = _get_offset(piece.start, zone)
+            shift = _get_utc_offset_seconds(piece.start, zone)
             first, last = piece.start / _SECOND + shift, piece.end / _SECOND + shift
             for number in range(ceil(first / step), int(last // step) + 1):
                 moment = datetime.fromtimestamp(0, UTC) + timedelta(seconds=number * step)
-                x = self.x(convert_to_microseconds(moment) - round(shift * _SECOND))
+                x = self.convert_to_x(convert_to_microseconds(moment) - round(shift * _SECOND))
                 if labels and x - labels[-1].x < _APART - 1:
                     continue
                 text = _format_tick_text(moment, step, day)
@@ -165,7 +165,7 @@ class Axis:
         return tuple(labels)
 
 
-def _get_offset(instant: int, zone: tzinfo) -> float:
+def _get_utc_offset_seconds(instant: int, zone: tzinfo) -> float:
     """Return the offset of a time zone from UTC at an instant, in seconds."""
     offset = convert_to_zone(convert_to_datetime(instant), zone).utcoffset()
     return offset.total_seconds() if offset else 0.0

@@ -19,7 +19,15 @@ from harness_site.sessions.timeline import bar_packing
 from harness_site.sessions.timeline.bar_packing import PackedBar
 from harness_site.sessions.timeline.selectors.timeframe_contents import Occurrence, RunCourse, Timeframe
 from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
-from harness_site.sessions.timeline.timeline_items import END, KIND, KINDS, START, RunItems, TimelineItem, describe_item
+from harness_site.sessions.timeline.timeline_items import (
+    END,
+    KIND,
+    KINDS,
+    START,
+    RunItems,
+    TimelineItem,
+    build_timeline_item,
+)
 
 WIDTH = 1040
 LEFT = 72
@@ -102,13 +110,13 @@ class Drawing:
     signs: tuple[tuple[str, str], ...]
 
 
-def draw_timeframe(frame: Timeframe, items_by_run: Sequence[RunItems]) -> Drawing:
+def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems]) -> Drawing:
     """Lay out a timeframe; `items_by_run` has the items of each of its runs."""
     axis = Axis(_list_timeframe_instants(frame.courses, items_by_run), frame.since, frame.until, left=LEFT, right=RIGHT)
     lanes: list[Lane] = []
     y = float(TOP)
     for run_course, run_items in zip(frame.courses, items_by_run, strict=True):
-        lane, y = _draw_lane(run_course, run_items, axis, y)
+        lane, y = _compute_lane_layout(run_course, run_items, axis, y)
         lanes.append(lane)
     kinds = Counter(chain.from_iterable(map(KIND, row) for run_items in items_by_run for row in run_items.rows))
     return Drawing(
@@ -116,7 +124,7 @@ def draw_timeframe(frame: Timeframe, items_by_run: Sequence[RunItems]) -> Drawin
         axis=axis,
         height=y,
         folds=axis.folds,
-        labels=axis.labels(),
+        labels=axis.build_labels(),
         words=_describe_timeframe(kinds, frame),
         grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs, *lane.versions) if bar.count > 1),
         bars=tuple((kind, _get_bar_label(kind, kinds)) for kind in _BARS if kind in kinds),
@@ -135,12 +143,15 @@ def _list_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunIte
     return chain(*lanes, *(map(START, row) for row in entries), *(map(END, row) for row in entries))
 
 
-def _draw_lane(run_course: RunCourse, run_items: RunItems, axis: Axis, y: float) -> tuple[Lane, float]:
+def _compute_lane_layout(run_course: RunCourse, run_items: RunItems, axis: Axis, y: float) -> tuple[Lane, float]:
     """Lay out a lane; return it with the y position of the next lane."""
     run = run_course.lane.run
-    turns, below = _draw_bars(run_items.turns, axis, y, _TURN, run_items.run)
-    calls, below = _draw_bars(run_items.calls, axis, below, _CALL, run_items.run)
-    begin, end = axis.x(run_course.lane.start), axis.x(max(run_course.lane.end, run_course.lane.start))
+    turns, below = _compute_bar_layouts(run_items.turns, axis, y, _TURN, run_items.run)
+    calls, below = _compute_bar_layouts(run_items.calls, axis, below, _CALL, run_items.run)
+    begin, end = (
+        axis.convert_to_x(run_course.lane.start),
+        axis.convert_to_x(max(run_course.lane.end, run_course.lane.start)),
+    )
     life = round(below + _SIGNS / 2, 1)
     state = _("Taken over") if run_course.lane.takeover else status_labels.format_status_chip(run.status)[1]
     lane = Lane(
@@ -153,36 +164,40 @@ def _draw_lane(run_course: RunCourse, run_items: RunItems, axis: Axis, y: float)
         life=life,
         lost=run.status == "lost",
         bars=(*turns, *calls),
-        signs=tuple(_draw_event_signs(run_items.signs, axis, life, _SIGN, run_items.run)),
-        versions=tuple(_draw_event_signs(run_items.versions, axis, life, _MARK, run_items.run)),
+        signs=tuple(_compute_sign_layouts(run_items.signs, axis, life, _SIGN, run_items.run)),
+        versions=tuple(_compute_sign_layouts(run_items.versions, axis, life, _MARK, run_items.run)),
     )
     return lane, below + _SIGNS + _LANE_GAP
 
 
-def _draw_bars(entries: Sequence[Occurrence], axis: Axis, y: float, height: float, run: int) -> tuple[list[Bar], float]:
-    lefts, rights = axis.places(map(START, entries)), axis.places(map(END, entries))
+def _compute_bar_layouts(
+    entries: Sequence[Occurrence], axis: Axis, y: float, height: float, run: int
+) -> tuple[list[Bar], float]:
+    lefts, rights = axis.convert_all_to_x(map(START, entries)), axis.convert_all_to_x(map(END, entries))
     rows = bar_packing.pack_bars(zip(lefts, rights, entries, strict=True))
     bars = [
-        _draw_bar(packed, y + index * (height + _BETWEEN), height, axis.folds, run)
+        _compute_bar_layout(packed, y + index * (height + _BETWEEN), height, axis.folds, run)
         for index, row in enumerate(rows)
         for packed in row
     ]
     return bars, y + max(1, len(rows)) * (height + _BETWEEN)
 
 
-def _draw_event_signs(entries: Sequence[Occurrence], axis: Axis, y: float, half: float, run: int) -> Iterator[Bar]:
+def _compute_sign_layouts(entries: Sequence[Occurrence], axis: Axis, y: float, half: float, run: int) -> Iterator[Bar]:
     """Lay out signs; signs that would touch are merged into one with a count."""
-    places = axis.places(map(START, entries))
+    places = axis.convert_all_to_x(map(START, entries))
     bars = ((x - half, x + half, entry) for x, entry in zip(places, entries, strict=True))
     for row in bar_packing.pack_bars(bars, levels=1, small=float("inf")):
         for packed in row:
-            yield _draw_bar(packed, y - half, 2 * half, (), run)
+            yield _compute_bar_layout(packed, y - half, 2 * half, (), run)
 
 
-def _draw_bar(packed: PackedBar[Occurrence], y: float, height: float, folds: Sequence[AxisBreak], run: int) -> Bar:
+def _compute_bar_layout(
+    packed: PackedBar[Occurrence], y: float, height: float, folds: Sequence[AxisBreak], run: int
+) -> Bar:
     entries = packed.items
     first, count = entries[0], len(entries)
-    alone = describe_item(first, run) if count == 1 else None
+    alone = build_timeline_item(first, run) if count == 1 else None
     kinds = Counter(map(KIND, entries))
     kind = kinds.most_common(1)[0][0]
     labels = _list_labels(alone) if alone else (f"{count}",)

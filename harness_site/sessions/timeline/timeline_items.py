@@ -102,12 +102,12 @@ class TimelineItem:
         return max(0.0, (self.end - self.start).total_seconds())
 
     @property
-    def moment(self) -> bool:
+    def is_moment(self) -> bool:
         return self.start == self.end and self.kind in {*_MOMENTS, "decision", "version"}
 
     @property
     def title(self) -> str:
-        if self.moment:
+        if self.is_moment:
             return f"{self.what}: {self.told}" if self.told else self.what
         return f"{self.what}: {self.told}, {formatting.format_duration(self.seconds)}"
 
@@ -130,7 +130,7 @@ class RunItems:
         return self.turns, self.calls, self.signs, self.versions
 
 
-def describe_runs(frame: Timeframe) -> tuple[RunItems, ...]:
+def list_run_items(frame: Timeframe) -> tuple[RunItems, ...]:
     """List the occurrences of each run, in the order of the runs."""
     return tuple(_build_run_items(run_course) for run_course in frame.courses)
 
@@ -159,7 +159,7 @@ def list_items_in_time_order(runs: Iterable[RunItems]) -> list[tuple[int, Occurr
     return sorted(items, key=lambda numbered: _WHEN(numbered[1]))
 
 
-def describe_item(entry: Occurrence, run: int) -> TimelineItem:
+def build_timeline_item(entry: Occurrence, run: int) -> TimelineItem:
     """Convert an occurrence to an item."""
     start = convert_to_datetime(entry.start)
     end = start if entry.end == entry.start else convert_to_datetime(entry.end)
@@ -184,10 +184,10 @@ def describe_item(entry: Occurrence, run: int) -> TimelineItem:
             name = gettext("Asked %(agent)s") % {"agent": mask_and_reveal_hidden(entry.peer)}
             return TimelineItem("peer", start, end, run, name, outcome, peers=True)
         case Event():
-            return _describe_event(entry, start, run)
+            return _build_event_item(entry, start, run)
 
 
-def _describe_event(event: Event, at: datetime, run: int) -> TimelineItem:
+def _build_event_item(event: Event, at: datetime, run: int) -> TimelineItem:
     if event.kind == "decision":
         name = gettext("%(person)s decided about %(tool)s") % {
             "person": mask_and_reveal_hidden(event.actor),

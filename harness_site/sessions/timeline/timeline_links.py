@@ -21,27 +21,27 @@ class TimelineUrls:
         self._calls = reverse("harness_sessions:session-call", args=[session_pk, 0]).removesuffix("0/")
         self._peers = reverse("harness_sessions:session-peers", args=[session_pk])
 
-    def call(self, pk: int) -> str:
+    def build_call_url(self, pk: int) -> str:
         return f"{self._calls}{pk}/"
 
-    def version(self, version: int) -> str:
+    def build_version_url(self, version: int) -> str:
         return f"{self._session}?v={version}"
 
-    def item(self, item: TimelineItem) -> str:
+    def build_item_url(self, item: TimelineItem) -> str:
         """Return the URL of an item."""
         if item.call_pk is not None:
-            return self.call(item.call_pk)
+            return self.build_call_url(item.call_pk)
         if item.peers:
             return self._peers
         if item.version is None:
             return self._session
-        version = self.version(item.version)
+        version = self.build_version_url(item.version)
         return version if item.position is None else f"{version}&at={item.position}#m-{item.position}"
 
-    def bar(self, bar: Bar) -> str:
+    def build_bar_url(self, bar: Bar) -> str:
         """Return the URL of the item of a bar, or of the timeline zoomed in on merged items."""
         if bar.item is not None:
-            return self.item(bar.item)
+            return self.build_item_url(bar.item)
         query = build_time_range_query(bar.since, bar.until)
         # Closer than this, merged items stay merged: the list shows them one by one.
         return f"{query}#listed" if bar.until - bar.since < _INSEPARABLE else query

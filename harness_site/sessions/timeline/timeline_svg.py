@@ -28,7 +28,7 @@ def render_bars(lane: Lane, leading: TimelineUrls) -> SafeString:
         '<rect class="{}" x="{}" y="{}" width="{}" height="{}" rx="2"/>{}{}</a>',
         (
             (
-                leading.bar(bar),
+                leading.build_bar_url(bar),
                 bar.title,
                 f"{bar.kind} several" if bar.count > 1 else bar.kind,
                 bar.x,
@@ -61,7 +61,7 @@ def render_version_marks(lane: Lane, leading: TimelineUrls) -> SafeString:
     return join_html(
         "",
         '<a href="{}" tabindex="-1"><title>{}</title>{}</a>',
-        ((leading.bar(mark), mark.title, _render_version_mark(mark, lane.life)) for mark in lane.versions),
+        ((leading.build_bar_url(mark), mark.title, _render_version_mark(mark, lane.life)) for mark in lane.versions),
     )
 
 
@@ -76,7 +76,7 @@ def render_event_signs(lane: Lane, leading: TimelineUrls) -> SafeString:
     return join_html(
         "",
         '<a href="{}" tabindex="-1" class="sign"><title>{}</title>{}</a>',
-        ((leading.bar(sign), sign.title, _render_event_sign(sign, lane.life)) for sign in lane.signs),
+        ((leading.build_bar_url(sign), sign.title, _render_event_sign(sign, lane.life)) for sign in lane.signs),
     )
 
 
@@ -107,7 +107,7 @@ def render_chart_dots(strip: ChartStrip, leading: TimelineUrls) -> SafeString:
     dot = '<a href="{}" tabindex="-1"><title>{}</title><rect class="strip" x="{}" y="0" width="{}" height="80"/>{}</a>'
     rows = (
         (
-            leading.version(chart_dot.version),
+            leading.build_version_url(chart_dot.version),
             chart_dot.title,
             chart_dot.left,
             chart_dot.width,
@@ -130,7 +130,7 @@ def render_overview_bars(row: overview_layout.Row, leading: TimelineUrls) -> Saf
     )
     rows = (
         (
-            leading.call(lane_bar.call_pk),
+            leading.build_call_url(lane_bar.call_pk),
             lane_bar.title,
             lane_bar.kind,
             lane_bar.x,
@@ -158,7 +158,7 @@ def render_model_turns(row: overview_layout.Row, leading: TimelineUrls) -> SafeS
         '<rect class="model" x="{}" y="{}" width="{}" height="7" rx="2"/></a>'
     )
     y = round(row.y + 20, 1)
-    rows = ((leading.version(each.version), each.title, each.x, y, each.width) for each in row.turns)
+    rows = ((leading.build_version_url(each.version), each.title, each.x, y, each.width) for each in row.turns)
     return join_html("", turn, rows)
 
 
@@ -168,7 +168,7 @@ def render_version_ticks(row: overview_layout.Row, leading: TimelineUrls) -> Saf
     y = round(row.y + 23.5, 1)
     rows = (
         (
-            leading.version(mark.version),
+            leading.build_version_url(mark.version),
             _("Version %(version)s") % {"version": mark.version},
             mark.x,
             y,

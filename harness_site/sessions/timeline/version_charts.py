@@ -68,20 +68,20 @@ class Chart:
     missing: tuple[str, ...]
 
 
-def draw_version_charts(growth: VersionGrowth) -> Chart:
+def compute_version_chart_layout(growth: VersionGrowth) -> Chart:
     strips, missing = [], []
     for heading, name, value, format_value in _SHOWN:
         points = [
             (index, point, number) for index, point in enumerate(growth.points) if (number := value(point)) is not None
         ]
         if points:
-            strips.append(_draw_chart_strip(str(heading), points, format_value, len(growth.points)))
+            strips.append(_compute_chart_strip_layout(str(heading), points, format_value, len(growth.points)))
         else:
             missing.append(str(name))
     return Chart(tuple(strips), tuple(missing))
 
 
-def _draw_chart_strip(
+def _compute_chart_strip_layout(
     name: str, points: Sequence[tuple[int, GrowthPoint, Number]], format_value: Callable[..., str], places: int
 ) -> ChartStrip:
     maximum = max(number for *_, number in points)

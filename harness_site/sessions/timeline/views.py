@@ -46,16 +46,16 @@ class TimelineTablePage:
     total: int
 
     @property
-    def upto(self) -> int:
+    def end_offset(self) -> int:
         return self.first + len(self.items)
 
     @property
-    def before(self) -> int | None:
+    def previous_offset(self) -> int | None:
         return max(0, self.first - ROWS) if self.first else None
 
     @property
-    def after(self) -> int | None:
-        return self.upto if self.upto < self.total else None
+    def next_offset(self) -> int | None:
+        return self.end_offset if self.end_offset < self.total else None
 
 
 @require_GET
@@ -70,19 +70,19 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     frame = timeframe_contents.load_timeframe(pk, since=since, until=until)
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
-        runs = timeline_items.describe_runs(frame)
-        layout = drawing.draw_timeframe(frame, runs)
+        runs = timeline_items.list_run_items(frame)
+        layout = drawing.compute_timeframe_layout(frame, runs)
         growth = version_growth.load_version_growth(pk, since=since, until=until)
         context |= {
             "drawing": layout,
             "ways": _build_navigation_links(frame, layout),
-            "rows": _build_table_rows(runs, parse_number_parameter(request, "row") or 0),
+            "rows": _build_table_page(runs, parse_number_parameter(request, "row") or 0),
             "here": build_time_range_query(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": build_time_range_query(since, frame.cut)
             if since and frame.cut
             else _build_query_until_cut(frame.cut),
             "growth": growth,
-            "chart": version_charts.draw_version_charts(growth),
+            "chart": version_charts.compute_version_chart_layout(growth),
         }
     return render(request, "sessions/timeline.html", context)
 
@@ -94,7 +94,7 @@ def _parse_time_span(request: HttpRequest) -> tuple[datetime | None, datetime | 
 
 def _build_navigation_links(frame: Timeframe, layout: Drawing) -> NavigationLinks:
     quarter, length = (RIGHT - LEFT) / 4, frame.until - frame.since
-    inner = layout.axis.moment(LEFT + quarter), layout.axis.moment(RIGHT - quarter)
+    inner = layout.axis.convert_to_moment(LEFT + quarter), layout.axis.convert_to_moment(RIGHT - quarter)
     return NavigationLinks(
         closer=build_time_range_query(*inner) if length > _CLOSEST else "",
         wider=_build_moved_range_query(frame, -length / 2, length / 2),
@@ -114,8 +114,8 @@ def _build_query_until_cut(cut: datetime | None) -> str:
     return build_time_range_query(datetime(1970, 1, 1, tzinfo=UTC), cut) if cut else ""
 
 
-def _build_table_rows(runs: Sequence[RunItems], first: int) -> TimelineTablePage:
+def _build_table_page(runs: Sequence[RunItems], first: int) -> TimelineTablePage:
     entries = timeline_items.list_items_in_time_order(runs)
     first = first if first < len(entries) else 0
-    items = tuple(timeline_items.describe_item(entry, run) for run, entry in entries[first : first + ROWS])
+    items = tuple(timeline_items.build_timeline_item(entry, run) for run, entry in entries[first : first + ROWS])
     return TimelineTablePage(items, first, len(entries))

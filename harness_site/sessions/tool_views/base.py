@@ -53,7 +53,7 @@ class ToolUse:
         values = (self.args.get(name) for name in names)
         return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
 
-    def show(self, text: str, *, is_terminal: bool = False) -> ShownText:
+    def mask_text_for_display(self, text: str, *, is_terminal: bool = False) -> ShownText:
         """Mask a text for display; in a conversation, only its beginning.
 
         With `is_terminal`, terminal codes stay for `ansi_colors`, which names other hidden characters itself.
@@ -64,7 +64,7 @@ class ToolUse:
         shown = masked if is_terminal else reveal_hidden_characters(masked)
         return ShownText(shown, beginning.whole, beginning.size)
 
-    def show_line(self, text: str) -> str:
+    def mask_line_for_display(self, text: str) -> str:
         """Mask a short text for display on one line."""
         line = " ".join(text[: _TARGET * 4].split())
         shown = reveal_hidden_characters(mask_text_beginning(line, min(len(line), _TARGET)))
@@ -91,7 +91,7 @@ class ToolView:
     size: int = 0
 
     @property
-    def template(self) -> str:
+    def template_name(self) -> str:
         return f"sessions/tools/{self.kind}.html"
 
 

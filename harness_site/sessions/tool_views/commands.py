@@ -26,23 +26,25 @@ _ENDS: Final = 300
 _WRAPPERS: Final = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash"})
 
 
-def view_command(use: ToolUse) -> ToolView | None:
+def build_command_view(use: ToolUse) -> ToolView | None:
     """Show a command behind `$`, with its output and exit code."""
     command = _read_command(use)
     if not command:
         return None
-    if "*** Begin Patch" in command and (patch := edits.view_patch_text(use, command)) is not None:
+    if "*** Begin Patch" in command and (patch := edits.build_patch_text_view(use, command)) is not None:
         return patch
     output, code = split_command_result(use.result or "")
-    shown, returned = use.show(command), use.show(output, is_terminal=True)
+    shown, returned = use.mask_text_for_display(command), use.mask_text_for_display(output, is_terminal=True)
     return ToolView(
         "command",
         _("Shell"),
         chip=_make_exit_chip(code, use),
-        note=use.show_line(use.get_text("description", "justification")),
+        note=use.mask_line_for_display(use.get_text("description", "justification")),
         content={
             "command": shown.text,
-            "folder": use.show_line(use.get_text("workdir", "cwd", "directory", "dir_path")).removeprefix("."),
+            "folder": use.mask_line_for_display(use.get_text("workdir", "cwd", "directory", "dir_path")).removeprefix(
+                "."
+            ),
             "output": ansi_colors.render_ansi_as_html(returned.text) if output.strip() else "",
             "is_silent": use.result is not None and not output.strip(),
         },
@@ -51,26 +53,26 @@ def view_command(use: ToolUse) -> ToolView | None:
     )
 
 
-def view_command_of_tool(use: ToolUse) -> ToolView | None:
+def build_command_view_of_tool(use: ToolUse) -> ToolView | None:
     """Show a call that is named after the first word of the command which is its only argument."""
     command = use.args.get("command")
     if len(use.args) != 1 or not isinstance(command, str) or command.split(maxsplit=1)[:1] != [use.name]:
         return None
-    return view_command(use)
+    return build_command_view(use)
 
 
-def view_background(use: ToolUse) -> ToolView | None:
+def build_background_command_view(use: ToolUse) -> ToolView | None:
     """Show the output of a command that runs in the background."""
     task = next(
         (str(use.args[name]) for name in ("bash_id", "shell_id", "task_id", "session_id") if name in use.args), ""
     )
     if not task:
         return None
-    returned = use.show(use.result or "", is_terminal=True)
+    returned = use.mask_text_for_display(use.result or "", is_terminal=True)
     return ToolView(
         "command",
         _("Background command"),
-        use.show_line(task),
+        use.mask_line_for_display(task),
         content={"command": "", "output": ansi_colors.render_ansi_as_html(returned.text)},
         is_complete=returned.whole,
         size=returned.size,

@@ -41,7 +41,7 @@ class _Side:
     tokens: Sequence[CodeToken]
 
     @classmethod
-    def of(cls, text: str, language: str) -> _Side:
+    def from_text(cls, text: str, language: str) -> _Side:
         lines = text.split("\n")
         starts, at = [], 0
         for line in lines:
@@ -53,17 +53,17 @@ class _Side:
 def build_diff_lines(old: str, new: str, language: str, *, first: int | None = None) -> list[DiffLine]:
     """Compare two masked texts. `first` is the number of their first line in the file, None if unknown."""
     old, new = old.removesuffix("\n"), new.removesuffix("\n")
-    before, after = _Side.of(old, language), _Side.of(new, language)
+    before, after = _Side.from_text(old, language), _Side.from_text(new, language)
     if not old:
-        return _list_lines("ins", after, 0, len(after.lines), first)
+        return _build_lines_of_range("ins", after, 0, len(after.lines), first)
     if not new:
-        return _list_lines("del", before, 0, len(before.lines), first)
+        return _build_lines_of_range("del", before, 0, len(before.lines), first)
     lines: list[DiffLine] = []
     for tag, i1, i2, j1, j2 in _compare_lines(before.lines, after.lines):
         if tag == "equal":
-            lines += _list_lines("same", after, j1, j2, first)
+            lines += _build_lines_of_range("same", after, j1, j2, first)
         else:
-            lines += _list_replaced_lines(before, (i1, i2), after, (j1, j2), first)
+            lines += _build_replaced_lines(before, (i1, i2), after, (j1, j2), first)
     return _fold_unchanged_lines(lines)
 
 
@@ -77,8 +77,8 @@ def count_changed_lines(old: str, new: str) -> tuple[int, int]:
 
 def build_numbered_lines(text: str, language: str, first: int) -> list[DiffLine]:
     """Number the lines of a masked text."""
-    side = _Side.of(text.removesuffix("\n"), language)
-    return _list_lines("same", side, 0, len(side.lines), first)
+    side = _Side.from_text(text.removesuffix("\n"), language)
+    return _build_lines_of_range("same", side, 0, len(side.lines), first)
 
 
 def _compare_lines(before: Sequence[str], after: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
@@ -87,7 +87,7 @@ def _compare_lines(before: Sequence[str], after: Sequence[str]) -> Sequence[tupl
     return [("replace", 0, len(before), 0, len(after))]
 
 
-def _list_replaced_lines(
+def _build_replaced_lines(
     before: _Side, old: tuple[int, int], after: _Side, new: tuple[int, int], first: int | None
 ) -> list[DiffLine]:
     """List replaced lines: as many as there are on both sides are compared word by word."""
@@ -96,15 +96,15 @@ def _list_replaced_lines(
     pairs = min(old[1] - old[0], new[1] - new[0], _PAIRS)
     for number in range(pairs):
         at, to = old[0] + number, new[0] + number
-        marks = _mark_changed_words(before.lines[at], after.lines[to])
-        removed.append(DiffLine("del", _number(first, at), _render_line(before, at, marks[0], "del")))
-        added.append(DiffLine("ins", _number(first, to), _render_line(after, to, marks[1], "ins")))
-    removed += _list_lines("del", before, old[0] + pairs, old[1], first)
-    added += _list_lines("ins", after, new[0] + pairs, new[1], first)
+        marks = _find_changed_word_spans(before.lines[at], after.lines[to])
+        removed.append(DiffLine("del", _compute_line_number(first, at), _render_line(before, at, marks[0], "del")))
+        added.append(DiffLine("ins", _compute_line_number(first, to), _render_line(after, to, marks[1], "ins")))
+    removed += _build_lines_of_range("del", before, old[0] + pairs, old[1], first)
+    added += _build_lines_of_range("ins", after, new[0] + pairs, new[1], first)
     return removed + added
 
 
-def _mark_changed_words(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+def _find_changed_word_spans(old: str, new: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Return where words were removed from the old and added in the new line."""
     if max(len(old), len(new)) > _LINE:
         return [], []
@@ -122,11 +122,13 @@ def _mark_changed_words(old: str, new: str) -> tuple[list[tuple[int, int]], list
     return removed, added
 
 
-def _list_lines(sign: Sign, side: _Side, start: int, stop: int, first: int | None) -> list[DiffLine]:
-    return [DiffLine(sign, _number(first, at), _render_line(side, at, [], "")) for at in range(start, stop)]
+def _build_lines_of_range(sign: Sign, side: _Side, start: int, stop: int, first: int | None) -> list[DiffLine]:
+    return [
+        DiffLine(sign, _compute_line_number(first, at), _render_line(side, at, [], "")) for at in range(start, stop)
+    ]
 
 
-def _number(first: int | None, at: int) -> int | None:
+def _compute_line_number(first: int | None, at: int) -> int | None:
     return None if first is None else first + at
 
 
@@ -135,7 +137,7 @@ def _render_line(side: _Side, at: int, marks: Sequence[tuple[int, int]], tag: st
     line, start = side.lines[at], side.starts[at]
     tokens = [
         (max(0, token.start - start), min(len(line), token.stop - start), token.css_class)
-        for token in _find_tokens(side.tokens, start, start + len(line))
+        for token in _iterate_tokens_in_range(side.tokens, start, start + len(line))
     ]
     if not tokens and not marks:
         return escape(line)
@@ -152,7 +154,7 @@ def _render_line(side: _Side, at: int, marks: Sequence[tuple[int, int]], tag: st
     return mark_safe("".join(pieces))  # noqa: S308 - escaped above
 
 
-def _find_tokens(tokens: Sequence[CodeToken], start: int, stop: int) -> Iterator[CodeToken]:
+def _iterate_tokens_in_range(tokens: Sequence[CodeToken], start: int, stop: int) -> Iterator[CodeToken]:
     """Yield the tokens that overlap a range, by binary search for the first one."""
     low, high = 0, len(tokens)
     while low < high:

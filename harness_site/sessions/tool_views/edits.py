@@ -33,29 +33,29 @@ class ShownFile:
     removed: int = 0
 
 
-def view_edit(use: ToolUse) -> ToolView | None:
-    change = file_change_parsing.read_edit(use.args)
+def build_edit_view(use: ToolUse) -> ToolView | None:
+    change = file_change_parsing.parse_edit_arguments(use.args)
     return None if change is None else build_change_view(use, (change,), _("Edit"))
 
 
-def view_write(use: ToolUse) -> ToolView | None:
-    change = file_change_parsing.read_write(use.args)
+def build_write_view(use: ToolUse) -> ToolView | None:
+    change = file_change_parsing.parse_write_arguments(use.args)
     return None if change is None else build_change_view(use, (change,), _("Write"))
 
 
-def view_patch(use: ToolUse) -> ToolView | None:
-    return view_patch_text(use, file_change_parsing.find_patch_text(use.args))
+def build_patch_view(use: ToolUse) -> ToolView | None:
+    return build_patch_text_view(use, file_change_parsing.find_patch_text(use.args))
 
 
-def view_submission(use: ToolUse) -> ToolView | None:
+def build_submission_view(use: ToolUse) -> ToolView | None:
     """Show the patch that an agent hands in, which is the result of the call."""
     patch = (use.result or "").replace("\r\n", "\n")
-    return None if use.is_error else view_patch_text(replace(use, result=None), patch)
+    return None if use.is_error else build_patch_text_view(replace(use, result=None), patch)
 
 
-def view_patch_text(use: ToolUse, text: str) -> ToolView | None:
+def build_patch_text_view(use: ToolUse, text: str) -> ToolView | None:
     """Show a patch by file; None if the text is none."""
-    changes = file_change_parsing.read_patch(text) if len(text) <= _LONGEST_PATCH else ()
+    changes = file_change_parsing.parse_patch(text) if len(text) <= _LONGEST_PATCH else ()
     return build_change_view(use, changes, _("Patch")) if changes else None
 
 
@@ -68,14 +68,14 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
     files: list[ShownFile] = []
     is_complete = True
     for change in changes:
-        shown, whole = show_file_change(use, change, max(left, 0))
+        shown, whole = build_file_difference(use, change, max(left, 0))
         left -= max(1, len(change.hunks))
         is_complete = is_complete and whole
         if shown.hunks or whole:
             files.append(shown)
     single = files[0] if len(changes) == 1 and files else None
     added, removed = sum(file.added for file in files), sum(file.removed for file in files)
-    returned = use.show((use.result or "").strip())
+    returned = use.mask_text_for_display((use.result or "").strip())
     return ToolView(
         "diff",
         label,
@@ -93,20 +93,22 @@ def build_change_view(use: ToolUse, changes: tuple[FileChange, ...], label: str)
     )
 
 
-def show_file_change(use: ToolUse, change: FileChange, limit: int) -> tuple[ShownFile, bool]:
+def build_file_difference(use: ToolUse, change: FileChange, limit: int) -> tuple[ShownFile, bool]:
     """Build the difference of one file from up to `limit` hunks. The second value tells whether nothing is left out."""
-    language = find_language(change.path)
+    language = get_language_of_path(change.path)
     hunks: list[tuple[DiffLine, ...]] = []
     whole = len(change.hunks) <= limit
     added = removed = 0
     for hunk in change.hunks[:limit]:
-        old, new = use.show(hunk.old), use.show(hunk.new)
+        old, new = use.mask_text_for_display(hunk.old), use.mask_text_for_display(hunk.new)
         whole = whole and old.whole and new.whole
         lines = diff_lines.build_diff_lines(old.text, new.text, language, first=hunk.line)
         added += sum(line.sign == "ins" for line in lines)
         removed += sum(line.sign == "del" for line in lines)
         hunks.append(tuple(lines))
-    return ShownFile(use.show_line(change.path), _describe_change(use, change), tuple(hunks), added, removed), whole
+    return ShownFile(
+        use.mask_line_for_display(change.path), _describe_change(use, change), tuple(hunks), added, removed
+    ), whole
 
 
 def _describe_change(use: ToolUse, change: FileChange) -> str:
@@ -114,14 +116,14 @@ def _describe_change(use: ToolUse, change: FileChange) -> str:
         case "deleted":
             return _("deleted")
         case "moved":
-            return _("moved to %(path)s") % {"path": use.show_line(change.moved_to)}
+            return _("moved to %(path)s") % {"path": use.mask_line_for_display(change.moved_to)}
         case "written":
             return _("whole file")
         case _:
             return ""
 
 
-def find_language(path: str) -> str:
+def get_language_of_path(path: str) -> str:
     """Return the language of a file for syntax colours, by its name."""
     name = PurePosixPath(path.replace("\\", "/")).name
     if name in _LANGUAGES_OF_NAMES:

@@ -39,40 +39,40 @@ class FileChange:
     moved_to: str = ""
 
 
-def get_path(args: Mapping[str, Any]) -> str:
+def get_path_argument(args: Mapping[str, Any]) -> str:
     """Return the path of the file that arguments name; empty if they name none."""
     return next((args[name] for name in PATHS if isinstance(args.get(name), str) and args[name]), "")
 
 
-def read_edit(args: Mapping[str, Any]) -> FileChange | None:
+def parse_edit_arguments(args: Mapping[str, Any]) -> FileChange | None:
     """Read one or several replacements of a passage of a file."""
-    path = get_path(args)
+    path = get_path_argument(args)
     edits = args.get("edits")
     if not path:
         return None
     if isinstance(edits, list) and edits:
-        hunks = [_read_hunk(edit) for edit in edits[:_MAX_CHANGES] if isinstance(edit, dict)]
+        hunks = [_parse_hunk(edit) for edit in edits[:_MAX_CHANGES] if isinstance(edit, dict)]
     else:
-        hunks = [_read_hunk(args)]
+        hunks = [_parse_hunk(args)]
     known = tuple(hunk for hunk in hunks if hunk is not None)
     return FileChange(path, "edited", known) if known else None
 
 
-def read_write(args: Mapping[str, Any]) -> FileChange | None:
+def parse_write_arguments(args: Mapping[str, Any]) -> FileChange | None:
     """Read the whole new text of a file."""
-    path = get_path(args)
+    path = get_path_argument(args)
     content = next((args[name] for name in _CONTENTS if isinstance(args.get(name), str)), None)
     return FileChange(path, "written", (Hunk("", content, 1),)) if path and content is not None else None
 
 
-def read_notebook_edit(args: Mapping[str, Any]) -> FileChange | None:
-    path, source = get_path(args), args.get("new_source")
+def parse_notebook_edit_arguments(args: Mapping[str, Any]) -> FileChange | None:
+    path, source = get_path_argument(args), args.get("new_source")
     if not path or not isinstance(source, str):
         return None
     return FileChange(path, "edited", (Hunk("", source),))
 
 
-def read_patch(text: str) -> tuple[FileChange, ...]:
+def parse_patch(text: str) -> tuple[FileChange, ...]:
     """Read a patch, of the form `*** Update File:` or a unified diff."""
     if "*** Begin Patch" in text:
         return tuple(islice(_iterate_marked_patch(text[text.index("*** Begin Patch") :]), _MAX_CHANGES))
@@ -92,7 +92,7 @@ def find_patch_text(args: Mapping[str, Any]) -> str:
     return ""
 
 
-def _read_hunk(edit: Mapping[str, Any]) -> Hunk | None:
+def _parse_hunk(edit: Mapping[str, Any]) -> Hunk | None:
     old = next((edit[name] for name in _OLD if isinstance(edit.get(name), str)), None)
     new = next((edit[name] for name in _NEW if isinstance(edit.get(name), str)), None)
     if old is None and new is None:
@@ -110,7 +110,7 @@ def _iterate_marked_patch(text: str) -> Iterator[FileChange]:
             moved_to = line.removeprefix("*** Move to: ").strip()
         elif line.startswith("*** ") and not line.startswith("*** End of File"):
             if path:
-                yield _make_patched_file(kind, path, moved_to, lines)
+                yield _make_marked_file_change(kind, path, moved_to, lines)
             match = _FILE_LINE.match(line)
             kind, path = (match[1], match[2].strip()) if match else ("", "")
             moved_to, lines = "", []
@@ -120,7 +120,7 @@ def _iterate_marked_patch(text: str) -> Iterator[FileChange]:
             lines.append(line)
 
 
-def _make_patched_file(kind: str, path: str, moved_to: str, lines: list[str]) -> FileChange:
+def _make_marked_file_change(kind: str, path: str, moved_to: str, lines: list[str]) -> FileChange:
     if kind == "Delete":
         return FileChange(path, "deleted")
     if kind == "Add":
@@ -134,20 +134,20 @@ def _iterate_unified_diff(text: str) -> Iterator[FileChange]:
     for line in [*text.removesuffix("\n").split("\n"), "--- "]:
         if line.startswith(("--- ", "diff --git ")):
             if path:
-                yield _make_diffed_file(old_path, path, lines)
-            old_path, path, lines = _strip_prefix(line.removeprefix("--- ")), "", []
+                yield _make_unified_file_change(old_path, path, lines)
+            old_path, path, lines = _strip_diff_path_prefix(line.removeprefix("--- ")), "", []
         elif line.startswith("+++ ") and not path:
-            path = _strip_prefix(line.removeprefix("+++ "))
+            path = _strip_diff_path_prefix(line.removeprefix("+++ "))
         elif path:
             lines.append(line)
 
 
-def _strip_prefix(path: str) -> str:
+def _strip_diff_path_prefix(path: str) -> str:
     path = path.split("\t")[0].strip()
     return path[2:] if path.startswith(("a/", "b/")) else path
 
 
-def _make_diffed_file(old_path: str, path: str, lines: list[str]) -> FileChange:
+def _make_unified_file_change(old_path: str, path: str, lines: list[str]) -> FileChange:
     if path == "/dev/null":
         return FileChange(old_path, "deleted")
     hunks = tuple(_iterate_hunks(lines))

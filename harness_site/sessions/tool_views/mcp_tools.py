@@ -7,10 +7,12 @@ from django.utils.translation import gettext as _
 from harness_site.sessions.tool_views.base import ToolUse, ToolView
 
 
-def view_mcp_tool(use: ToolUse) -> ToolView | None:
+def build_mcp_tool_view(use: ToolUse) -> ToolView | None:
     """Name the server and the tool of a call to an MCP server; arguments and result are shown as they are."""
     server, _separator, tool = use.name.removeprefix("mcp__").partition("__")
     if not tool:
         return None
-    label = use.show_line(tool)
-    return ToolView("", label, note=_("MCP server %(server)s") % {"server": use.show_line(server)}, has_result=False)
+    label = use.mask_line_for_display(tool)
+    return ToolView(
+        "", label, note=_("MCP server %(server)s") % {"server": use.mask_line_for_display(server)}, has_result=False
+    )

@@ -51,21 +51,21 @@ class ShownCell:
         return self.kind == "markdown"
 
 
-def view_notebook_read(use: ToolUse) -> ToolView | None:
+def build_notebook_read_view(use: ToolUse) -> ToolView | None:
     """Show the cells of a notebook; None for a file without any."""
-    path = file_change_parsing.get_path(use.args)
+    path = file_change_parsing.get_path_argument(use.args)
     if use.is_error or not use.result or not (path.lower().endswith(".ipynb") or "notebook_path" in use.args):
         return None
     cells = list(islice(_iterate_cells(use.result), _MOST_CELLS + 1))
     if not cells or len(cells) > _MOST_CELLS:
         return None
     count = ngettext("%(count)d cell", "%(count)d cells", len(cells)) % {"count": len(cells)}
-    return _build_view(use, path, cells, note=count, size=get_byte_size(use.result))
+    return _build_cells_view(use, path, cells, note=count, size=get_byte_size(use.result))
 
 
-def view_notebook_edit(use: ToolUse) -> ToolView | None:
+def build_notebook_edit_view(use: ToolUse) -> ToolView | None:
     """Show the new source of a cell, and what the tool answered."""
-    path, source = file_change_parsing.get_path(use.args), use.get_text("new_source")
+    path, source = file_change_parsing.get_path_argument(use.args), use.get_text("new_source")
     mode = use.get_text("edit_mode") or "replace"
     if not path or not isinstance(use.args.get("new_source", ""), str) or not (source or mode == "delete"):
         return None
@@ -73,26 +73,40 @@ def view_notebook_edit(use: ToolUse) -> ToolView | None:
     name = use.get_text("cell_id") or ("" if number is None else str(number))
     cell = Cell(name, use.get_text("cell_type") or "code", "python", source)
     note = {"insert": _("new cell"), "delete": _("cell deleted")}.get(mode, _("cell replaced"))
-    return _build_view(use, path, [cell], note=note, size=get_byte_size(source), returned=(use.result or "").strip())
+    return _build_cells_view(
+        use, path, [cell], note=note, size=get_byte_size(source), returned=(use.result or "").strip()
+    )
 
 
-def _build_view(use: ToolUse, path: str, cells: list[Cell], *, note: str, size: int, returned: str = "") -> ToolView:
+def _build_cells_view(
+    use: ToolUse, path: str, cells: list[Cell], *, note: str, size: int, returned: str = ""
+) -> ToolView:
     shown_cells = cells if use.is_whole else cells[:_CELLS]
     pairs = [
-        (cell, use.show(cell.source.rstrip("\n")), use.show(cell.output.strip("\n"), is_terminal=True))
+        (
+            cell,
+            use.mask_text_for_display(cell.source.rstrip("\n")),
+            use.mask_text_for_display(cell.output.strip("\n"), is_terminal=True),
+        )
         for cell in shown_cells
     ]
-    answer = use.show(returned)
+    answer = use.mask_text_for_display(returned)
     texts: list[ShownText] = [text for _cell, source, output in pairs for text in (source, output)]
     return ToolView(
         "notebook",
         _("Notebook"),
-        use.show_line(path),
+        use.mask_line_for_display(path),
         chip=("bad", _("Error")) if use.is_error else None,
         note=note,
         content={
             "cells": [
-                ShownCell(use.show_line(cell.name), use.show_line(cell.kind), cell.language, source.text, output.text)
+                ShownCell(
+                    use.mask_line_for_display(cell.name),
+                    use.mask_line_for_display(cell.kind),
+                    cell.language,
+                    source.text,
+                    output.text,
+                )
                 for cell, source, output in pairs
             ],
             "returned": answer.text,
@@ -151,11 +165,11 @@ def _iterate_file_cells(notebook: dict[str, Any], cells: list[Any]) -> Iterator[
                 kind if isinstance(kind, str) else "",
                 language,
                 _join_lines(cell.get("source")),
-                "\n".join(filter(None, map(_read_output, outputs if isinstance(outputs, list) else []))),
+                "\n".join(filter(None, map(_format_cell_output, outputs if isinstance(outputs, list) else []))),
             )
 
 
-def _read_output(output: Any) -> str:
+def _format_cell_output(output: Any) -> str:
     """Read an output as text; one that has no text is named by its type and size."""
     if not isinstance(output, dict):
         return ""

@@ -12,15 +12,15 @@ from harness_site.sessions.tool_views.base import ToolUse, ToolView
 _MAX_QUESTIONS: Final = 20
 
 
-def view_question(use: ToolUse) -> ToolView | None:
+def build_question_view(use: ToolUse) -> ToolView | None:
     """Show questions to the user with their options."""
     questions = use.args.get("questions")
     asked: list[Any] = questions if isinstance(questions, list) else [use.args]
-    shown = [_show_question(use, item) for item in asked[:_MAX_QUESTIONS] if isinstance(item, dict)]
+    shown = [_build_question_context(use, item) for item in asked[:_MAX_QUESTIONS] if isinstance(item, dict)]
     known = [item for item in shown if item["question"]]
     if not known:
         return None
-    answer = use.show((use.result or "").strip())
+    answer = use.mask_text_for_display((use.result or "").strip())
     return ToolView(
         "question",
         _("Question to the user"),
@@ -31,14 +31,14 @@ def view_question(use: ToolUse) -> ToolView | None:
     )
 
 
-def _show_question(use: ToolUse, item: dict[str, Any]) -> dict[str, Any]:
+def _build_question_context(use: ToolUse, item: dict[str, Any]) -> dict[str, Any]:
     options = [
         option.get("label") if isinstance(option, dict) else option for option in _get_truncated_list(item, "options")
     ]
     question = item.get("question")
     return {
-        "question": use.show_line(question) if isinstance(question, str) else "",
-        "options": [use.show_line(option) for option in options if isinstance(option, str)],
+        "question": use.mask_line_for_display(question) if isinstance(question, str) else "",
+        "options": [use.mask_line_for_display(option) for option in options if isinstance(option, str)],
     }
 
 

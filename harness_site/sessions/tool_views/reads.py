@@ -10,16 +10,16 @@ from django.utils.translation import gettext as _
 from harness_site.sessions.session_formatting import parse_json_container
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.base import ToolUse, ToolView
-from harness_site.sessions.tool_views.edits import find_language
+from harness_site.sessions.tool_views.edits import get_language_of_path
 from harness_site.sessions.tool_views.message_tags import split_tagged_text
 
 #: A line number as programs print it before a line: `   12→text`, `12<tab>text`, `12: text`, `L12: text`.
 _NUMBERED: Final = re.compile(r" *L?(\d{1,7})(?:→|\t|: ?|\|)")
 
 
-def view_read(use: ToolUse) -> ToolView | None:
+def build_read_view(use: ToolUse) -> ToolView | None:
     """Show a file with the numbers of its lines."""
-    path = file_change_parsing.get_path(use.args)
+    path = file_change_parsing.get_path_argument(use.args)
     command = use.args.get("command")
     if not path or (command is not None and command != "view"):
         return None
@@ -29,12 +29,12 @@ def view_read(use: ToolUse) -> ToolView | None:
     first, plain = _strip_line_numbers(text)
     if first is None:
         first = (use.get_number("offset", "start_line") or 1) if text else 1
-    shown = use.show(plain)
-    lines = diff_lines.build_numbered_lines(shown.text, find_language(path), max(first, 0)) if plain else []
+    shown = use.mask_text_for_display(plain)
+    lines = diff_lines.build_numbered_lines(shown.text, get_language_of_path(path), max(first, 0)) if plain else []
     return ToolView(
         "read",
         _("Read"),
-        use.show_line(path),
+        use.mask_line_for_display(path),
         note=_describe_range(use),
         content={"lines": lines, "chips": chips},
         is_complete=shown.whole,

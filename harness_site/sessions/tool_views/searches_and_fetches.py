@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from harness_site.core.rendering.display_text import get_byte_size
-from harness_site.sessions.session_formatting import mask_safe_link, parse_json_container
+from harness_site.sessions.session_formatting import mask_link_if_safe, parse_json_container
 from harness_site.sessions.tool_views.base import LONGEST, ToolUse, ToolView
 
 _QUERIES: Final = ("pattern", "query", "regex", "q", "search_term", "path", "dir_path", "directory")
@@ -19,19 +19,21 @@ _URLS: Final = ("url", "uri", "link", "address")
 _LINKS_LINE: Final = re.compile(r"^Links: (\[\{.*\}\])$", re.MULTILINE)
 
 
-def view_search(use: ToolUse) -> ToolView | None:
+def build_search_view(use: ToolUse) -> ToolView | None:
     """Show what was searched for, and the lines that were found."""
     query = use.get_text(*_QUERIES)
     result = use.result or ""
     if not query or use.is_error or parse_json_container(result) is not None:
         return None
-    filters = [use.show_line(use.get_text(name)) for name in _FILTERS if use.get_text(name) not in {"", query}]
-    shown = use.show(result)
+    filters = [
+        use.mask_line_for_display(use.get_text(name)) for name in _FILTERS if use.get_text(name) not in {"", query}
+    ]
+    shown = use.mask_text_for_display(result)
     count = sum(1 for line in result.splitlines()[:10_000] if line.strip())
     return ToolView(
         "search",
         _("Search"),
-        use.show_line(query),
+        use.mask_line_for_display(query),
         note=" · ".join([*filters, ngettext("%(count)d line", "%(count)d lines", count) % {"count": count}]),
         content={"output": shown.text},
         is_complete=shown.whole,
@@ -39,31 +41,31 @@ def view_search(use: ToolUse) -> ToolView | None:
     )
 
 
-def view_fetch(use: ToolUse) -> ToolView | None:
+def build_fetch_view(use: ToolUse) -> ToolView | None:
     """Show the address of a page and the text that came back."""
     address = use.get_text(*_URLS)
     if not address or "://" not in address[:20]:
         return None
-    return _view_web(use, _("Web page"), address, use.get_text("prompt"))
+    return _build_web_view(use, _("Web page"), address, use.get_text("prompt"))
 
 
-def view_web_search(use: ToolUse) -> ToolView | None:
+def build_web_search_view(use: ToolUse) -> ToolView | None:
     query = use.get_text("query", "q", "search_term")
-    return _view_web(use, _("Web search"), query, "") if query else None
+    return _build_web_view(use, _("Web search"), query, "") if query else None
 
 
-def _view_web(use: ToolUse, label: str, target: str, prompt: str) -> ToolView:
+def _build_web_view(use: ToolUse, label: str, target: str, prompt: str) -> ToolView:
     result = (use.result or "").strip()
     links, remainder = _split_links(result)
-    shown = use.show(remainder)
+    shown = use.mask_text_for_display(remainder)
     return ToolView(
         "web",
         label,
-        use.show_line(target),
+        use.mask_line_for_display(target),
         content={
-            "link": mask_safe_link(target),
-            "prompt": use.show_line(prompt),
-            "pages": [(use.show_line(link["title"]), mask_safe_link(link["url"])) for link in links],
+            "link": mask_link_if_safe(target),
+            "prompt": use.mask_line_for_display(prompt),
+            "pages": [(use.mask_line_for_display(link["title"]), mask_link_if_safe(link["url"])) for link in links],
             "returned": shown.text,
         },
         has_result=not use.is_error,

@@ -27,7 +27,7 @@ _FILE_LINE: Final = re.compile(r"^\[File: (.+) \(\d+ lines total\)\]", re.MULTIL
 _NUMBERED_LINE: Final = re.compile(r"(\d{1,9}):(.*)")
 
 
-def read_editor_change(tool: str, args: Mapping[str, Any]) -> FileChange | None:
+def parse_editor_command(tool: str, args: Mapping[str, Any]) -> FileChange | None:
     """Read what a command does to a file; None if it is no command of the editor.
 
     Returns:
@@ -36,33 +36,35 @@ def read_editor_change(tool: str, args: Mapping[str, Any]) -> FileChange | None:
     """
     command = args.get("command")
     if not isinstance(command, str):
-        return _read_arguments(tool.lower(), args)
+        return _parse_editor_arguments(tool.lower(), args)
     if match := _CREATE.fullmatch(command):
         return FileChange(_remove_quotes(match[1]), "written")
     if match := _OPEN.fullmatch(command):
         return FileChange(_remove_quotes(match[1]), "edited")
     if match := _EDIT.fullmatch(command):
         return FileChange("", "edited", (Hunk("", match[3] or "", int(match[1])),))
-    return FileChange("", "edited") if _MOVE.fullmatch(command) else _read_quoted_command(command)
+    return FileChange("", "edited") if _MOVE.fullmatch(command) else _parse_quoted_command(command)
 
 
-def _read_arguments(tool: str, args: Mapping[str, Any]) -> FileChange | None:
+def _parse_editor_arguments(tool: str, args: Mapping[str, Any]) -> FileChange | None:
     """Read a command from its arguments."""
-    path = file_change_parsing.get_path(args)
+    path = file_change_parsing.get_path_argument(args)
     if path and tool == "create":
-        return file_change_parsing.read_write(args) or FileChange(path, "written")
+        return file_change_parsing.parse_write_arguments(args) or FileChange(path, "written")
     if (path and tool == "open") or (tool in _MOVES and not path):
         return FileChange(path, "edited")
     if tool == "edit" and isinstance(args.get("search"), str) and isinstance(args.get("replace"), str):
         return FileChange(path, "edited", (Hunk(args["search"], args["replace"]),))
     if tool == "edit" and isinstance(args.get("replacement_text"), str):
-        return FileChange(path, "edited", (Hunk("", args["replacement_text"], _read_number(args.get("start_line"))),))
+        return FileChange(
+            path, "edited", (Hunk("", args["replacement_text"], _parse_line_number(args.get("start_line"))),)
+        )
     if tool == "insert" and isinstance(args.get("text"), str):
-        return _make_insertion(args["text"], _read_number(args.get("line")))
+        return _make_insertion(args["text"], _parse_line_number(args.get("line")))
     return None
 
 
-def _read_quoted_command(command: str) -> FileChange | None:
+def _parse_quoted_command(command: str) -> FileChange | None:
     """Read `edit "old" "new"` and `insert "text" 12`."""
     if len(command) > _LONGEST_QUOTED or not command.lstrip().startswith(("edit ", "insert ")):
         return None
@@ -73,7 +75,7 @@ def _read_quoted_command(command: str) -> FileChange | None:
     if name == "edit" and (len(words) == 2 or (len(words) == 3 and words[2] in {"replace-all", "True", "true"})):
         return FileChange("", "edited", (Hunk(words[0], words[1]),))
     if name == "insert" and 1 <= len(words) <= 2:
-        return _make_insertion(words[0], _read_number(words[1] if len(words) == 2 else None))
+        return _make_insertion(words[0], _parse_line_number(words[1] if len(words) == 2 else None))
     return None
 
 
@@ -82,16 +84,16 @@ def _make_insertion(text: str, line: int | None) -> FileChange:
     return FileChange("", "edited", (Hunk("", text, None if line is None else line + 1),))
 
 
-def _read_number(value: Any) -> int | None:
+def _parse_line_number(value: Any) -> int | None:
     """Read the number of a line; None for anything else."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9 else None
 
 
-def view_editor_command(use: ToolUse) -> ToolView | None:
+def build_editor_command_view(use: ToolUse) -> ToolView | None:
     """Show a created file, the displayed part of one, or a replaced or inserted passage."""
-    change = read_editor_change(use.name, use.args)
+    change = parse_editor_command(use.name, use.args)
     if change is None:
         return None
     if change.kind == "written":
@@ -99,7 +101,7 @@ def view_editor_command(use: ToolUse) -> ToolView | None:
     file_line = _FILE_LINE.search(use.result or "")
     path = change.path or (file_line[1] if file_line else "")
     if not change.hunks:
-        return _view_opened_file(use, path)
+        return _build_opened_file_view(use, path)
     view = edits.build_change_view(use, (replace(change, path=path),), _("Edit"))
     if view is None:
         return None
@@ -108,7 +110,7 @@ def view_editor_command(use: ToolUse) -> ToolView | None:
     return replace(view, note=note, chip=("bad", _("Error")) if use.is_error else None)
 
 
-def _view_opened_file(use: ToolUse, path: str) -> ToolView | None:
+def _build_opened_file_view(use: ToolUse, path: str) -> ToolView | None:
     """Show the displayed part of a file. What the editor says about the part is the note."""
     numbers: list[int] = []
     texts: list[str] = []
@@ -126,13 +128,13 @@ def _view_opened_file(use: ToolUse, path: str) -> ToolView | None:
     note = " ".join(notes)
     if use.is_error or not numbers or len(note) > 200:
         return None
-    shown = use.show("\n".join(texts))
+    shown = use.mask_text_for_display("\n".join(texts))
     return ToolView(
         "read",
         _("Read"),
-        use.show_line(path),
-        note=use.show_line(note),
-        content={"lines": diff_lines.build_numbered_lines(shown.text, edits.find_language(path), numbers[0])},
+        use.mask_line_for_display(path),
+        note=use.mask_line_for_display(note),
+        content={"lines": diff_lines.build_numbered_lines(shown.text, edits.get_language_of_path(path), numbers[0])},
         is_complete=shown.whole,
         size=shown.size,
     )

@@ -16,21 +16,21 @@ _MOST_STEPS: Final = 200
 _LISTS: Final = ("todos", "plan", "steps", "items", "tasks", "todo_list")
 
 
-def view_todo_list(use: ToolUse) -> ToolView | None:
+def build_todo_list_view(use: ToolUse) -> ToolView | None:
     """Show a todo list as a checklist."""
-    plan = read_todo_list(use.args)
+    plan = parse_todo_list_arguments(use.args)
     if plan is None or len(plan.steps) > _MOST_STEPS:
         return None
     return ToolView(
         "todo",
         _("Todo list"),
-        note=_("%(done)d of %(total)d done") % {"done": plan.done, "total": len(plan.steps)},
-        content={"plan": plan, "explanation": use.show_line(use.get_text("explanation"))},
+        note=_("%(done)d of %(total)d done") % {"done": plan.done_count, "total": len(plan.steps)},
+        content={"plan": plan, "explanation": use.mask_line_for_display(use.get_text("explanation"))},
         has_result=not use.is_error,
     )
 
 
-def read_todo_list(args: Any) -> Plan | None:
+def parse_todo_list_arguments(args: Any) -> Plan | None:
     """Read the list that the arguments of a call hold; None if they hold none."""
     values = args if isinstance(args, dict) or hasattr(args, "get") else {}
     given = next((values[name] for name in _LISTS if isinstance(values.get(name), list) and values[name]), None)

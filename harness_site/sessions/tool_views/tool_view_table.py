@@ -34,43 +34,49 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
             *("bash", "shell", "*_shell", "shell_*", "local_shell*", "exec", "exec_*", "execute_bash", "*_command"),
             *("run_terminal_cmd", "terminal", "powershell", "*_shell_command", "execute_command"),
         ),
-        commands.view_command,
+        commands.build_command_view,
     ),
-    (("bashoutput", "killshell", "killbash", "taskoutput", "taskstop", "write_stdin"), commands.view_background),
-    (("apply_patch", "*_patch", "patch", "applypatch"), edits.view_patch),
-    (("notebookedit", "notebook_edit", "*_notebook*"), notebooks.view_notebook_edit),
+    (
+        ("bashoutput", "killshell", "killbash", "taskoutput", "taskstop", "write_stdin"),
+        commands.build_background_command_view,
+    ),
+    (("apply_patch", "*_patch", "patch", "applypatch"), edits.build_patch_view),
+    (("notebookedit", "notebook_edit", "*_notebook*"), notebooks.build_notebook_edit_view),
     (
         ("multiedit", "edit", "edit_*", "*_edit", "replace", "str_replace*", "*_replace", "search_replace"),
-        edits.view_edit,
+        edits.build_edit_view,
     ),
-    (("write", "write_*", "*_write", "create_file", "save_file", "str_replace*"), edits.view_write),
-    (("create", "open", "edit", "insert", "goto", "scroll_*"), swe_agent_editor.view_editor_command),
-    (("submit",), edits.view_submission),
-    (("read", "read_*", "*_read", "notebookread", "view", "view_*", "str_replace*"), notebooks.view_notebook_read),
+    (("write", "write_*", "*_write", "create_file", "save_file", "str_replace*"), edits.build_write_view),
+    (("create", "open", "edit", "insert", "goto", "scroll_*"), swe_agent_editor.build_editor_command_view),
+    (("submit",), edits.build_submission_view),
+    (
+        ("read", "read_*", "*_read", "notebookread", "view", "view_*", "str_replace*"),
+        notebooks.build_notebook_read_view,
+    ),
     (
         ("read", "read_*", "*_read", "view", "view_*", "open_file", "cat", "notebookread", "str_replace*", "get_file*"),
-        reads.view_read,
+        reads.build_read_view,
     ),
     (
         (
             *("grep", "glob", "*_grep", "*_glob", "search_*", "*_search", "find", "find_*", "ls", "list_dir*"),
             *("list_files", "codebase_search", "toolsearch"),
         ),
-        searches_and_fetches.view_search,
+        searches_and_fetches.build_search_view,
     ),
     (
         ("webfetch", "web_fetch", "fetch", "fetch_*", "*_fetch", "browse", "open_url", "read_url*"),
-        searches_and_fetches.view_fetch,
+        searches_and_fetches.build_fetch_view,
     ),
-    (("websearch", "web_search*", "google_*search", "*_web_search"), searches_and_fetches.view_web_search),
-    (("todowrite", "todo_*", "*_todos", "*todo*", "update_plan", "plan_*", "*_plan"), todo_lists.view_todo_list),
+    (("websearch", "web_search*", "google_*search", "*_web_search"), searches_and_fetches.build_web_search_view),
+    (("todowrite", "todo_*", "*_todos", "*todo*", "update_plan", "plan_*", "*_plan"), todo_lists.build_todo_list_view),
     (
         ("task", "agent", "subagent*", "*_subagent", "spawn_agent*", "dispatch_agent*", "delegate*"),
-        subagents.view_launch,
+        subagents.build_subagent_launch_view,
     ),
-    (("askuserquestion", "ask_user*", "request_user_input"), questions.view_question),
-    (("mcp__*",), mcp_tools.view_mcp_tool),
-    (("*",), commands.view_command_of_tool),
+    (("askuserquestion", "ask_user*", "request_user_input"), questions.build_question_view),
+    (("mcp__*",), mcp_tools.build_mcp_tool_view),
+    (("*",), commands.build_command_view_of_tool),
 )
 
 
@@ -87,9 +93,9 @@ def build_call_view(card: CallCard, *, is_whole: bool = False) -> ToolView | Non
     return None if view is None or (is_whole and not view.is_complete) else view
 
 
-def is_command(name: str) -> bool:
+def is_command_tool(name: str) -> bool:
     """Return whether a tool runs shell commands, which may contain patches."""
-    return commands.view_command in find_view_builders(name)
+    return commands.build_command_view in find_view_builders(name)
 
 
 @lru_cache(maxsize=1024)

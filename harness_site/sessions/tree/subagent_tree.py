@@ -39,7 +39,7 @@ class SessionTree:
     is_complete: bool
 
 
-def find_parent(session: Session) -> Session | None:
+def find_parent_session(session: Session) -> Session | None:
     """Return the session that started this one as its subagent; None if none did or it is not stored."""
     if not session.parent_session_id:
         return None
@@ -51,7 +51,7 @@ def has_subagents(session: Session) -> bool:
     return Session.objects.filter(workspace=session.workspace_id, parent_session_id=session.session_id).exists()
 
 
-def map_subagent_calls(session: Session, links: Iterable[tuple[str, str]]) -> dict[str, int]:
+def load_subagent_sessions_by_call(session: Session, links: Iterable[tuple[str, str]]) -> dict[str, int]:
     """Return the key of the stored session that each call started, by call id. `links` are session ids and call ids."""
     calls = dict(list(links)[:MAX_SESSIONS])
     if not calls:
@@ -62,7 +62,7 @@ def map_subagent_calls(session: Session, links: Iterable[tuple[str, str]]) -> di
 
 def load_session_tree(session: Session) -> SessionTree:
     """Load the tree that a session belongs to, with one query for each level."""
-    root = _find_root(session)
+    root = _find_root_session(session)
     children: defaultdict[str, list[int]] = defaultdict(list)
     ids = {root.pk: root.session_id}
     level, is_complete = [root.session_id], True
@@ -81,13 +81,13 @@ def load_session_tree(session: Session) -> SessionTree:
             break
     loaded = session_rows.load_sessions_by_pk(session.workspace_id, tuple(ids))
     known = {row.pk: row for row in loaded if not isinstance(row, UnreadableRecord)}
-    return SessionTree(tuple(_iterate_nodes(root.pk, 0, known, children)), is_complete)
+    return SessionTree(tuple(_build_subtree_nodes(root.pk, 0, known, children)), is_complete)
 
 
-def _find_root(session: Session) -> Session:
+def _find_root_session(session: Session) -> Session:
     seen = {session.pk}
     for _ in range(MAX_LEVELS):
-        parent = find_parent(session)
+        parent = find_parent_session(session)
         if parent is None or parent.pk in seen:
             break
         seen.add(parent.pk)
@@ -95,14 +95,16 @@ def _find_root(session: Session) -> Session:
     return session
 
 
-def _iterate_nodes(
+def _build_subtree_nodes(
     pk: int, depth: int, known: dict[int, SessionRow], children: dict[str, list[int]]
 ) -> Iterator[TreeNode]:
     row = known.get(pk)
     if row is None:
         return
     below = [
-        node for child in children.get(row.session_id, ()) for node in _iterate_nodes(child, depth + 1, known, children)
+        node
+        for child in children.get(row.session_id, ())
+        for node in _build_subtree_nodes(child, depth + 1, known, children)
     ]
     rows = [row, *(node.row for node in below)]
     costs = [each.cost for each in rows if each.cost is not None]

@@ -9,8 +9,8 @@ from checkpoints.enums import CallStatus
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
-from harness_site.core.date_range_parameters import DateRange
 from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_details import CallFilter
@@ -36,9 +36,9 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "rates": workspace_call_log.load_tool_success_rates(workspace, filters) if after is None else None,
         "wanted": filters,
         "statuses": CallStatus.choices,
-        "following": _build_query_string(request, after=str(page.after)) if page.after else "",
+        "following": _build_list_url(request, after=str(page.after)) if page.after else "",
         "later": after is not None,
-        "newest": _build_query_string(request),
+        "newest": _build_list_url(request),
         "looked_at": workspace_call_log.LOOKED_AT,
     }
     return render(request, "sessions/workspace_calls.html", context)
@@ -55,11 +55,11 @@ def parse_call_filter(asked: QueryDict) -> CallFilter:
 
 
 def _parse_log_filter(query: QueryDict) -> CallLogFilter:
-    days, agent = DateRange.of(query), resolve_masked_reference(query.get("agent", "").strip())[:_MAX_FILTER_LENGTH]
-    return CallLogFilter(calls=parse_call_filter(query), agent=agent, first=days.first, last=days.last)
+    agent = resolve_masked_reference(query.get("agent", "").strip())[:_MAX_FILTER_LENGTH]
+    return CallLogFilter(calls=parse_call_filter(query), agent=agent, times=TimeRange.of(query))
 
 
-def _build_query_string(request: HttpRequest, **changed: str) -> str:
+def _build_list_url(request: HttpRequest, **changed: str) -> str:
     query = request.GET.copy()
     query.pop("after", None)
     for name, value in changed.items():

@@ -49,7 +49,7 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
     """Stream a CSV file of every session that matches the filters of the list."""
     workspace = request.membership.workspace_id
     filters = filter_parameters.parse_session_filter(workspace, request.GET)
-    matching_keys = filter_parameters.matching_keys(workspace, request.GET)
+    matching_keys = filter_parameters.list_sessions_matching_words(workspace, request.GET)
     audit_events.record_member_event(
         request.membership,
         AuditKind.EXPORTED,

@@ -12,7 +12,7 @@ from checkpoints.sessions.list_filters import SessionFilter, Sort
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
-from harness_site.core.date_range_parameters import DateRange
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.search import near_terms, search_query
 from harness_site.search.index_problems import list_index_problems
@@ -54,19 +54,19 @@ def show_search_results(
     exact_match = None
     if before is None:
         exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
-    if exact_match is None and _is_near_search_useful(request, found, before):
+    if exact_match is None and _is_spelling_suggestion_useful(request, found, before):
         near = near_terms.suggest_spelling(workspace, query)
         if near is not None:
-            return redirect(_build_near_url(request, near))
+            return redirect(_build_suggestion_url(request, near))
     by_session = load_search_hits(found.passages, query)
     if wanted.sort is not Sort.STARTED:
-        by_session = _filter_hits_by_days(DateRange.of(request.GET), by_session)
+        by_session = _filter_hits_by_time(TimeRange.of(request.GET), by_session)
     pks = tuple(by_session)
     if exact_match is not None:
         pks = (exact_match, *(pk for pk in pks if pk != exact_match))
     rows = session_rows.load_sessions_by_pk(workspace, pks, wanted)
     secrets = {**found.secrets, **_load_missing_secrets(pks, found)}
-    lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, day=None, query=request.GET)
+    lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
     limit = None if session_pk is not None else SHOWN
     groups = [_build_result_group(line, by_session.get(line.pk, []), limit, query, found) for line in lines]
     # Secrets of a session are needed only for hits in its texts; ids and titles are in every list anyway.
@@ -94,28 +94,30 @@ def _load_missing_secrets(pks: Iterable[int], found: SearchPage) -> dict[int, fr
     return call_argument_secrets.load_known_secrets_of_sessions(missing)
 
 
-def _filter_hits_by_days(days: DateRange, by_session: dict[int, list[SearchHit]]) -> dict[int, list[SearchHit]]:
-    """Return the hits of these days, and those without a time, such as titles.
+def _filter_hits_by_time(times: TimeRange, by_session: dict[int, list[SearchHit]]) -> dict[int, list[SearchHit]]:
+    """Return the hits of this time, and those without a time, such as titles.
 
-    If the days filter by the start of a session, all hits of a matching session are returned.
+    If the time filters by the start of a session, all hits of a matching session are returned.
     """
-    if not days:
+    if not times:
         return by_session
-    hits_of_days = {pk: [hit for hit in hits if hit.at is None or days.hold(hit.at)] for pk, hits in by_session.items()}
-    return {pk: hits for pk, hits in hits_of_days.items() if hits}
+    hits_of_time = {
+        pk: [hit for hit in hits if hit.at is None or times.hold(hit.at)] for pk, hits in by_session.items()
+    }
+    return {pk: hits for pk, hits in hits_of_time.items() if hits}
 
 
 def _search_sessions(
     request: MemberRequest, query: SearchQuery, before: int | None, session_pk: int | None
 ) -> SearchPage:
     workspace = request.membership.workspace_id
-    if displayed_keys := _parse_displayed_sessions(request):
+    if displayed_keys := _parse_displayed_passages(request):
         page = search_query.reload_passages(workspace, query, displayed_keys)
         return replace(page, before=_parse_passage_key(request.GET.get("then", "")))
     return search_query.search_passages(workspace, query, before=before, session=session_pk)
 
 
-def _parse_displayed_sessions(request: HttpRequest) -> tuple[int, ...]:
+def _parse_displayed_passages(request: HttpRequest) -> tuple[int, ...]:
     keys = map(_parse_passage_key, request.GET.get("hits", "").split(",")[: search_query.PAGE])
     return tuple(key for key in keys if key is not None)
 
@@ -126,13 +128,13 @@ def _parse_passage_key(text: str) -> int | None:
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
-def _is_near_search_useful(request: HttpRequest, found: SearchPage, before: int | None) -> bool:
+def _is_spelling_suggestion_useful(request: HttpRequest, found: SearchPage, before: int | None) -> bool:
     """Return whether a new search over all sessions found nothing."""
     is_new = before is None and not any(request.GET.get(name) for name in ("within", "hits", "instead"))
     return is_new and not found.passages and not found.slow
 
 
-def _build_near_url(request: HttpRequest, near: SearchQuery) -> str:
+def _build_suggestion_url(request: HttpRequest, near: SearchQuery) -> str:
     """Return the URL of this search with a query of known words; `instead` is the one that finds nothing."""
     parameters = request.GET.copy()
     parameters["instead"], parameters["q"] = request.GET.get("q", ""), str(near)

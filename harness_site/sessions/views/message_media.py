@@ -14,9 +14,9 @@ from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import AudioPart, ImagePart, Part
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.selectors.session_rows import SessionHead
-from harness_site.sessions.session_formatting import DATA_URL, split_audio_url
+from harness_site.sessions.session_formatting import DATA_URL, parse_audio_data_url
 from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
-from harness_site.sessions.views.transcript import get_requested_version_place, load_stored_message
+from harness_site.sessions.views.transcript import find_requested_transcript_version, load_stored_message
 
 _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -48,7 +48,7 @@ def serve_message_audio(request: MemberRequest, pk: int, position: int, index: i
     """Serve a recording of a message, or the part of it that a player asks for; anything else is refused."""
     head, parts = _load_message_parts(request, pk, position)
     recordings = list(content_blocks.iterate_media(parts, AudioPart))
-    found = split_audio_url(recordings[index - 1].url) if 0 < index <= len(recordings) else None
+    found = parse_audio_data_url(recordings[index - 1].url) if 0 < index <= len(recordings) else None
     if found is None:
         raise PageNotFound(_("There is no such recording."), _("The message shows what it contains instead."), head)
     content = _decode_base64(found[1])
@@ -59,7 +59,7 @@ def serve_message_audio(request: MemberRequest, pk: int, position: int, index: i
 
 def _load_message_parts(request: MemberRequest, pk: int, position: int) -> tuple[SessionHead, tuple[Part, ...]]:
     head = get_session_head_or_404(request, pk)
-    stored = load_stored_message(get_requested_version_place(request, head, head.stored), position)
+    stored = load_stored_message(find_requested_transcript_version(request, head, head.stored), position)
     return head, content_blocks.read_message_parts(stored.body) if stored else ()
 
 

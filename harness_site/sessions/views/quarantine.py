@@ -50,16 +50,16 @@ def show_or_release_quarantine(request: MemberRequest, pk: int) -> HttpResponse:
             _("This session is not quarantined."), _("Somebody may have released it. Its history says who."), head
         )
     if request.method == "GET":
-        return _render_quarantine(request, head, ReleaseForm())
+        return _render_quarantine_page(request, head, ReleaseForm())
     if not request.membership.has_role(Role.ADMIN):
         raise RoleTooSmall(request.membership, Role.ADMIN)
     form = ReleaseForm(request.POST)
     if not form.is_valid():
-        return _render_quarantine(request, head, form, status=422)
-    return _release(request, head, form)
+        return _render_quarantine_page(request, head, form, status=422)
+    return _release_quarantine(request, head, form)
 
 
-def _release(request: MemberRequest, head: SessionHead, form: ReleaseForm) -> HttpResponse:
+def _release_quarantine(request: MemberRequest, head: SessionHead, form: ReleaseForm) -> HttpResponse:
     try:
         SyncCheckpointer(workspace=request.membership.workspace.slug).release_quarantine(
             head.row.session_id,
@@ -74,14 +74,16 @@ def _release(request: MemberRequest, head: SessionHead, form: ReleaseForm) -> Ht
         else:
             todo = _("Restore the rows from a backup and release the session then. It stays quarantined.")
         form.add_error(None, f"{problem} {todo}")
-        return _render_quarantine(request, head, form, status=409)
+        return _render_quarantine_page(request, head, form, status=409)
     except NotQuarantined:
         return redirect("harness_sessions:session", head.row.pk)
     messages.success(request, _("The session was released. An agent can resume it."))
     return redirect("harness_sessions:session", head.row.pk)
 
 
-def _render_quarantine(request: MemberRequest, head: SessionHead, form: ReleaseForm, status: int = 200) -> HttpResponse:
+def _render_quarantine_page(
+    request: MemberRequest, head: SessionHead, form: ReleaseForm, status: int = 200
+) -> HttpResponse:
     context = {
         "head": head,
         "tab": "",

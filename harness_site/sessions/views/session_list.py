@@ -7,10 +7,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.enums import Role
-from checkpoints.sessions.known_agents_and_labels import list_session_facets
+from checkpoints.sessions.known_agents_and_labels import list_known_agents_and_labels
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.date_range_parameters import DateRange
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search.index_status import count_unindexed_of_kinds
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
@@ -45,17 +45,19 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     """
     workspace = request.membership.workspace_id
     filters = parse_session_filter(workspace, request.GET)
-    days = DateRange.of(request.GET)
+    times = TimeRange.of(request.GET)
     common = {
         "wanted": filters,
-        "days": days,
+        "times": times,
         "asked": request.GET,
-        "exported": _build_query_string(
+        "exported": _build_list_url(
             request, reverse("harness_sessions:sessions-export"), **dict.fromkeys(_OF_A_PAGE, "")
         ),
     }
     if query := SearchQuery.parse(get_text_parameter(request.GET, "q")):
-        return show_search_results(request, query, filters, {**common, "known": list_session_facets(workspace)})
+        return show_search_results(
+            request, query, filters, {**common, "known": list_known_agents_and_labels(workspace)}
+        )
     after = session_list_pages.parse_page_cursor(request.GET.get("after", ""), filters.sort)
     page = session_rows.load_session_page(workspace, filters, after=after)
     displayed_pks = _parse_displayed_sessions(request)
@@ -64,7 +66,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         rows,
         call_argument_secrets.load_known_secrets_of_sessions([row.pk for row in rows]),
         sort=filters.sort,
-        day=days.first,
+        since=times.first,
         query=request.GET,
     )
     context = common | {
@@ -74,10 +76,10 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         "known": page.known,
         "fresh": _count_new_sessions(page, displayed_pks) if displayed_pks and after is None else 0,
         "first_time": not rows and not filters and after is None,
-        "here": _build_query_string(request, rows=""),
-        "again": _build_query_string(request, rows=",".join(str(row.pk) for row in rows)),
-        "following": _build_query_string(request, rows="", after=str(page.after)) if page.after else "",
-        "first_page": _build_query_string(request, rows="", after=""),
+        "here": _build_list_url(request, rows=""),
+        "again": _build_list_url(request, rows=",".join(str(row.pk) for row in rows)),
+        "following": _build_list_url(request, rows="", after=str(page.after)) if page.after else "",
+        "first_page": _build_list_url(request, rows="", after=""),
         "after": after,
         "four_lines": FOUR_LINES,
         "may_label": request.membership.has_role(Role.APPROVER),
@@ -108,7 +110,7 @@ def _count_new_sessions(page: SessionPage, displayed_pks: tuple[int, ...]) -> in
     return len({row.pk for row in page.rows} - set(displayed_pks))
 
 
-def _build_query_string(request: HttpRequest, path: str = "", **changed: str) -> str:
+def _build_list_url(request: HttpRequest, path: str = "", **changed: str) -> str:
     """Return the URL of this page, or of `path`, with changed parameters; empty ones are left out."""
     path = path or request.path
     query = request.GET.copy()

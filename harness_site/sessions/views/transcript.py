@@ -26,7 +26,7 @@ from harness_site.sessions.selectors import (
     prompt_outline,
     version_list,
 )
-from harness_site.sessions.selectors.conversation import CallCard, Conversation, Entry, Opening, Place
+from harness_site.sessions.selectors.conversation import CallCard, Conversation, Entry, Opening, TranscriptVersion
 from harness_site.sessions.selectors.message_windows import WINDOW
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.selectors.transcript_matches import Landmark
@@ -57,20 +57,24 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     the whole transcript. A session that has ended opens with its first prompt and its last answer.
     """
     head = get_session_head_or_404(request, pk)
-    place = get_requested_version_place(request, head, head.stored)
+    place = find_requested_transcript_version(request, head, head.stored)
     words, at = SearchQuery.parse(request.GET.get("find", "")), parse_number_parameter(request, "at")
-    piece = _get_requested_end(request)
-    hit = transcript_search.find_first_hit(place, words) if words and at is None and not piece else None
+    piece = _get_requested_direction(request)
+    hit = transcript_search.find_first_hit_position(place, words) if words and at is None and not piece else None
     if hit is not None:
         query = urlencode({"v": place.version, "find": str(words), "at": hit})
         return redirect(f"{request.path}?{query}#m-{hit}")
     window = _load_requested_window(request, head.stored, place)
     is_live = not any(request.GET.get(name) for name in ("v", "before", "after", "at", "find"))
-    is_opening = is_live and head.row.finished and "since" not in request.GET
+    is_opening = is_live and head.row.is_finished and "since" not in request.GET
     around = at if at is not None else 0 if is_opening else window.first
-    outline = None if piece else prompt_outline.load_prompts(place, around=around)
+    outline = None if piece else prompt_outline.load_prompt_outline(place, around=around)
     prompt = outline.first if outline else None
-    opening = conversation.load_opening(head.stored, window, prompt.position) if is_opening and prompt else None
+    opening = (
+        conversation.load_first_prompt_and_last_answer(head.stored, window, prompt.position)
+        if is_opening and prompt
+        else None
+    )
     displayed = [opening.prompt, window] if opening else [window]
     masker.mask_values_until_response(masker.collect_secret_values(*chain(*map(_list_call_arguments, displayed))))
     if opening is not None:
@@ -84,13 +88,13 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "opening": opening,
         "between": parse_number_parameter(request, "until") if piece == "later" else None,
         "outline": outline,
-        "reading": reading_choices.read_choices(request),
+        "reading": reading_choices.read_reading_choices(request),
         "following": is_live,
         "words": words,
         "found": transcript_search.find_transcript_hits(place, words, at) if words and at is not None else None,
         "at": at,
         "piece": piece,
-        "spot": _get_start_of_search(request, window, opening, at),
+        "spot": _get_error_search_start(request, window, opening, at),
         "nothing_further": landmark if (landmark := request.GET.get("none")) in _NOT_FOUND else None,
         "timeline": run_lanes.load_run_lanes(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
@@ -100,7 +104,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     return render(request, "sessions/transcript.html", context)
 
 
-def _build_version_context(request: HttpRequest, head: SessionHead, place: Place) -> dict[str, Any]:
+def _build_version_context(request: HttpRequest, head: SessionHead, place: TranscriptVersion) -> dict[str, Any]:
     """Build the variables for choosing a version; `older` and `newer` are the neighbours of the displayed one."""
     numbers = version_list.list_version_numbers(head.row.pk, around=place.version)
     return {
@@ -116,10 +120,10 @@ def _build_environment_context(head: SessionHead, window: Conversation) -> dict[
     facts = read_session_environment(head.stored)
     modes = facts.permission_modes
     return {
-        "subagents": subagent_tree.map_subagent_calls(head.stored, (facts.subagents or {}).items()),
+        "subagents": subagent_tree.load_subagent_sessions_by_call(head.stored, (facts.subagents or {}).items()),
         "is_imported": facts.is_imported,
         "permissions": modes[0] if len(modes) == 1 else "",
-        "permissions_by_position": permission_modes.map_permission_modes(window) if len(modes) > 1 else {},
+        "permissions_by_position": permission_modes.load_permission_modes_by_position(window) if len(modes) > 1 else {},
     }
 
 
@@ -132,7 +136,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     """
     head = get_session_head_or_404(request, pk)
     session = head.stored
-    place = get_requested_version_place(request, head, session)
+    place = find_requested_transcript_version(request, head, session)
     window = conversation.load_conversation(session, place, first=position, upto=position + 1)
     masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
     entries = [item for item in window.items if isinstance(item, Entry) and _contains_position(item, position)]
@@ -181,7 +185,7 @@ def find_requested_text_page(
         text = (
             next(stored_texts)
             if key == long_text_pagination.STORED
-            else long_text_pagination.find_text(chain(texts, stored_texts), key)
+            else long_text_pagination.find_text_by_key(chain(texts, stored_texts), key)
         )
         return (
             None
@@ -206,17 +210,17 @@ def _list_call_arguments(window: Conversation) -> list[Any]:
     return [card.call.args for card in cards if isinstance(card, CallCard)]
 
 
-def get_requested_version_place(request: HttpRequest, head: SessionHead, found: Session) -> Place:
+def find_requested_transcript_version(request: HttpRequest, head: SessionHead, found: Session) -> TranscriptVersion:
     """Return the version `v`, or the newest one. Raises `PageNotFound`."""
     text = request.GET.get("v", "")
     version = parse_number_parameter(request, "v")
-    place = conversation.find_version_place(found, version) if version is not None or not text else None
+    place = conversation.find_transcript_version(found, version) if version is not None or not text else None
     if place is None:
         raise build_missing_version_error(head, text[:20])
     return place
 
 
-def _get_start_of_search(request: HttpRequest, window: Conversation, opening: Opening | None, at: int | None) -> int:
+def _get_error_search_start(request: HttpRequest, window: Conversation, opening: Opening | None, at: int | None) -> int:
     """Return the position from which the next error or decision is searched."""
     if at is not None:
         return at
@@ -225,7 +229,7 @@ def _get_start_of_search(request: HttpRequest, window: Conversation, opening: Op
     return window.first - 1 if "after" in request.GET else window.upto
 
 
-def _get_requested_end(request: MemberRequest) -> str:
+def _get_requested_direction(request: MemberRequest) -> str:
     """Return which end of an open page requests more messages.
 
     The other end already has a link to them.
@@ -235,7 +239,7 @@ def _get_requested_end(request: MemberRequest) -> str:
     return "earlier" if "before" in request.GET else "later" if "after" in request.GET else ""
 
 
-def _load_requested_window(request: MemberRequest, session: Session, place: Place) -> Conversation:
+def _load_requested_window(request: MemberRequest, session: Session, place: TranscriptVersion) -> Conversation:
     before, after, at, since = (parse_number_parameter(request, name) for name in ("before", "after", "at", "since"))
     if before is not None:
         return conversation.load_conversation(session, place, upto=min(before, place.length))
@@ -255,7 +259,7 @@ def _contains_position(entry: Entry, position: int) -> bool:
     return entry.position == position or position in results
 
 
-def load_stored_message(place: Place, position: int) -> message_windows.StoredMessage | None:
+def load_stored_message(place: TranscriptVersion, position: int) -> message_windows.StoredMessage | None:
     """Load and verify a message of a version; None if the version has no such message."""
     if place.segment_id is None or position >= place.length:
         return None
@@ -263,7 +267,7 @@ def load_stored_message(place: Place, position: int) -> message_windows.StoredMe
     return messages[0] if messages else None
 
 
-def _build_missing_message_error(head: SessionHead, place: Place, position: int) -> PageNotFound:
+def _build_missing_message_error(head: SessionHead, place: TranscriptVersion, position: int) -> PageNotFound:
     return PageNotFound(
         _("Version %(version)s has no message %(position)s.") % {"version": place.version, "position": position},
         ngettext(

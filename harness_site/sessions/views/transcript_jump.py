@@ -11,14 +11,14 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core import date_range_parameters
+from harness_site.core import time_range_parameters
 from harness_site.sessions import transcript_jump_target
 from harness_site.sessions.selectors import transcript_matches
-from harness_site.sessions.selectors.conversation import Place
+from harness_site.sessions.selectors.conversation import TranscriptVersion
 from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot, MessageTime
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
 from harness_site.sessions.transcript_jump_target import JumpTarget
-from harness_site.sessions.views.transcript import get_requested_version_place
+from harness_site.sessions.views.transcript import find_requested_transcript_version
 
 #: Days with messages that are tried for a time of day without a day.
 _MAX_DAYS = 100
@@ -31,11 +31,11 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
 
     Query parameters: `where` is a message number, a time of day, a day, or a day and a time, in the reader's time zone;
     `to` is the kind of landmark, `at` the start position, and `back` reverses the direction; with `to=day`, `day` is a
-    day in UTC, as in lists.
+    day or a time in UTC, as in lists.
     """
     head = get_session_head_or_404(request, pk)
     session = head.stored
-    place = get_requested_version_place(request, head, session)
+    place = find_requested_transcript_version(request, head, session)
     target, at = request.GET.get("to", ""), parse_number_parameter(request, "at")
     if (where := request.GET.get("where")) is not None:
         typed = transcript_jump_target.parse_jump_target(where)
@@ -43,14 +43,14 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
         if found is None:
             return redirect(_build_position_url(pk, place, at or 0, none="place" if typed is None else "time"))
         at = found
-    elif target == "day" and (day := date_range_parameters.parse_date(request.GET.get("day", ""))) is not None:
-        first = transcript_matches.find_first_message(place, since=date_range_parameters.get_day_start(day))
+    elif target == "day" and (since := time_range_parameters.parse_range_start(request.GET.get("day", ""))) is not None:
+        first = transcript_matches.find_first_message_time(place, since=since)
         at = place.length if first is None else first.position
     position = max(0, min(at or 0, place.length - 1))
     if target not in set(Landmark):
         return redirect(_build_position_url(pk, place, position))
     back = "back" in request.GET
-    spot = transcript_matches.find_next_landmark(
+    spot = transcript_matches.find_next_error_or_decision(
         session, place, Landmark(target), beyond=-1 if at is None else at, back=back
     )
     return redirect(
@@ -60,7 +60,7 @@ def jump_to_position(request: MemberRequest, pk: int) -> HttpResponse:
     )
 
 
-def _find_typed_position(session: Session, place: Place, typed: JumpTarget) -> int | None:
+def _find_typed_position(session: Session, place: TranscriptVersion, typed: JumpTarget) -> int | None:
     """Find the first message at or after a typed place; the last message if there is none.
 
     None if the messages have no times.
@@ -73,37 +73,37 @@ def _find_typed_position(session: Session, place: Place, typed: JumpTarget) -> i
     if typed.day is None and typed.time is not None:
         found = _find_time_of_day(place, typed.time, zone)
     else:
-        moment = transcript_jump_target.combine_with_zone(typed.day or timezone.localdate(), typed.time, zone)
-        found = transcript_matches.find_first_message(place, since=moment)
+        moment = transcript_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
+        found = transcript_matches.find_first_message_time(place, since=moment)
     return place.length - 1 if found is None else found.position
 
 
-def _find_time_of_day(place: Place, at: time, zone: tzinfo) -> MessageTime | None:
+def _find_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> MessageTime | None:
     """Find the first message at or after a time of day, on the first day that has one.
 
     If no day has one, the first message if the transcript begins later than that time, else None.
     """
-    start = transcript_matches.find_first_message(place)
+    start = transcript_matches.find_first_message_time(place)
     if start is None:
         return None
     moment = transcript_jump_target.find_next_time_of_day(at, start.at, zone)
     for _ in range(_MAX_DAYS):
-        found = transcript_matches.find_first_message(place, since=moment)
+        found = transcript_matches.find_first_message_time(place, since=moment)
         if found is None:
             break
         day = found.at.astimezone(zone).date()
         if day == moment.date():
             return found
-        moment = transcript_jump_target.combine_with_zone(day, at, zone)
+        moment = transcript_jump_target.combine_day_and_time(day, at, zone)
     return start if at < start.at.astimezone(zone).time() else None
 
 
-def _build_landmark_url(pk: int, place: Place, spot: LandmarkSpot) -> str:
+def _build_landmark_url(pk: int, place: TranscriptVersion, spot: LandmarkSpot) -> str:
     if spot.position is None:
         return f"{reverse('harness_sessions:session', args=[pk])}#call-{spot.call_pk}"
     return _build_position_url(pk, place, spot.position)
 
 
-def _build_position_url(pk: int, place: Place, position: int, **more: str) -> str:
+def _build_position_url(pk: int, place: TranscriptVersion, position: int, **more: str) -> str:
     query = urlencode({"v": place.version, "at": position} | {name: value for name, value in more.items() if value})
     return f"{reverse('harness_sessions:session', args=[pk])}?{query}#m-{position}"

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.sessions.selectors import peer_waits as asking
 from harness_site.sessions.selectors import workflow_steps as journals
-from harness_site.sessions.selectors.workflow_steps import Place
+from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from harness_site.sessions.session_lookup import (
     PageNotFound,
     get_session_head_or_404,
@@ -21,7 +21,7 @@ from harness_site.sessions.session_lookup import (
 @serve_session_page
 def list_workflows(request: MemberRequest, pk: int) -> HttpResponse:
     head = get_session_head_or_404(request, pk)
-    after = Place.parse(request.GET.get("after", ""))
+    after = WorkflowCursor.parse(request.GET.get("after", ""))
     page = journals.load_workflow_page(pk, after=after)
     return render(request, "sessions/workflows.html", {"head": head, "tab": "workflows", "page": page, "after": after})
 

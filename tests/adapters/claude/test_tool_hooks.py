@@ -72,7 +72,7 @@ def test_a_killed_agent_asks_and_has_one_effect(
         assert result.stop_reason == "tool_deferred"
         assert result.deferred_tool_use is not None
         assert result.deferred_tool_use.name == REFUND
-        assert not cp.store.list_owned()  # a decision may be carried out by any process
+        assert not cp.store.list_owned_sessions()  # a decision may be carried out by any process
     decide(cp, *decision)
     result = run(store, effects)
     assert result.result is not None
@@ -191,7 +191,7 @@ def test_equal_calls_of_one_run_are_different_operations(cp: SyncCheckpointer) -
     asyncio.run(work())
     stored = {call.call_id: json.loads(call.result or "null") for call in ToolCall.objects.all()}
     assert stored == {"a": '{"stdout":"a"}', "b": '{"stdout":"b"}', "c": "done"}
-    assert not cp.store.list_owned()
+    assert not cp.store.list_owned_sessions()
 
 
 def test_a_replay_is_over_once_the_transcript_has_its_result(cp: SyncCheckpointer, open_checkpointer: Open) -> None:

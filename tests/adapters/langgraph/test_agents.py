@@ -22,7 +22,7 @@ from checkpoints.adapters.langgraph import HarnessMiddleware, HarnessSaver, Tool
 from checkpoints.exceptions import InvalidInput, SessionBusy
 from checkpoints.framework_states import state_store
 from checkpoints.models import Blob, Run, Session, ToolCall
-from checkpoints.versions.blobs import project_value
+from checkpoints.versions.blobs import convert_value_to_json
 from examples.langgraph_refunds.agent import ScriptedModel, build_agent
 from tests.adapters.langgraph.agents import QUESTION, config
 
@@ -172,7 +172,7 @@ def test_an_error_of_a_tool_stops_the_graph_and_frees_the_session(cp: SyncCheckp
     agent = create_agent(Model(), [send], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
     with pytest.raises(ValueError, match="no such address"):
         agent.invoke(QUESTION, config())
-    assert not cp.store.list_owned()
+    assert not cp.store.list_owned_sessions()
     state = agent.invoke(None, config())
     assert state["messages"][-1].content == "done"
     assert [call.status for call in ToolCall.objects.order_by("pk")] == ["failed", "completed"]
@@ -205,7 +205,7 @@ def test_the_last_call_releases_what_another_one_paused(cp: SyncCheckpointer) ->
     agent = _build_pausing_agent(cp)
     state = agent.invoke(QUESTION, config())
     assert [gate.value for gate in state["__interrupt__"]] == ["Which carol?"]
-    assert not cp.store.list_owned()
+    assert not cp.store.list_owned_sessions()
     state = agent.invoke(Command(resume="the tall one"), config())
     assert [message.content for message in state["messages"][-3:]] == ["sent", "the tall one", "done"]
 
@@ -215,7 +215,7 @@ def test_the_last_async_call_releases_what_another_one_paused(workspace: object)
         async with Checkpointer() as client:
             agent = _build_pausing_agent(client)
             await agent.ainvoke(QUESTION, config())
-            owned = client.store.list_owned()
+            owned = client.store.list_owned_sessions()
             state = await agent.ainvoke(Command(resume="the tall one"), config())
             return [*owned, *(message.content for message in state["messages"][-3:])]
 
@@ -240,7 +240,7 @@ def test_a_cancelled_agent_frees_the_session(workspace: object) -> None:
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            owned = client.store.list_owned()
+            owned = client.store.list_owned_sessions()
             state = await graph.ainvoke(None, config())
             return [owned, state["__interrupt__"][0].value["type"]]
 
@@ -306,7 +306,7 @@ def test_states_have_a_readable_form_without_the_types(cp: SyncCheckpointer, eff
     build_agent(saver, effects).invoke(QUESTION, config())
     loaded = state_store.load_state(cp.store, "s", "", None)
     assert loaded is not None
-    first: Any = project_value(loaded.values["messages"])[0]  # type: ignore[index]
+    first: Any = convert_value_to_json(loaded.values["messages"])[0]  # type: ignore[index]
     assert first["type"] == "langchain_core.messages.human.HumanMessage"
     assert first["value"]["content"] == "Please refund my orders."
     saver.prune(["s"])

@@ -13,7 +13,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.adapters.langgraph import HarnessSaver
 from checkpoints.exceptions import CheckpointCorrupted, SchemaFromFuture
 from checkpoints.models import Blob, Checkpoint, FrameworkState
-from checkpoints.versions.blobs import project_value
+from checkpoints.versions.blobs import convert_value_to_json
 from tests.adapters.langgraph.agents import QUESTION, config
 
 Open = Callable[..., SyncCheckpointer]
@@ -54,7 +54,7 @@ def test_a_state_that_names_a_program_is_shown_and_not_run(cp: SyncCheckpointer,
     mark = tmp_path / "run"
     named = ormsgpack.packb(("os", "system", f"touch {mark}"))
     content = ormsgpack.packb(ormsgpack.Ext(0, named))
-    shown: Any = project_value(("msgpack", content))
+    shown: Any = convert_value_to_json(("msgpack", content))
     assert shown == {"type": "os.system", "value": f"touch {mark}"}
     assert not mark.exists()
 
@@ -74,4 +74,4 @@ def test_a_value_whose_type_is_gone_is_loaded_without_it(cp: SyncCheckpointer) -
     saver = HarnessSaver(cp)
     gone = ormsgpack.packb(ormsgpack.Ext(1, ormsgpack.packb(("shop_of_last_year", "Order", (17,)))))
     assert saver.serde.loads_typed(("msgpack", gone)) == [17]
-    assert project_value(("msgpack", gone)) == {"type": "shop_of_last_year.Order", "value": [17]}
+    assert convert_value_to_json(("msgpack", gone)) == {"type": "shop_of_last_year.Order", "value": [17]}

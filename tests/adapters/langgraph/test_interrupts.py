@@ -11,7 +11,7 @@ from langgraph.types import Command, interrupt
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolPolicies
 from checkpoints.adapters.langgraph import HarnessSaver
-from checkpoints.exceptions import InvalidInput
+from checkpoints.exceptions import DecisionNotAccepted, InvalidInput
 from checkpoints.models import Run, Session, ToolCall
 from tests.adapters.langgraph.agents import config
 from tests.adapters.langgraph.reviewed_agents import DECISIONS, NAMES, QUESTION, build_agent, run_in_memory, tell
@@ -43,7 +43,7 @@ def test_four_decisions_end_as_in_memory(
     build_agent(HarnessSaver(cp), sent, mode, guarded=guarded).invoke(QUESTION, config(), durability=durability)
     asked = {call.call_id: (call.tool, call.args, call.status) for call in ToolCall.objects.all()}
     assert asked == {f"call_{name}": ("send", f'{{"to":"{name}"}}', "awaiting_approval") for name in NAMES}
-    assert (Session.objects.get().status, cp.store.list_owned(), sent) == ("needs_review", [], [])
+    assert (Session.objects.get().status, cp.store.list_owned_sessions(), sent) == ("needs_review", [], [])
     assert Run.objects.count() == 1
 
     worker = HarnessSaver(open_checkpointer())
@@ -91,10 +91,59 @@ def test_an_async_agent_is_resumed_by_an_async_worker(cp: SyncCheckpointer) -> N
     assert (tell(asyncio.run(run(True))), sorted(sent)) == run_in_memory("batched")
 
 
-def test_a_decision_that_the_graph_does_not_accept_can_be_withdrawn(cp: SyncCheckpointer) -> None:
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_a_decision_that_the_graph_does_not_accept_is_refused(cp: SyncCheckpointer, mode: str) -> None:
+    saver = HarnessSaver(cp)
+    agent = build_agent(saver, [], mode, allowed=["approve", "reject"])
+    agent.invoke(QUESTION, config())
+    assert {tuple(call["allowed_decisions"]) for call in cp.pending_tool_calls("s")} == {("approve", "reject")}
+    for decision in (DECISIONS[1], DECISIONS[3]):
+        with pytest.raises(DecisionNotAccepted, match="The agent accepts approve, reject for call 'call_ann'"):
+            _decide(cp, "call_ann", decision)
+    for name in NAMES:
+        _decide(cp, f"call_{name}", {"type": "reject", "message": "No."})
+    assert len(agent.invoke(saver.build_resume(config()), config())["messages"]) == 7
+
+
+@pytest.mark.parametrize("mode", ["batched", "per_call"])
+def test_an_approval_of_changed_arguments_is_an_edit(cp: SyncCheckpointer, mode: str) -> None:
+    saver, sent = HarnessSaver(cp), list[str]()
+    agent = build_agent(saver, sent, mode, allowed=["edit"])
+    agent.invoke(QUESTION, config())
+    with pytest.raises(DecisionNotAccepted) as caught:
+        _decide(cp, "call_ann", {"type": "approve"})
+    assert (caught.value.kind, caught.value.allowed) == ("approve", ["edit"])
+    for name in NAMES:
+        _decide(cp, f"call_{name}", DECISIONS[1])
+    agent.invoke(saver.build_resume(config()), config())
+    assert sent == ["bill"] * 4
+
+
+def test_a_question_that_is_asked_again_gets_the_decisions_that_are_allowed_now(cp: SyncCheckpointer) -> None:
+    allowed = ["approve", "edit"]
+
+    def ask(state: Any) -> Any:
+        review = [{"action_name": "send", "allowed_decisions": list(allowed)}]
+        interrupt({"action_requests": [{"name": "send", "args": {"to": "ann"}}], "review_configs": review})
+        return {"messages": [AIMessage("Done.")]}
+
+    graph = StateGraph(MessagesState).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=HarnessSaver(cp))
+    graph.invoke(QUESTION, config())
+    call = ToolCall.objects.get()
+    assert (call.allowed_decisions, call.revision) == ("approve,edit", 1)
+    allowed[:] = ["reject"]
+    graph.invoke(None, config())
+    call = ToolCall.objects.get()
+    assert (call.allowed_decisions, call.revision) == ("reject", 2)
+    with pytest.raises(DecisionNotAccepted):
+        _decide(cp, call.call_id, {"type": "approve"})
+
+
+def test_a_decision_that_a_changed_graph_does_not_accept_can_be_withdrawn(cp: SyncCheckpointer) -> None:
     saver = HarnessSaver(cp)
     agent = build_agent(saver, [], "batched", allowed=["approve"])
     agent.invoke(QUESTION, config())
+    ToolCall.objects.update(allowed_decisions="")
     for name in NAMES[1:]:
         _decide(cp, f"call_{name}", {"type": "approve"})
     _decide(cp, "call_ann", {"type": "reject", "message": "No."})

@@ -54,7 +54,7 @@ def test_killed_agent_asks_and_has_one_effect(
     gates = state["__interrupt__"]
     assert {gate.value["type"] for gate in gates} == {"review_required"}
     assert {int(line) for line in effects.read_text().split()} == landed
-    assert not cp.store.list_owned()  # a decision may be carried out by any process
+    assert not cp.store.list_owned_sessions()  # a decision may be carried out by any process
     _decide(cp, landed)
     for _ in orders:
         resume = {gate.id: True for gate in state.get("__interrupt__", [])}

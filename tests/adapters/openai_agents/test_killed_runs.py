@@ -60,7 +60,7 @@ def test_killed_tool_is_asked_about_and_has_one_effect(
     agent = build_agent(effects, orders=orders)
     result = asyncio.run(run_agent(database_url(), agent, method=method))
     assert {item.tool_name for item in result.interruptions} == {"refund"}
-    assert (_read(effects), cp.store.list_owned()) == (landed, [])
+    assert (_read(effects), cp.store.list_owned_sessions()) == (landed, [])
     _decide(cp, landed)
     result = asyncio.run(run_agent(database_url(), agent, method=method))
     assert result.final_output == "; ".join(f"refunded 40 for order {order}" for order in orders)

@@ -19,6 +19,7 @@ from harness_site import urls as site_urls
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import TokenRequest, require_token
+from harness_site.core import deferred_writes
 from tests.support.audit_entries import entries
 from tests.support.factories import make_user, make_workspace
 from tests.support.page_text import visible_text
@@ -167,6 +168,8 @@ class TestAuthentication:
         token, secret = make_token()
         for _ in range(3):
             ask(secret)
+        assert entries("token_used") == []  # no request waits for it
+        deferred_writes.flush_all()
         token.refresh_from_db()
         assert token.last_used_at is not None
         assert entries("token_used") == [("token_used", "token nightly", {"token": "nightly"})]
@@ -174,10 +177,12 @@ class TestAuthentication:
     def test_use_is_recorded_again_after_the_interval(self) -> None:
         token, secret = make_token()
         ask(secret)
+        deferred_writes.flush_all()
         long_ago = clock.now() - timedelta(hours=2)
         ApiToken.objects.update(last_used_at=long_ago)
         AuditEvent.objects.filter(kind="token_used").update(created_at=long_ago)
         ask(secret)
+        deferred_writes.flush_all()
         token.refresh_from_db()
         assert token.last_used_at is not None
         assert token.last_used_at > clock.now() - timedelta(minutes=1)

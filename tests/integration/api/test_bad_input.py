@@ -146,6 +146,30 @@ def test_every_route_refuses_bad_input(settings: Any) -> None:
     assert before == list(Session.objects.values_list("pk", "revision", "latest_version"))
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/sessions/s/heartbeat"),
+        ("TRACE", "/sessions?limit=7"),
+        ("PATCH", "/search?q=x"),
+        ("PUT", "/sessions/s/versions?nonsense=1"),
+    ],
+)
+def test_method_that_a_route_does_not_have_is_refused_first(method: str, path: str) -> None:
+    """Neither a parameter that another method has nor a key that another request had is named instead."""
+    client = ApiClient(make_token(TokenRole.AGENT))
+    assert client.post("/sessions", {"session_id": "s"}, **{"Idempotency-Key": "used"}).status_code == 201
+    response = client.send(method, path, "{}", {"Idempotency-Key": "used"})
+    assert (response.status_code, response.json()["type"]) == (405, "RouteNotFound")
+    assert "GET" in response["Allow"] or "POST" in response["Allow"]
+
+
+@pytest.mark.parametrize("time", ["0.5", "1767225600", "yesterday"])
+def test_time_that_is_no_date_is_refused(time: str) -> None:
+    response = ApiClient(make_token(TokenRole.AGENT)).get(f"/sessions?updated_before={time}")
+    assert (response.status_code, response.json()["type"]) == (422, "InvalidFields")
+
+
 #: Writes in the order in which one session can have them; each list ends the run of the session.
 _WRITES = (
     ("calls", "calls/c1", "heartbeat", "versions", "phases", "prune", "fork", "pause"),

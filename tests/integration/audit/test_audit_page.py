@@ -7,8 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from django.test import Client
+from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
@@ -310,3 +312,30 @@ def test_page_shows_the_last_integrity_verification(reader: Client) -> None:
     check.named = "[1, damaged"
     check.save()
     assert "1 row is not as it was written." in visible_text(reader.get("/audit/"))
+
+
+@pytest.mark.parametrize(
+    ("forged", "named"),
+    [
+        ({"problems": 0}, "was altered"),
+        ({"finished": True}, "was altered"),
+        ({"rows": 10**6}, "was altered"),
+        ({"reached_at": timezone.now()}, "was altered"),
+        ({"row_seal": None}, "has no seal"),
+    ],
+)
+def test_page_names_a_forged_report_of_the_integrity_verification(
+    reader: Client, settings: Settings, forged: dict[str, Any], named: str
+) -> None:
+    settings.HARNESS_SEAL_KEY = "5e" * 32
+    IntegrityCheck.objects.create(workspace=make_workspace(), sessions=2, rows=1500, problems=3)
+    assert "3 rows are not as they were written" in visible_text(reader.get("/audit/"))
+    QuerySet(IntegrityCheck).update(**forged)
+
+    page = visible_text(reader.get("/audit/"))
+    assert "report not genuine" in page
+    assert f"The stored report of the last verification {named}" in page
+    assert "Stored rows: verified" not in page
+    settings.HARNESS_SEAL_KEY = "a1" * 32
+    if "row_seal" not in forged:
+        assert "sealed with a key that this site does not have" in visible_text(reader.get("/audit/"))

@@ -42,7 +42,7 @@ def take_session_past_gate(
     checkpointer: SyncCheckpointer, session_id: str = "s", *, takeover: bool = True
 ) -> SyncCheckpointer:
     """Take ownership of a session without passing the gate, although it has undecided calls."""
-    ownership.take_session(checkpointer.store, session_id, takeover=takeover).at_gate = False
+    ownership.take_ownership(checkpointer.store, session_id, takeover=takeover).at_gate = False
     return checkpointer
 
 

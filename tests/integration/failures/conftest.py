@@ -24,8 +24,8 @@ def give_up(alias: str) -> None:
     """Stop renewing the leases of a database that will be removed."""
     for store in list_live_stores():
         if store.using == alias:
-            for held in store.list_owned():
-                store.remove_owned(held)
+            for held in store.list_owned_sessions():
+                store.remove_owned_session(held)
 
 
 @pytest.fixture

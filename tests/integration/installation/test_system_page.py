@@ -68,7 +68,7 @@ def test_page_names_the_missing_guarantee_of_seals(
 def test_the_page_names_the_witness_or_what_is_wrong_with_it(admin: Client, settings: Settings, tmp_path: Path) -> None:
     settings.HARNESS_SEAL_KEY, settings.HARNESS_WITNESS = "5e" * 32, str(tmp_path / "witness.log")
     assert "cannot be used (FileNotFoundError)" in visible_text(admin.get("/settings/system/"))
-    FileWitness.create(tmp_path / "witness.log")
+    FileWitness.create_storage(tmp_path / "witness.log")
     get_witness.cache_clear()
     assert f"by the witness {tmp_path}/witness.log." in visible_text(admin.get("/settings/system/"))
 

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import anyio
 import mcp_types as types
@@ -21,8 +22,10 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.message import SessionMessage
 
 from checkpoints import Checkpointer, SyncCheckpointer
+from checkpoints.exceptions import StorageBusy, StorageError, StorageUnavailable
 from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
+from harness_site.api.client_checkpointers import hold_run
 from harness_site.mcp_guard.command import read_options
 from harness_site.mcp_guard.guarded_session import GuardedSession
 from harness_site.mcp_guard.policies import UNKNOWN_TOOL, ToolPolicy, parse_policies
@@ -70,9 +73,14 @@ class GuardedClient:
 
 
 @asynccontextmanager
-async def guarded(effects: Path, wait_seconds: float = 0) -> AsyncIterator[GuardedClient]:
+async def guarded(effects: Path, wait_seconds: float = 0, **log: Any) -> AsyncIterator[GuardedClient]:
+    """Guard the mail server. `log` are the address and the token of a site; without them the database has the log."""
     parameters = StdioServerParameters(command=sys.executable, args=["-S", str(SERVER), str(effects)])
-    async with Checkpointer() as checkpointer, stdio_client(parameters) as server, anyio.create_task_group() as tasks:
+    async with (
+        Checkpointer(**log) as checkpointer,
+        stdio_client(parameters) as server,
+        anyio.create_task_group() as tasks,
+    ):
         to_proxy, from_client = anyio.create_memory_object_stream[Any](0)
         to_client, from_proxy = anyio.create_memory_object_stream[Any](0)
         session = GuardedSession(checkpointer, "mail", "desk", "MCP server mail", wait_seconds)
@@ -160,6 +168,35 @@ def test_calls_wait_for_decisions(workspace: Workspace, effects: Path) -> None:
     assert list_effects(effects) == ["pay", "pay", "hang"]
     assert list_statuses("pay") == [("completed", 1)] * 2
     assert list_statuses("hang") == [("interrupted", 1)]
+
+
+@pytest.mark.parametrize("kind", [StorageUnavailable, StorageBusy])
+def test_calls_wait_while_the_database_of_the_site_gives_no_answer(
+    workspace: Workspace, effects: Path, settings: Any, monkeypatch: pytest.MonkeyPatch, kind: type[StorageError]
+) -> None:
+    settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, "127.0.0.1"]
+    pauses, site = cast(list[float], []), HttpServer()
+    failures = [kind("It restarts.", may_have_happened=False) for _ in range(2)]
+
+    def hold_run_later(*arguments: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return hold_run(*arguments)
+
+    token = make_token(TokenRole.AGENT)
+
+    async def talk() -> None:
+        async with guarded(effects, url=site.address, token=token) as client:
+            assert await client.call("send_mail") == "sent to b"
+
+    monkeypatch.setattr("harness_site.api.calls.hold_run", hold_run_later)
+    monkeypatch.setattr("checkpoints.remote.transport.time", SimpleNamespace(sleep=pauses.append))
+    try:
+        asyncio.run(talk())
+    finally:
+        site.stop()
+    assert (pauses, list_effects(effects)) == ([1.0, 1.0], ["send_mail"])
+    assert list_statuses("send_mail") == [("completed", 1)]
 
 
 def test_killed_server_is_held_at_the_gate(workspace: Workspace, effects: Path, settings: Any, tmp_path: Path) -> None:

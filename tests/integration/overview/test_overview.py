@@ -15,14 +15,15 @@ from checkpoints.enums import CallStatus, Phase, Role, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.overview import current_counts, periods, totals
-from harness_site.overview.templatetags.harness_overview import format_rounded_money
 from harness_site.overview.totals import SessionTotals
 from harness_site.search import hourly_call_statistics, hourly_session_totals, indexer, merge_hours_into_days
 from harness_site.search.models import DecisionSums, Progress, SessionSums, ToolSums
+from harness_site.sessions.session_formatting import format_rounded_money
 from tests.integration.search.conftest import complete
 from tests.support.factories import (
     make_call,
     make_checkpoint,
+    make_decision,
     make_message,
     make_run,
     make_session,
@@ -249,11 +250,93 @@ def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -
     begun(0, "1.25", agent="desk", status=SessionStatus.FAILED)
     hourly_session_totals.update_session_sums(None)
     page = reader.get(f"/overview/?{period}").content.decode()
-    today = datetime.now(UTC).date().isoformat()
-    assert f'href="/sessions/?first={today}&amp;last={today}&amp;status=failed&amp;sort=started"' in page
-    assert re.search(f"status=failed&amp;sort=started&amp;first=[0-9-]+&amp;last={today}", page)
     assert ("Swap them." in page) == ("first" in period)
-    assert "desk" in visible_text(reader.get(f"/sessions/?first={today}&last={today}&status=failed&sort=started"))
+    now, links = datetime.now(UTC), re.findall(r'href="(/sessions/[^"]*status=failed&amp;sort=started[^"]*)"', page)
+    first, last = f"{now:%Y-%m-%d}", f"{now:%Y-%m-%d}"
+    if "24h" in period:
+        first, last = f"{now:%Y-%m-%dT%H}:00", f"{now + timedelta(hours=1):%Y-%m-%dT%H}:00"
+    bar = f"/sessions/?first={first}&amp;last={last}&amp;status=failed&amp;sort=started"
+    assert bar in links
+    of_period = [link for link in links if link.startswith("/sessions/?status") and link.endswith(f"last={last}")]
+    assert of_period
+    for link in (bar, *of_period):
+        assert "desk" in visible_text(reader.get(link.replace("&amp;", "&")))
+
+
+def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) -> None:
+    desk = make_session(agent="refund desk", status=SessionStatus.FAILED, budget_spent_usd="2", title="Cracked shade")
+    mail = make_session(agent="mail", budget_spent_usd="4")
+    now = datetime.now(UTC)
+    for session, tool in ((desk, "refund"), (mail, "send")):
+        times = {"issued_at": now, "settled_at": now + timedelta(seconds=2), "interrupted_at": now}
+        call = make_call(session=session, tool=tool, status=CallStatus.COMPLETED, **times)  # type: ignore[arg-type]
+        make_decision(call=call, created_at=now + timedelta(seconds=2))
+        make_message(session=session, body={"role": "assistant", "model": f"model-of-{tool}"})
+    make_call(session=mail, tool="undecided", call_id="undecided")
+    complete()
+    hourly_session_totals.update_session_sums(None)
+    period, _problem = periods.parse_period(QueryDict(""), now)
+    found = totals.load_period_totals(make_workspace().pk, period, "refund desk")
+    assert found.total == SessionTotals(1, 0, 1, 0, Decimal(2))
+    assert [agent.name for agent in found.agents] == ["refund desk"]
+    assert [model.name for model in found.models] == ["model-of-refund"]
+    assert ([tool.name for tool in found.tools], found.interrupted, found.waits.decisions) == (["refund"], 1, 1)
+    html = reader.get("/overview/?period=24h&agent=refund+desk").content.decode()
+    assert '<option value="mail">' in html
+    assert '<option value="refund desk" selected>' in html
+    assert "nothing waits" in visible_text(reader.get("/overview/?agent=refund+desk"))
+    assert "nothing waits" not in visible_text(reader.get("/overview/?agent=mail"))
+    main = html[html.index('<div id="overview"') :]
+    links = re.findall(r'href="((?:/sessions/|/review/|\?period)[^"]*)"', main)
+    assert len(links) > 100
+    assert all("agent=refund+desk" in link or "agent=refund%20desk" in link for link in links)
+
+
+def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
+    for title, start in (("before", -1), ("inside", 59), ("after", 60)):
+        moment = hour + timedelta(minutes=start)
+        session = make_session(title=title)
+        Session.objects.filter(pk=session.pk).update(created_at=moment)
+        call = make_call(session=session, issued_at=moment, interrupted_at=moment, status=CallStatus.FAILED)
+        make_decision(call=call, created_at=moment)
+    complete()
+    hourly_session_totals.update_session_sums(None)
+    page = reader.get("/overview/?period=24h").content.decode()
+    first, last = f"{hour:%Y-%m-%dT%H}:00", f"{hour + timedelta(hours=1):%Y-%m-%dT%H}:00"
+    bars = re.findall(f'href="(/sessions/[?]first={first}&amp;last={last}&amp;[^"]*)"><title>', page)
+    assert {bar.partition(f"last={last}&amp;")[2] for bar in bars} == {
+        "sort=started",
+        "status=failed&amp;sort=started",
+        "interrupted=1",
+        "decided=1",
+    }
+    for bar in {*bars} - {bar for bar in bars if "status=failed" in bar}:
+        listed = reader.get(bar.replace("&amp;", "&")).content.decode()
+        assert re.findall(r'dir="auto">(before|inside|after)</a>', listed) == ["inside"]
+    form = reader.get(bars[0].replace("&amp;", "&")).content.decode()
+    assert f'type="datetime-local" id="first" name="first" value="{first}"' in form
+
+
+def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
+    begun(0, agent="desk")
+    hourly_session_totals.update_session_sums(None)
+    page = visible_text(reader.get("/overview/"))
+    assert "desk 1 0 % 0 –" in page
+    begun(0, "0.5", agent="desk")
+    hourly_session_totals.update_session_sums(None)
+    assert "desk 2 0 % 0 $0.50" in visible_text(reader.get("/overview/"))
+
+
+def test_hours_are_those_of_the_reader(reader: Client) -> None:
+    begun(0)
+    hourly_session_totals.update_session_sums(None)
+    reader.cookies["harness_zone"] = "Asia/Kolkata"
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    page = reader.get("/overview/?period=24h").content.decode()
+    local = hour + timedelta(hours=5, minutes=30)
+    assert f'title="{hour:%Y-%m-%d %H}:00:00 UTC">{local:%H:%M}</time>' in page
+    assert f"<title>{local:%H:%M}: 1 started," in page
 
 
 def test_changed_day_is_counted_again() -> None:
@@ -313,7 +396,7 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
     hourly_session_totals.update_session_sums(None)
     page = reader.get("/overview/").content.decode()
     assert "<script>alert" not in page
-    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 5
 
 
 @pytest.mark.parametrize(

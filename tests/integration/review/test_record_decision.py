@@ -128,6 +128,20 @@ def test_second_decision_names_the_first(alice: Client, call: ToolCall) -> None:
     assert "data-decide" not in response.content.decode()
 
 
+def test_card_offers_only_the_decisions_that_the_agent_accepts(alice: Client, call: ToolCall) -> None:
+    ToolCall.objects.update(status=CallStatus.AWAITING_APPROVAL, allowed_decisions="approve,reject")
+    page = alice.get(url(call)).content.decode()
+    assert [kind for kind in ("approve", "edit", "reject", "respond") if f'value="{kind}"' in page] == [
+        "approve",
+        "reject",
+    ]
+    answer = {"kind": "respond", "answer": "Done by hand.", "revision": ToolCall.objects.get().revision}
+    response = alice.post(url(call), answer)
+    assert response.status_code == 409
+    assert "The agent accepts these answers about this call: Approve, Reject." in visible_text(response)
+    assert not Decision.objects.exists()
+
+
 def test_stale_revision_keeps_the_form_for_another_submission(alice: Client, call: ToolCall) -> None:
     ToolCall.objects.filter(pk=call.pk).update(revision=4)
     response = alice.post(url(call), LANDED)

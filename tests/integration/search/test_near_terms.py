@@ -31,7 +31,7 @@ def test_typo_is_corrected_to_the_nearest_word_with_a_note(reader: Client, typed
     response = reader.get("/sessions/", {"q": typed}, follow=True)
     text = visible_text(response)
     assert f"Nothing contains “{typed}”. These are the results for “{near}”." in text
-    assert "sessions: 1" in text
+    assert "1 session" in text
     assert response.context["instead"] == typed
 
 
@@ -73,8 +73,8 @@ def test_session_with_many_results_does_not_hide_others(reader: Client, monkeypa
         make_message(session=chatty, text="lamp")
     complete()
     text = visible_text(reader.get("/sessions/?q=lamp"))
-    assert "Results: 6, sessions: 2" in text
-    assert "More than 1 more result in this session" in text
+    assert "6 results · 2 sessions" in text
+    assert "Show all results in this session" in text
     assert text.index("The lamp") < text.index("lamps")  # the whole word before a part of one
     assert "Older results" not in text
-    assert "Results: 6, sessions: 1" in visible_text(reader.get(f"/sessions/?q=lamp&within={chatty.pk}"))
+    assert "6 results · 1 session" in visible_text(reader.get(f"/sessions/?q=lamp&within={chatty.pk}"))

@@ -123,9 +123,9 @@ def test_results_are_grouped_by_session_newest_first_and_marked(reader: Client) 
     assert '<span class="excerpt" dir="auto">A <mark>Lamp</mark>.' in html
     assert "&lt;b&gt;<mark>lamp</mark>&lt;/b&gt;" in html
     page = visible_text(reader.get("/sessions/?q=lamp"))
-    assert "Results: 6, sessions: 2" in page
-    assert "2 more results on this page are in this session" in page
-    assert "Results: 5, sessions: 1" in visible_text(reader.get(f"/sessions/?q=lamp&within={older.pk}"))
+    assert "6 results · 2 sessions" in page
+    assert "Show 2 more results in this session" in page
+    assert "5 results · 1 session" in visible_text(reader.get(f"/sessions/?q=lamp&within={older.pk}"))
 
 
 def test_end_of_a_long_text_is_found_and_shown_once(search: Search, reader: Client) -> None:
@@ -265,8 +265,8 @@ def test_open_page_reloads_its_results(reader: Client) -> None:
     assert again is not None
     make_message(session=session, text="another needle")
     complete()
-    assert "Results: 1, sessions: 1" in visible_text(reader.get("/sessions/" + again[1].replace("&amp;", "&")))
-    assert "Results: 2, sessions: 1" in visible_text(reader.get("/sessions/?q=needle"))
+    assert "1 result · 1 session" in visible_text(reader.get("/sessions/" + again[1].replace("&amp;", "&")))
+    assert "2 results · 1 session" in visible_text(reader.get("/sessions/?q=needle"))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def logged(session: Session, call_id: str = "call_1", **fields: Any) -> Any:
 
 def read(session: Session, version: int | None = None, **bounds: int) -> Conversation:
     session.refresh_from_db()
-    place = conversation.find_version_place(session, version)
+    place = conversation.find_transcript_version(session, version)
     assert place is not None
     return conversation.load_conversation(session, place, **bounds)
 

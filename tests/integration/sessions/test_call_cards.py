@@ -33,7 +33,7 @@ def test_card_shows_the_logged_call(session: Session) -> None:
     call = logged(session, step=2, result="done", settled_at=THEN + timedelta(milliseconds=210), replay_count=2)
     make_decision(call=call, reason="Seen.")
     make_late_result(call=call, result="late")
-    record = cards(read(session))[0].record
+    record = cards(read(session))[0].newest_attempt
     assert record is not None
     assert (record.pk, record.result, record.replays, record.run_number) == (call.pk, "done", 2, 1)
     assert record.duration == timedelta(milliseconds=210)
@@ -46,8 +46,8 @@ def test_card_shows_the_logged_call(session: Session) -> None:
 def test_interrupted_call_has_no_duration(session: Session) -> None:
     call = logged(session, status=CallStatus.INTERRUPTED, settled_at=THEN + timedelta(hours=1))
     card = cards(read(session))[0]
-    assert card.record is not None
-    assert (card.record.pk, card.record.duration) == (call.pk, None)
+    assert card.newest_attempt is not None
+    assert (card.newest_attempt.pk, card.newest_attempt.duration) == (call.pk, None)
 
 
 def test_attempts_of_a_call_are_grouped(session: Session) -> None:

@@ -69,7 +69,7 @@ def test_edited_message_shows_changed_words(session: Session) -> None:
     edited = found.lines[1]
     assert isinstance(edited, Edited)
     assert edited.pieces[1:3] == (DiffPiece("del", " partial"), DiffPiece("ins", " full"))
-    assert (found.added, found.removed, found.edited, found.unchanged) == (0, 0, 1, 2)
+    assert (found.added_count, found.removed_count, found.edited_count, found.unchanged_count) == (0, 0, 1, 2)
 
 
 def test_messages_with_equal_ids_are_matched(session: Session) -> None:
@@ -130,7 +130,7 @@ def test_cost_tokens_plan_and_calls_are_compared(session: Session) -> None:
     assert found.b.cost is not None
     assert found.a.cost is not None
     assert found.b.cost - found.a.cost == Decimal("0.012")
-    assert found.plan_changed
+    assert found.is_plan_changed
     assert [piece.change for piece in found.plan_rest] == ["same", "del", "ins", "same"]
 
 

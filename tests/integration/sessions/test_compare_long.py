@@ -46,7 +46,7 @@ def test_newest_part_of_too_much_added_text_is_shown(session: Session, monkeypat
     make_checkpoint(session=session)
     monkeypatch.setattr(compare_versions, "COMPARED_SIZE", 10)
     found = compared(session, 1, 2)
-    assert (found.lines[0], lines(found), found.added) == (FurtherMessages("added", 2, 0), [("+", "c")], 3)
+    assert (found.lines[0], lines(found), found.added_count) == (FurtherMessages("added", 2, 0), [("+", "c")], 3)
     assert (found.rest_a, found.rest_b) == (0, 0)
 
 
@@ -57,11 +57,11 @@ def test_long_range_is_shortened_and_counted(session: Session, reader: Client) -
     found = compared(session, 1, 2)
     assert [line.kind for line in found.lines] == ["added"] * 25 + ["more"] + ["added"] * 4
     assert found.lines[25] == FurtherMessages("added", 71, 25)
-    assert found.added == 100
+    assert found.added_count == 100
     assert "+ 71 more messages · read them in version 2" in visible_text(
         reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2")
     )
-    assert compared(session, 2, 1).removed == 100
+    assert compared(session, 2, 1).removed_count == 100
 
 
 def test_only_displayed_messages_of_a_long_range_are_read(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def test_message_at_another_position_has_moved(session: Session, reader: Client)
     stored(session, "bcda")
     found = compared(session, 1, 2)
     assert [line.kind for line in found.lines] == ["left", "fold", "moved"]
-    assert (found.added, found.removed, found.moved, found.unchanged) == (0, 0, 1, 3)
+    assert (found.added_count, found.removed_count, found.moved_count, found.unchanged_count) == (0, 0, 1, 3)
     page = visible_text(reader.get(f"/sessions/{session.pk}/compare/?a=1&b=2"))
     assert "Messages0 Edited0 Moved1" in page
     assert "Moved from here:" in page
@@ -62,7 +62,7 @@ def test_long_moved_range_is_shortened(session: Session) -> None:
     stored(session, "".join(names[:40] + names[40:]))
     stored(session, "".join(names[40:] + names[:40]))
     found = compared(session, 1, 2)
-    assert (found.moved, found.unchanged) == (40, 60)
+    assert (found.moved_count, found.unchanged_count) == (40, 60)
     assert [line.kind for line in found.lines] == [
         *["left"] * 25,
         "more",
@@ -112,7 +112,7 @@ def test_fold_is_expanded_on_request(
         else:
             stretches.append((line.kind, line.message.position, 1))
     assert stretches == expected
-    assert (found.unchanged, found.added) == (200, 1)
+    assert (found.unchanged_count, found.added_count) == (200, 1)
 
 
 def test_links_expand_several_folds(folded: Session, reader: Client) -> None:

@@ -91,9 +91,9 @@ def test_newest_messages_are_shown_first(session: Session) -> None:
     make_messages(session=session, texts=map(str, range(250)))
     make_checkpoint(session=session)
     found = read(session)
-    assert (found.first, found.upto, found.earlier, found.later) == (226, 250, True, False)
+    assert (found.first, found.upto, found.has_earlier, found.has_later) == (226, 250, True, False)
     before = read(session, upto=found.first)
-    assert (before.first, before.upto, before.earlier, before.later) == (202, 226, True, True)
+    assert (before.first, before.upto, before.has_earlier, before.has_later) == (202, 226, True, True)
     assert read(session, first=0).upto == 24
     assert (read(session, upto=10).first, read(session, upto=10).upto) == (0, 10)
 
@@ -145,8 +145,8 @@ def test_empty_session_has_an_empty_conversation() -> None:
 
 def test_unknown_version_has_no_position(session: Session) -> None:
     make_checkpoint(session=session)
-    assert conversation.find_version_place(session, 99) is None
-    assert conversation.find_version_place(session, 0) is None
+    assert conversation.find_transcript_version(session, 99) is None
+    assert conversation.find_transcript_version(session, 0) is None
 
 
 def test_window_around_a_call_ends_at_its_issue(session: Session) -> None:
@@ -171,7 +171,7 @@ def test_query_count_is_independent_of_the_length(
         answers(session, f"c{turn}")
         make_checkpoint(session=session)
     session.refresh_from_db()
-    place = conversation.find_version_place(session)
+    place = conversation.find_transcript_version(session)
     assert place is not None
     with django_assert_num_queries(8):
         conversation.load_conversation(session, place)

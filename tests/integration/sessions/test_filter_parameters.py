@@ -82,7 +82,7 @@ def test_combined_filters_keep_the_order(sort: str) -> None:
         anew = (
             filter_sessions(workspace, filters).order_by(*get_order_fields(filters.sort)).values_list("pk", flat=True)
         )
-        assert [row.pk for row in session_list_pages.load_first_sessions(workspace, filters, 9)] == list(anew)
+        assert [row.pk for row in session_list_pages.load_sessions_after_cursor(workspace, filters, 9)] == list(anew)
         assert session_list_pages.count_sessions(workspace, filters) == len(anew)
         found.append(len(anew))
     assert found == [1, 1]
@@ -152,6 +152,31 @@ def test_list_by_start_filters_days_of_the_start(reader: Client) -> None:
     early, late = made(created=-3, updated=0.999), made(created=-1, updated=1)
     assert listed(reader, "/sessions/?sort=started&first=2025-03-02") == [late]
     assert listed(reader, "/sessions/?sort=started&last=2025-03-02") == [early]
+
+
+def test_list_accepts_times_beside_days(reader: Client) -> None:
+    early, late = made(created=0.5), made(created=0.75)
+    for pk, minute in ((early, 1), (late, 59)):
+        make_message(session=Session.objects.get(pk=pk), created_at=DAY + timedelta(hours=40, minutes=minute))
+    make_message(session=Session.objects.get(pk=late), created_at=DAY + timedelta(hours=41))
+    complete()
+    assert listed(reader, "/sessions/?sort=started&first=2025-03-04T12:00&last=2025-03-04T18:00") == [early]
+    assert listed(reader, "/sessions/?sort=started&first=2025-03-04T12:00:01&last=2025-03-04") == [late]
+    assert set(listed(reader, "/sessions/?first=2025-03-05T16:00&last=2025-03-05T17:00")) == {early, late}
+    assert listed(reader, "/sessions/?first=2025-03-05T17:00&last=2025-03-05T18:00Z") == [late]
+    page = reader.get("/sessions/?first=2025-03-05T17:00&last=2025-03-05").content.decode()
+    assert 'type="datetime-local" id="first" name="first" value="2025-03-05T17:00"' in page
+    assert 'type="date" id="last" name="last" value="2025-03-05"' in page
+    assert f"/sessions/{late}/jump/?to=day&amp;day=2025-03-05T17:00" in page
+
+
+def test_decisions_of_people_are_found_with_and_without_a_time(reader: Client) -> None:
+    decided = make_decision(call=make_call(session=make_session()), actor="bob", created_at=DAY)
+    make_decision(call=make_call(session=make_session()), actor="hook", actor_kind=ActorKind.MACHINE, created_at=DAY)
+    complete()
+    assert listed(reader, "/sessions/?decided=1") == [decided.session_id]
+    assert listed(reader, "/sessions/?decided=1&first=2025-03-04T00:00&last=2025-03-04T01:00") == [decided.session_id]
+    assert listed(reader, "/sessions/?decided=1&first=2025-03-04T01:00") == []
 
 
 def test_cost_filter_has_two_bounds(reader: Client) -> None:

@@ -72,9 +72,9 @@ def test_timeline_draws_the_newest_runs(session: Session) -> None:
 
 def test_lost_runs_among_many_are_named(session: Session) -> None:
     Run.objects.filter(number__in=[110, 120, 130]).update(status="lost")
-    shown = conversation.load_conversation(session, conversation.get_newest_place(session))
+    shown = conversation.load_conversation(session, conversation.get_newest_transcript_version(session))
     handovers = [item for item in shown.items if isinstance(item, Handover)]
 
-    assert [run.number for run in handovers[-1].named] == [100, 120, 130, 160]
-    assert (len(handovers[-1].named), handovers[-1].unnamed) == (NAMED_RUNS, SILENT + 1 - NAMED_RUNS)
-    assert all(handover.unnamed == 0 for handover in handovers[:-1])
+    assert [run.number for run in handovers[-1].named_runs] == [100, 120, 130, 160]
+    assert (len(handovers[-1].named_runs), handovers[-1].unnamed_run_count) == (NAMED_RUNS, SILENT + 1 - NAMED_RUNS)
+    assert all(handover.unnamed_run_count == 0 for handover in handovers[:-1])

@@ -65,7 +65,7 @@ def test_compaction_starts_a_new_transcript(session: Session, root: Segment) -> 
     compacted = branch(session, root, 0)
     say(session, compacted, "summary")
     assert texts(compacted, 0, 1) == [(0, "summary")]
-    assert message_windows.resolve_transcript_stretches(compacted.pk, 1) == [Stretch(compacted.pk, 0, 1)]
+    assert message_windows.load_segment_ranges(compacted.pk, 1) == [Stretch(compacted.pk, 0, 1)]
 
 
 def test_fork_reads_messages_of_its_origin(session: Session, root: Segment) -> None:
@@ -73,7 +73,7 @@ def test_fork_reads_messages_of_its_origin(session: Session, root: Segment) -> N
     forked = branch(other, root, 3)
     say(other, forked, "x")
     assert texts(forked, 0, 4) == [(0, "a"), (1, "b"), (2, "c"), (3, "x")]
-    assert message_windows.resolve_transcript_stretches(forked.pk, 4) == [
+    assert message_windows.load_segment_ranges(forked.pk, 4) == [
         Stretch(root.pk, 0, 3),
         Stretch(forked.pk, 3, 4),
     ]
@@ -85,7 +85,7 @@ def test_branch_before_the_parents_messages_skips_the_parent(session: Session, r
     third = branch(session, second, 1)
     say(session, third, "B", "C")
     assert texts(third, 0, 3) == [(0, "a"), (1, "B"), (2, "C")]
-    assert message_windows.resolve_transcript_stretches(third.pk, 3) == [
+    assert message_windows.load_segment_ranges(third.pk, 3) == [
         Stretch(root.pk, 0, 1),
         Stretch(third.pk, 1, 3),
     ]
@@ -103,7 +103,7 @@ def test_window_across_many_segments(session: Session, root: Segment) -> None:
         segment = branch(session, segment, position)
         say(session, segment, str(position))
     assert texts(segment, 2, 7) == [(2, "c"), (3, "d"), (4, "4"), (5, "5"), (6, "6")]
-    assert len(message_windows.resolve_transcript_stretches(segment.pk, 20)) == 17
+    assert len(message_windows.load_segment_ranges(segment.pk, 20)) == 17
 
 
 def test_window_of_huge_messages_contains_at_least_one(session: Session, root: Segment) -> None:

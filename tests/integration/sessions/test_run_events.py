@@ -35,9 +35,9 @@ def test_takeovers_and_approval_requests_are_found_by_run_and_call() -> None:
     assert found.takeovers == {1: Takeover(1, THEN, THEN - timedelta(seconds=7, milliseconds=118))}
     first, second = (ApprovalQuestion(2, THEN + timedelta(seconds=seconds)) for seconds in (1, 9))
     assert found.asked == {"c": [first, second]}
-    assert found.find_last_question("c", THEN + timedelta(seconds=5)) == first
-    assert found.find_last_question("c", THEN) is None
-    assert found.find_last_question("d", THEN + timedelta(seconds=5)) is None
+    assert found.find_last_approval_request("c", THEN + timedelta(seconds=5)) == first
+    assert found.find_last_approval_request("c", THEN) is None
+    assert found.find_last_approval_request("d", THEN + timedelta(seconds=5)) is None
 
 
 @pytest.mark.parametrize("details", ["damaged", "[]", "{}", '{"last_seen":7}', '{"last_seen":"soon"}'])

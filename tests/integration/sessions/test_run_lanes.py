@@ -151,7 +151,7 @@ def test_call_settled_by_a_hook_has_no_wait(session: Session) -> None:
 def test_label_of_a_short_bar_is_beside_it(session: Session) -> None:
     make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.001))
     make_call(session=session, call_id="b", tool="t" * 200, status=CallStatus.ISSUED, issued_at=later(9))
-    drawing = overview_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_run_lanes(session.pk))
     assert drawing is not None
     short, long = drawing.rows[0].bars
     assert (short.label, short.beside) == ("refund_card", True)
@@ -163,7 +163,7 @@ def test_label_of_a_wait_fits_its_width(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.REJECTED, issued_at=later(2))
     make_decision(call=call, kind=DecisionKind.REJECT, created_at=later(2.3))
     make_call(session=session, call_id="b", status=CallStatus.ISSUED, issued_at=later(2.31))
-    drawing = overview_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_run_lanes(session.pk))
     assert drawing is not None
     assert drawing.rows[0].bars[0].label == "waiting, 300 ms"
 
@@ -183,7 +183,7 @@ def test_every_element_is_inside_the_drawing_and_in_order(session: Session) -> N
     make_call(session=session, call_id="a", status=CallStatus.COMPLETED, issued_at=later(2), settled_at=later(2.1))
     make_call(session=session, call_id="b", status=CallStatus.COMPLETED, issued_at=later(3), interrupted_at=later(4000))
     run(session, 4000, 90_000, status=RunStatus.RUNNING)
-    drawing = overview_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_run_lanes(session.pk))
     assert drawing is not None
     bars = [bar for row in drawing.rows for bar in row.bars]
     assert [bar.kind for bar in bars] == ["ran", "lost", "wait"]
@@ -201,13 +201,13 @@ def test_every_element_is_inside_the_drawing_and_in_order(session: Session) -> N
 def test_session_of_one_moment_can_be_drawn() -> None:
     session = make_session()
     run(session, 0, 0)
-    drawing = overview_layout.draw_run_lanes(run_lanes.load_run_lanes(session.pk))
+    drawing = overview_layout.compute_run_lanes_layout(run_lanes.load_run_lanes(session.pk))
     assert drawing is not None
     assert drawing.rows[0].x == overview_layout.LEFT
 
 
 def test_session_without_items_is_not_drawn() -> None:
-    assert overview_layout.draw_run_lanes(run_lanes.load_run_lanes(make_session().pk)) is None
+    assert overview_layout.compute_run_lanes_layout(run_lanes.load_run_lanes(make_session().pk)) is None
 
 
 def test_page_contains_the_drawing(client: Client, session: Session) -> None:

@@ -8,7 +8,7 @@ import pytest
 from django.db.models import Q
 from django.test import Client
 
-from checkpoints.enums import CallStatus, RunStatus, SessionStatus
+from checkpoints.enums import CallStatus, CostBasis, RunStatus, SessionStatus
 from checkpoints.models import Session
 from checkpoints.sessions.list_filters import SessionFilter, Sort
 from harness_site.sessions.selectors import session_list_pages, session_rows
@@ -97,8 +97,13 @@ def test_row_shows_the_session_status(reader: Client) -> None:
     make_call(session=session)
     assert (
         "Refund for a broken lamp order-17 refund-desk Paused — 1 call needs a decision waiting on worker-1 "
-        "7 12 $0.031 just now"
+        "7 12 $0.03 just now"
     ) in visible_text(reader.get("/sessions/"))
+
+
+def test_cost_that_the_agent_never_stated_is_a_dash(reader: Client) -> None:
+    make_session(cost_basis=CostBasis.UNKNOWN)
+    assert "$" not in reader.get("/sessions/").content.decode().split("<tbody>")[1].split("</tbody>")[0]
 
 
 def test_awaiting_approval_is_not_shown_as_unknown_outcome(reader: Client) -> None:

@@ -13,8 +13,8 @@ from harness_site.accounts.models import MaskingSettings
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import transcript_search
 from harness_site.sessions.selectors import conversation
-from harness_site.sessions.selectors.conversation import Place
-from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot, find_next_landmark
+from harness_site.sessions.selectors.conversation import TranscriptVersion
+from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot, find_next_error_or_decision
 from tests.support.factories import (
     make_call,
     make_checkpoint,
@@ -56,25 +56,27 @@ def asked(session: Session, call_id: str, *, is_error: bool = False) -> None:
 
 
 def found(session: Session, words: str, here: int) -> tuple[int, int | None, int | None, int]:
-    at = transcript_search.find_transcript_hits(conversation.get_newest_place(session), SearchQuery.parse(words), here)
+    at = transcript_search.find_transcript_hits(
+        conversation.get_newest_transcript_version(session), SearchQuery.parse(words), here
+    )
     return at.before, at.previous, at.following, at.after
 
 
-def first(place: Place, *words: str) -> list[int | None]:
-    return [transcript_search.find_first_hit(place, SearchQuery.parse(each)) for each in words]
+def first(place: TranscriptVersion, *words: str) -> list[int | None]:
+    return [transcript_search.find_first_hit_position(place, SearchQuery.parse(each)) for each in words]
 
 
 def test_words_are_found_in_any_case_and_language(session: Session) -> None:
     make_messages(session=session, texts=["A LAMP", "none", "the „lamp“", "Straße 注文", 'a "quoted"\nline', "lamp"])
     assert found(session, "lamp", 2) == (1, 0, 5, 1)
     assert found(session, "lamp", 1) == (1, 0, 2, 2)
-    place = conversation.get_newest_place(session)
+    place = conversation.get_newest_transcript_version(session)
     assert first(place, "注文", "STRASSE", 'A "q', "“", "nowhere", "%", "_") == [3, None, 4, 2, None, None, None]
 
 
 def test_several_words_match_in_any_order_and_phrases_exactly(session: Session) -> None:
     make_messages(session=session, texts=["the shade", "a lamp", "its shade, cracked, and the lamp", "a cracked shade"])
-    place = conversation.get_newest_place(session)
+    place = conversation.get_newest_transcript_version(session)
     assert first(place, "lamp shade", "cracked shade", '"cracked shade"', "lamp nowhere") == [2, 2, 3, None]
 
 
@@ -85,8 +87,8 @@ def test_older_version_is_searched_as_it_was(session: Session) -> None:
     session.save()
     make_message(session=session, text="shade")
     make_checkpoint(session=session)
-    assert first(conversation.get_newest_place(session), "lamp") == [None]
-    old = conversation.find_version_place(session, 1)
+    assert first(conversation.get_newest_transcript_version(session), "lamp") == [None]
+    old = conversation.find_transcript_version(session, 1)
     assert old is not None
     assert first(old, "lamp", "shade") == [1, None]
 
@@ -95,7 +97,7 @@ def test_calls_results_and_unknown_blocks_are_found(session: Session) -> None:
     asked(session, "c1")
     make_message(session=session, blocks=[{"kind": "hologram", "depth": 17}])
     make_message(session=session, body={"role": "user", "content": [{"type": "thinking", "thinking": "hmm"}]})
-    assert first(conversation.get_newest_place(session), "pay", "hologram", "hmm") == [0, 2, 3]
+    assert first(conversation.get_newest_transcript_version(session), "pay", "hologram", "hmm") == [0, 2, 3]
 
 
 def test_masked_text_is_not_found(session: Session, reader: Client) -> None:
@@ -160,7 +162,9 @@ def test_hostile_search_words_are_escaped(session: Session, reader: Client) -> N
 
 
 def landmark(session: Session, wanted: Landmark, beyond: int, *, back: bool = False) -> LandmarkSpot | None:
-    return find_next_landmark(session, conversation.get_newest_place(session), wanted, beyond=beyond, back=back)
+    return find_next_error_or_decision(
+        session, conversation.get_newest_transcript_version(session), wanted, beyond=beyond, back=back
+    )
 
 
 def test_errors_are_found_in_results_and_in_the_call_log(session: Session) -> None:

@@ -10,7 +10,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, DecisionKind, KeyScope
 from checkpoints.models import Session, Workflow, WorkflowStep
 from harness_site.sessions.selectors import workflow_steps
-from harness_site.sessions.selectors.workflow_steps import Place
+from harness_site.sessions.selectors.workflow_steps import WorkflowCursor
 from tests.support.factories import THEN, make_call, make_decision, make_run, make_session, make_workspace
 from tests.support.page_text import visible_text
 
@@ -98,13 +98,13 @@ def test_pages_of_steps_are_consecutive_across_workflows(session: Session) -> No
         for number in range(3):
             make_step(workflow, str(number))
     seen: list[tuple[str, str, bool]] = []
-    place: Place | None = None
+    place: WorkflowCursor | None = None
     while True:
         page = workflow_steps.load_workflow_page(session.pk, after=place, size=2)
         seen += [(part.workflow_id, step.step_id, part.begun) for part in page.parts for step in part.steps]
         if page.after is None:
             break
-        place = Place.parse(str(page.after))
+        place = WorkflowCursor.parse(str(page.after))
     assert [each[:2] for each in seen] == [(name, number) for name in "ab" for number in "012"]
     assert [begun for *_, begun in seen] == [True, True, False, True, False, False]
 

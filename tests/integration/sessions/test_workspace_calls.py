@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import date, timedelta
+from datetime import timedelta
 
 import pytest
+from django.http import QueryDict
 from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_details import CallFilter
 from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, CallLogPage
@@ -79,8 +81,13 @@ def test_filters_are_applied(session: Session) -> None:
     assert found(session, calls=CallFilter(key="key-of-x")) == ["x"]
     assert found(session, calls=CallFilter(key="c7")) == ["c7"]
     assert found(session, calls=CallFilter(tool="pay", status=CallStatus.FAILED)) == ["c27", "c21", "c15", "c9", "c3"]
-    assert found(session, first=date(2025, 3, 5), last=date(2025, 3, 5), calls=CallFilter(tool="pay"))[-1] == "c15"
-    assert found(session, last=date(2025, 3, 3)) == []
+    assert (
+        found(session, times=TimeRange.of(QueryDict("first=2025-03-05&last=2025-03-05")), calls=CallFilter(tool="pay"))[
+            -1
+        ]
+        == "c15"
+    )
+    assert found(session, times=TimeRange.of(QueryDict("last=2025-03-03"))) == []
 
 
 def test_pages_have_no_gaps(session: Session) -> None:

@@ -33,7 +33,7 @@ def test_steps_are_parsed_in_common_shapes(item: object, step: PlanStep) -> None
 def test_plan_keeps_entries_that_are_not_steps() -> None:
     plan = read({"goal": "Refund", "tasks": [{"name": "Pay", "done": True}, {"name": "Mail", "done": False}]})
     assert plan.rest == {"goal": "Refund"}
-    assert plan.done == 1
+    assert plan.done_count == 1
 
 
 @pytest.mark.parametrize("value", [{"a": 1}, {}, {"steps": []}, {"steps": [7]}, {"steps": {"a": 1}}])

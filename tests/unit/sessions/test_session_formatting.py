@@ -44,31 +44,34 @@ def test_signed_numbers() -> None:
 
 
 def test_paused_session_shows_the_number_of_pending_calls() -> None:
-    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 1) == (
+    assert session_formatting.format_session_status_chip(Standing.NEEDS_REVIEW, 1) == (
         "unknown",
         "Paused — 1 call needs a decision",
     )
-    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 3) == (
+    assert session_formatting.format_session_status_chip(Standing.NEEDS_REVIEW, 3) == (
         "unknown",
         "Paused — 3 calls need a decision",
     )
-    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 0) == ("unknown", "Paused for a decision")
-    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 1, 1) == (
+    assert session_formatting.format_session_status_chip(Standing.NEEDS_REVIEW, 0) == (
+        "unknown",
+        "Paused for a decision",
+    )
+    assert session_formatting.format_session_status_chip(Standing.NEEDS_REVIEW, 1, 1) == (
         "wait",
         "Paused — 1 call awaits approval",
     )
-    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 2, 2) == (
+    assert session_formatting.format_session_status_chip(Standing.NEEDS_REVIEW, 2, 2) == (
         "wait",
         "Paused — 2 calls await approval",
     )
-    assert session_formatting.format_session_status(Standing.NEEDS_REVIEW, 3, 2) == (
+    assert session_formatting.format_session_status_chip(Standing.NEEDS_REVIEW, 3, 2) == (
         "unknown",
         "Paused — 3 calls need a decision",
     )
 
 
 def test_session_without_a_process_is_labelled() -> None:
-    assert session_formatting.format_session_status(Standing.STALLED, 0) == ("wait", "Orphaned")
+    assert session_formatting.format_session_status_chip(Standing.STALLED, 0) == ("wait", "Orphaned")
 
 
 def test_unknown_role_is_named_but_not_used_as_a_css_class() -> None:
@@ -84,11 +87,11 @@ def test_unknown_role_is_named_but_not_used_as_a_css_class() -> None:
     "address", ["javascript:alert(1)", " javascript:alert(1)", "data:x", "//a.example", "http://", "http://[", "", None]
 )
 def test_only_web_addresses_become_links(address: object) -> None:
-    assert session_formatting.mask_safe_link(address) == ""
+    assert session_formatting.mask_link_if_safe(address) == ""
 
 
 def test_web_address_becomes_a_link() -> None:
-    assert session_formatting.mask_safe_link("https://bank.example/#re_81f3") == "https://bank.example/#re_81f3"
+    assert session_formatting.mask_link_if_safe("https://bank.example/#re_81f3") == "https://bank.example/#re_81f3"
 
 
 @pytest.mark.parametrize(

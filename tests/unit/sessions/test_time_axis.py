@@ -24,61 +24,63 @@ def axis(*seconds: float) -> Axis:
 def test_time_is_to_scale() -> None:
     drawn = axis(0, 1, 4, 10)
     assert drawn.folds == ()
-    assert [drawn.x(at(each)) for each in (0, 1, 2.5, 10)] == [0, 100, 250, 1000]
+    assert [drawn.convert_to_x(at(each)) for each in (0, 1, 2.5, 10)] == [0, 100, 250, 1000]
 
 
 def test_long_idle_periods_are_folded() -> None:
     drawn = axis(0, 1, 2, 10_802, 10_803, 30_000, 30_001, 30_002)
     assert [(fold.seconds, fold.width) for fold in drawn.folds] == [(10_800, BREAK), (19_197, BREAK)]
     scale = (1000 - 2 * BREAK) / 5
-    assert drawn.x(at(1)) == round(scale, 1)
-    assert drawn.x(at(10_802)) == round(2 * scale + BREAK, 1)
-    assert drawn.x(at(30_002)) == 1000
+    assert drawn.convert_to_x(at(1)) == round(scale, 1)
+    assert drawn.convert_to_x(at(10_802)) == round(2 * scale + BREAK, 1)
+    assert drawn.convert_to_x(at(30_002)) == 1000
 
 
 @pytest.mark.parametrize("seconds", [(0, 9), (0, 10_000), (0, 0.1, 9, 9.1), (0, 60, 120, 180, 240)])
 def test_short_uniform_and_single_periods_are_not_folded(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
     assert drawn.folds == ()
-    assert drawn.x(at(seconds[-1])) == 1000
+    assert drawn.convert_to_x(at(seconds[-1])) == 1000
 
 
 @pytest.mark.parametrize("seconds", [(0, 1, 2, 10_802, 10_803), (0, 1, 4, 10), (0, 5, 10_000)])
 def test_moment_and_position_are_inverse_functions(seconds: tuple[float, ...]) -> None:
     drawn = axis(*seconds)
     places = list(range(0, 1001, 10))
-    assert [drawn.x(convert_to_microseconds(drawn.moment(x))) for x in places] == pytest.approx(places, abs=0.2)
+    assert [drawn.convert_to_x(convert_to_microseconds(drawn.convert_to_moment(x))) for x in places] == pytest.approx(
+        places, abs=0.2
+    )
 
 
 def test_positions_of_many_moments_equal_single_positions() -> None:
     drawn = axis(0, 1, 2, 10_802, 10_803, 30_000, 30_001, 30_002)
     for seconds in ([-5, 0, 1.5, 9_000, 10_802.5, 50_000], [30_002, 1.5, 1.5, 9_000, -5]):
-        places = [round(x, 1) for x in drawn.places(map(at, seconds))]
-        assert places == [drawn.x(at(each)) for each in seconds]
-        assert sorted(places) == [drawn.x(at(each)) for each in sorted(seconds)]
+        places = [round(x, 1) for x in drawn.convert_all_to_x(map(at, seconds))]
+        assert places == [drawn.convert_to_x(at(each)) for each in seconds]
+        assert sorted(places) == [drawn.convert_to_x(at(each)) for each in sorted(seconds)]
 
 
 def test_moment_outside_the_axis_is_at_its_edge() -> None:
     drawn = axis(0, 10)
-    assert (drawn.x(at(-5)), drawn.x(at(50))) == (0, 1000)
-    assert (drawn.moment(-5), drawn.moment(2000)) == (later(0), later(10))
+    assert (drawn.convert_to_x(at(-5)), drawn.convert_to_x(at(50))) == (0, 1000)
+    assert (drawn.convert_to_moment(-5), drawn.convert_to_moment(2000)) == (later(0), later(10))
 
 
 def test_period_without_length_can_be_drawn() -> None:
     drawn = Axis([at(0)], BEGIN, BEGIN, left=0, right=1000)
-    assert drawn.x(at(0)) == 0
+    assert drawn.convert_to_x(at(0)) == 0
 
 
 @pytest.mark.parametrize("length", [0.01, 1, 60, 5_000, 86_400, 40 * 86_400, 4_000 * 86_400])
 def test_labels_do_not_overlap_and_are_at_their_moment(length: float) -> None:
-    labels = axis(0, *[length * part / 10 for part in range(1, 10)], length).labels()
+    labels = axis(0, *[length * part / 10 for part in range(1, 10)], length).build_labels()
     assert 1 <= len(labels) <= 12
     assert all(after.x - before.x >= 91 for before, after in pairwise(labels))
 
 
 def test_label_has_the_date_when_the_day_changes() -> None:
     drawn = Axis([], later(0), later(20 * 3600), left=0, right=1000)
-    texts = [label.text for label in drawn.labels()]
+    texts = [label.text for label in drawn.build_labels()]
     assert texts[0] == "4 Mar 10:00"
     assert [text for text in texts if "5 Mar" in text] == ["5 Mar 00:00"]
 
@@ -103,7 +105,7 @@ def test_labels_do_not_overlap_or_leave_the_drawing(seconds: tuple[float, ...]) 
     drawn = axis(*seconds)
     assert drawn.folds
     assert drawn.folds[0].text
-    written: list[AxisBreak | AxisLabel] = [*drawn.labels(), *(fold for fold in drawn.folds if fold.text)]
+    written: list[AxisBreak | AxisLabel] = [*drawn.build_labels(), *(fold for fold in drawn.folds if fold.text)]
     words = sorted(map(reach, written))
     assert all(before[1] < after[0] for before, after in pairwise(words))
     assert words[-1][1] <= 1016

@@ -14,7 +14,7 @@ from harness_site.sessions.timeline.selectors.run_events import Takeover
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, VersionMark
 from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe, Turn
 from harness_site.sessions.timeline.timeframe_layout import LEFT, RIGHT, Bar, Drawing
-from harness_site.sessions.timeline.timeline_items import describe_runs, list_items_in_time_order
+from harness_site.sessions.timeline.timeline_items import list_items_in_time_order, list_run_items
 
 BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
 
@@ -54,7 +54,7 @@ def busy(count: int) -> Timeframe:
 
 
 def draw(frame: Timeframe) -> Drawing:
-    return timeframe_layout.draw_timeframe(frame, describe_runs(frame))
+    return timeframe_layout.compute_timeframe_layout(frame, list_run_items(frame))
 
 
 def drawn(drawing: Drawing) -> list[Bar]:
@@ -119,7 +119,7 @@ def test_every_element_is_inside_the_drawing() -> None:
 
 
 def test_list_has_the_same_items_as_the_drawing() -> None:
-    items = list_items_in_time_order(describe_runs(busy(5_000)))
+    items = list_items_in_time_order(list_run_items(busy(5_000)))
     assert len(items) == 3 * 5_000  # a version that ends a turn is told by the turn
     starts = [entry.start for _, entry in items]
     assert starts == sorted(starts)

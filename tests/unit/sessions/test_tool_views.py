@@ -96,13 +96,13 @@ def test_read_file_keeps_its_line_numbers() -> None:
 
 
 def test_patch_is_split_by_file() -> None:
-    changes = file_change_parsing.read_patch(PATCH)
+    changes = file_change_parsing.parse_patch(PATCH)
     assert [(change.path, change.kind, change.hunks) for change in changes] == [
         ("a.py", "edited", (Hunk("    return 1", "    return 2"),)),
         ("b.txt", "written", (Hunk("", "new", 1),)),
         ("c.txt", "deleted", ()),
     ]
-    unified = file_change_parsing.read_patch("--- a/x\n+++ b/x\n@@ -4,2 +4,2 @@\n a\n-b\n+c\n")
+    unified = file_change_parsing.parse_patch("--- a/x\n+++ b/x\n@@ -4,2 +4,2 @@\n a\n-b\n+c\n")
     assert unified == (FileChange("x", "edited", (Hunk("a\nb", "a\nc", 4),)),)
     assert view("shell", {"command": ["apply_patch", PATCH]}).kind == "diff"
 

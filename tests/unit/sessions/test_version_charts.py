@@ -16,7 +16,7 @@ def grown(*points: tuple[str | None, int | None, int]) -> VersionGrowth:
 
 
 def test_each_series_is_scaled_to_its_maximum() -> None:
-    drawn = version_charts.draw_version_charts(grown(("0", 10, 1), ("0.5", 20, 2), ("1", 40, 4)))
+    drawn = version_charts.compute_version_chart_layout(grown(("0", 10, 1), ("0.5", 20, 2), ("1", 40, 4)))
     assert [(strip.name, strip.most) for strip in drawn.strips] == [
         ("Cost", "$1.00"),
         ("Tokens", "40"),
@@ -28,14 +28,16 @@ def test_each_series_is_scaled_to_its_maximum() -> None:
 
 
 def test_missing_series_is_named_and_missing_values_are_not_drawn() -> None:
-    drawn = version_charts.draw_version_charts(grown((None, None, 0), ("1", None, 0)))
+    drawn = version_charts.compute_version_chart_layout(grown((None, None, 0), ("1", None, 0)))
     assert drawn.missing == ("tokens",)
     assert [(strip.name, len(strip.dots)) for strip in drawn.strips] == [("Cost", 1), ("Messages", 2)]
     assert drawn.strips[0].line == "M786.0 8.0"
 
 
 def test_many_points_have_no_dots_but_have_tooltips() -> None:
-    drawn = version_charts.draw_version_charts(grown(*[(str(number), number, number) for number in range(POINTS)]))
+    drawn = version_charts.compute_version_chart_layout(
+        grown(*[(str(number), number, number) for number in range(POINTS)])
+    )
     strip = drawn.strips[0]
     assert (len(strip.dots), strip.dotted) == (POINTS, False)
     assert strip.dots[0].left == version_charts.LEFT

@@ -49,7 +49,7 @@ class RunEvents:
     #: Time of the last probe request of a call, by call id and step.
     probes: dict[ProbeKey, datetime] = field(default_factory=dict)
 
-    def find_last_question(self, call_id: str, before: datetime) -> ApprovalQuestion | None:
+    def find_last_approval_request(self, call_id: str, before: datetime) -> ApprovalQuestion | None:
         """Return the last approval request for a call before a moment."""
         return next((question for question in reversed(self.asked.get(call_id, [])) if question.at <= before), None)
 

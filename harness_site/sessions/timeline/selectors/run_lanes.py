@@ -16,7 +16,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from checkpoints.db import clock, keyset_pagination
-from checkpoints.db.keyset_pagination import cast_to_text
+from checkpoints.db.keyset_pagination import cast_field_to_text
 from checkpoints.enums import (
     DECIDING_KINDS,
     NOT_RUN_CALL_STATUSES,
@@ -157,7 +157,7 @@ def _query_run_calls(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple
 
 def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[str, int, int, str]]:
     checkpoints = Checkpoint.objects.filter(session=session, run__in=runs).order_by("-version")
-    return checkpoints.values_list(cast_to_text("run"), "version", Instant("created_at"), "phase")[: MARKS + 1]
+    return checkpoints.values_list(cast_field_to_text("run"), "version", Instant("created_at"), "phase")[: MARKS + 1]
 
 
 def _query_status_changing_decisions(calls: list[int]) -> QuerySet[Decision, tuple[Any, ...]]:
@@ -171,13 +171,13 @@ def select_newest_call_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall, 
     """Select the columns of `LoggedCallRow`, newest calls first."""
     times = (Instant(name) for name in ("issued_at", "interrupted_at", "settled_at"))
     return calls.order_by(keyset_pagination.order_newest_first()).values_list(
-        "pk", cast_to_text("run"), "tool", "status", *times
+        "pk", cast_field_to_text("run"), "tool", "status", *times
     )
 
 
 def select_run_key_column(runs: QuerySet[Run]) -> QuerySet[Run]:
     """Annotate runs with the column that `get_run_key` reads."""
-    return runs.annotate(key=cast_to_text("pk"))
+    return runs.annotate(key=cast_field_to_text("pk"))
 
 
 def get_run_key(run: Run) -> str:
@@ -239,7 +239,9 @@ def _build_call_stretches(
         yield lane, _build_wait_stretch(call, call.issued, approval)
         return
     question = (
-        None if approval is None else events.find_last_question(approval.call_id, convert_to_datetime(approval.at))
+        None
+        if approval is None
+        else events.find_last_approval_request(approval.call_id, convert_to_datetime(approval.at))
     )
     asking_lane = next(
         (lane for lane in lanes.values() if question is not None and lane.run.number == question.run_number), None

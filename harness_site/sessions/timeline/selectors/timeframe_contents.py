@@ -114,16 +114,16 @@ class _TimeSpan:
     until: datetime | None
 
     @property
-    def whole(self) -> bool:
+    def is_unlimited(self) -> bool:
         return self.since is None and self.until is None
 
     @property
-    def moments(self) -> tuple[datetime, datetime]:
+    def datetime_bounds(self) -> tuple[datetime, datetime]:
         return close_open_range(self.since, self.until)
 
     @property
-    def instants(self) -> tuple[int, int]:
-        since, until = self.moments
+    def microsecond_bounds(self) -> tuple[int, int]:
+        since, until = self.datetime_bounds
         return convert_to_microseconds(since), convert_to_microseconds(until)
 
 
@@ -132,14 +132,16 @@ def load_timeframe(
 ) -> Timeframe | None:
     """Load a timeframe in at most nine queries; None if it is empty."""
     span = _TimeSpan(since, until)
-    calls, earlier_calls = _take_newest_rows(
-        timeline_queries.prepare_calls_query(session_pk, *span.moments, most=LIMIT + 1), begin=4
+    calls, earlier_calls = _load_newest_rows_and_cut(
+        timeline_queries.prepare_calls_query(session_pk, *span.datetime_bounds, most=LIMIT + 1), begin=4
     )
     pauses = list(timeline_queries.prepare_pauses_query(session_pk, most=LIMIT))
-    peer_query = timeline_queries.prepare_peer_calls_query(session_pk, *span.moments, most=LIMIT + 1) if pauses else ()
-    peer_rows, earlier_peer_calls = _take_newest_rows(peer_query, begin=3)
+    peer_query = (
+        timeline_queries.prepare_peer_calls_query(session_pk, *span.datetime_bounds, most=LIMIT + 1) if pauses else ()
+    )
+    peer_rows, earlier_peer_calls = _load_newest_rows_and_cut(peer_query, begin=3)
     runs = _load_runs_in_span(
-        session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.whole else set()
+        session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
     )
     marks, earlier_marks = _load_version_marks(session_pk, span)
     events = run_events.load_run_events(session_pk)
@@ -149,22 +151,24 @@ def load_timeframe(
     if not courses:
         return None
     lanes = {key: run_course.lane for key, run_course in courses.items()}
-    _place_marks(marks, courses)
+    _add_version_marks_and_turns(marks, courses)
     decisions = [
         _DecisionRow(*row) for row in reversed(list(timeline_queries.prepare_decisions_query(session_pk, most=LIMIT)))
     ]
     decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
     calls_of_lanes = calls if len(runs) <= LANES else [row for row in calls if row[1] in lanes]
     run_lanes.add_calls_to_run_lanes(calls_of_lanes, decisions_by_call, lanes, events)
-    _place_peer_waits(peer_rows, courses)
-    _place_events(courses, pauses, decisions)
+    _add_peer_waits(peer_rows, courses)
+    _add_events(courses, pauses, decisions)
     for run_course in courses.values():
         _trim_run_to_span(run_course, span)
     lane_cut = [run_course.lane.start for run_course in list(courses.values())[:1] if len(runs) > LANES]
     return _build_timeframe(courses.values(), span, [*earlier_calls, *earlier_peer_calls, *earlier_marks, *lane_cut])
 
 
-def _take_newest_rows(queryset: Iterable[tuple[Any, ...]], *, begin: int) -> tuple[list[tuple[Any, ...]], list[int]]:
+def _load_newest_rows_and_cut(
+    queryset: Iterable[tuple[Any, ...]], *, begin: int
+) -> tuple[list[tuple[Any, ...]], list[int]]:
     """Return the newest rows, oldest first, and the start of the oldest if there are more."""
     rows = list(queryset)
     newest = rows[:LIMIT][::-1]
@@ -182,16 +186,16 @@ def _load_runs_in_span(session_pk: int, span: _TimeSpan, run_keys: Iterable[str]
 
     Includes runs whose calls end after them.
     """
-    if span.whole:
+    if span.is_unlimited:
         return list(timeline_queries.prepare_all_runs_query(session_pk, most=LANES + 1))
     keys = [UUID(key) for key in run_keys]
-    return list(timeline_queries.prepare_runs_in_time_query(session_pk, *span.moments, keys, most=LANES + 1))
+    return list(timeline_queries.prepare_runs_in_time_query(session_pk, *span.datetime_bounds, keys, most=LANES + 1))
 
 
 def _load_version_marks(session_pk: int, span: _TimeSpan) -> tuple[list[tuple[str | None, VersionMark]], list[int]]:
     """Load the versions of the range, and one on either side, whose turns overlap it."""
-    rows_inside, cuts = _take_newest_rows(
-        timeline_queries.prepare_versions_query(session_pk, *span.moments, most=LIMIT + 1), begin=2
+    rows_inside, cuts = _load_newest_rows_and_cut(
+        timeline_queries.prepare_versions_query(session_pk, *span.datetime_bounds, most=LIMIT + 1), begin=2
     )
     before = timeline_queries.query_last_version_before(session_pk, span.since) if span.since is not None else []
     after = timeline_queries.query_first_version_after(session_pk, span.until) if span.until is not None else []
@@ -203,7 +207,9 @@ def _load_version_marks(session_pk: int, span: _TimeSpan) -> tuple[list[tuple[st
     return marks, cuts
 
 
-def _place_marks(marks: Iterable[tuple[str | None, VersionMark]], courses: dict[str, RunCourse]) -> None:
+def _add_version_marks_and_turns(
+    marks: Iterable[tuple[str | None, VersionMark]], courses: dict[str, RunCourse]
+) -> None:
     order = [*courses.values()]
     for run, mark in marks:
         if run is None:
@@ -221,7 +227,7 @@ def _place_marks(marks: Iterable[tuple[str | None, VersionMark]], courses: dict[
             run_course.turns.append(Turn(kind, min(start, mark.end), mark.end, mark.version, mark.length))
 
 
-def _place_peer_waits(peer_rows: Iterable[tuple[Any, ...]], courses: dict[str, RunCourse]) -> None:
+def _add_peer_waits(peer_rows: Iterable[tuple[Any, ...]], courses: dict[str, RunCourse]) -> None:
     now = convert_to_microseconds(clock.now())
     for run, peer, status, created_at, settled_at in peer_rows:
         if run in courses:
@@ -229,7 +235,7 @@ def _place_peer_waits(peer_rows: Iterable[tuple[Any, ...]], courses: dict[str, R
             courses[run].asked.append(PeerWait("peer", created_at, end, peer, status))
 
 
-def _place_events(
+def _add_events(
     courses: dict[str, RunCourse], pauses: Iterable[tuple[str, int, int | None]], decisions: Iterable[_DecisionRow]
 ) -> None:
     for run_course in courses.values():
@@ -260,8 +266,8 @@ def _find_run_at(courses: Sequence[RunCourse], at: int) -> RunCourse:
 
 def _trim_run_to_span(run_course: RunCourse, span: _TimeSpan) -> None:
     """Remove occurrences outside of the range."""
-    lane, (since, until) = run_course.lane, span.instants
-    if not span.whole:
+    lane, (since, until) = run_course.lane, span.microsecond_bounds
+    if not span.is_unlimited:
         lane.stretches = [item for item in lane.stretches if item.start <= until and item.end >= since]
         lane.marks = [item for item in lane.marks if item.start <= until and item.end >= since]
         run_course.turns = [item for item in run_course.turns if item.start <= until and item.end >= since]
@@ -288,6 +294,6 @@ def _build_timeframe(courses: Iterable[RunCourse], span: _TimeSpan, cuts: Sequen
 
 
 def _has_items_in_span(run_course: RunCourse, span: _TimeSpan) -> bool:
-    lane, (since, until) = run_course.lane, span.instants
+    lane, (since, until) = run_course.lane, span.microsecond_bounds
     overlaps = lane.start <= until and max(lane.end, lane.start) >= since
     return overlaps or bool(lane.stretches or run_course.turns or run_course.asked or run_course.events)

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 
 from checkpoints.db import keyset_pagination
-from checkpoints.db.keyset_pagination import cast_to_text
+from checkpoints.db.keyset_pagination import cast_field_to_text
 from checkpoints.enums import RunStatus
 from checkpoints.models import Checkpoint, Decision, PausedTask, PeerCall, Run, ToolCall
 from harness_site.core.epoch_microseconds import Instant
@@ -35,13 +35,13 @@ def prepare_peer_calls_query(
     overlap = _build_overlap_condition(since, until, "created_at", "settled_at")
     calls = PeerCall.objects.filter(overlap, session=session).order_by(keyset_pagination.order_newest_first())[:most]
     return calls.values_list(
-        cast_to_text("join__task__run"), "peer", "status", Instant("created_at"), Instant("settled_at")
+        cast_field_to_text("join__task__run"), "peer", "status", Instant("created_at"), Instant("settled_at")
     )
 
 
 def prepare_pauses_query(session: int, *, most: int) -> QuerySet[PausedTask, tuple[str, int, int | None]]:
     pauses = PausedTask.objects.filter(session=session).order_by("-pk")[:most]
-    return pauses.values_list(cast_to_text("run"), Instant("paused_at"), Instant("taken_at"))
+    return pauses.values_list(cast_field_to_text("run"), Instant("paused_at"), Instant("taken_at"))
 
 
 def prepare_decisions_query(session: int, *, most: int) -> QuerySet[Decision, tuple[Any, ...]]:
@@ -84,4 +84,4 @@ def query_first_version_after(session: int, moment: datetime) -> QuerySet[Checkp
 
 
 def _select_version_columns(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return checkpoints.values_list(cast_to_text("run"), "version", Instant("created_at"), "phase", "length")
+    return checkpoints.values_list(cast_field_to_text("run"), "version", Instant("created_at"), "phase", "length")

@@ -17,6 +17,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.peers import Join, Notice, PeerCall, Swept, Told
 from checkpoints.remote import SyncRemoteCheckpointer
+from checkpoints.remote.http_connections import AnswerLost, Response
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_checkpointers
@@ -29,19 +30,18 @@ from tests.support.http_server import HttpServer
 def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Drop the first response to each write, after the server has performed it."""
     connections, lost = cp.store.transport._connections, []
-    send = connections.handle_request
+    send = connections.request
 
-    def handle_request(request: httpx.Request) -> httpx.Response:
-        response: httpx.Response = send(request)
-        response.read()
-        key = request.headers.get("Idempotency-Key")
+    def request(method: str, target: str, headers: dict[str, str], body: bytes, **times: float) -> Response:
+        response: Response = send(method, target, headers, body, **times)
+        key = headers.get("Idempotency-Key")
         if key and key not in lost:
             lost.append(key)
             client_checkpointers.forget_clients()
-            raise httpx.ReadError("lost")
+            raise AnswerLost("lost", is_sent=True)
         return response
 
-    monkeypatch.setattr(connections, "handle_request", handle_request)
+    monkeypatch.setattr(connections, "request", request)
     return lost
 
 
@@ -154,7 +154,7 @@ def test_heartbeat_without_an_answer_is_due_again(open_checkpointer: Any, monkey
     cp.start_session("s")
     keys = ApiWrite.objects.count()
     with monkeypatch.context() as patch:
-        patch.setattr(cp.store.transport._connections, "handle_request", refuse)
+        patch.setattr(cp.store.transport._connections, "request", refuse)
         assert not cp.store.beat()
     lease_ends = Run.objects.get().lease_expires_at
     assert cp.store.beat()
@@ -163,11 +163,11 @@ def test_heartbeat_without_an_answer_is_due_again(open_checkpointer: Any, monkey
     Run.objects.update(lease_expires_at=clock.now() - timedelta(seconds=1))
     open_checkpointer().start_session("s")
     assert cp.store.beat()  # nothing is left to renew
-    assert cp.store.list_owned() == []
+    assert cp.store.list_owned_sessions() == []
 
 
-def refuse(request: httpx.Request) -> httpx.Response:
-    raise httpx.ReadError("lost")
+def refuse(*_: Any, **__: Any) -> Response:
+    raise AnswerLost("lost", is_sent=True)
 
 
 def test_agent_waits_at_the_gate_for_a_decision(open_checkpointer: Any, server: HttpServer, token: str) -> None:
@@ -233,6 +233,23 @@ def test_server_signs_decisions_and_refuses_forged_ones(
         registry.dispatch("_pay", {"order": "forged"}, "forged")
     with pytest.raises(exceptions.SessionQuarantined):
         open_checkpointer().resume("s", takeover=True)
+    approver.close()
+
+
+def test_server_names_the_decisions_that_the_agent_accepts(open_checkpointer: Any, server: HttpServer) -> None:
+    approver = SyncCheckpointer(server.address, token=make_token(TokenRole.APPROVER, name="approver"))
+    agent = open_checkpointer()
+    agent.start_session("s")
+    registry = ToolRegistry(checkpointer=agent, session_id="s")
+    registry.tool(requires_approval=True)(_pay)
+    with pytest.raises(exceptions.ApprovalRequired):
+        registry.dispatch("_pay", {"order": "17"}, "c1")
+    ToolCall.objects.update(allowed_decisions="approve,reject", revision=2)
+    assert approver.pending_decisions()[0]["allowed_decisions"] == ["approve", "reject"]
+    with pytest.raises(exceptions.DecisionNotAccepted) as caught:
+        approver.respond_call("s", "c1", "Paid by hand.", actor="", revision=2)
+    assert (caught.value.kind, caught.value.allowed) == ("respond", ["approve", "reject"])
+    approver.reject_call("s", "c1", "No.", actor="", revision=2)
     approver.close()
 
 

@@ -180,6 +180,19 @@ def test_file_of_format_version_7_gets_new_chains(exported_session: SyncCheckpoi
     assert set(Message.objects.values_list("chain", flat=True)) == chains
 
 
+def test_file_of_format_version_8_allows_all_decisions(exported_session: SyncCheckpointer, path: Path) -> None:
+    def older(rows: list[Any]) -> None:
+        for kind, values in rows:
+            if kind == "tool_call":
+                del values["allowed_decisions"]
+
+    forged(path, older)
+    refused(exported_session, path, FileDamaged)
+    forged(path, lambda rows: None, version=8)
+    exported_session.import_session(path)
+    assert set(ToolCall.objects.values_list("allowed_decisions", flat=True)) == {""}
+
+
 def test_file_of_another_session_is_refused(open_checkpointer: Open, path: Path) -> None:
     cp = create_full_history(open_checkpointer(), "other")
     cp.export_session("other", path)

@@ -50,6 +50,7 @@ def test_intent_is_stored_before_the_result(cp: SyncCheckpointer) -> None:
         "attempt": 1,
         "revision": 1,
         "verify_reason": None,
+        "allowed_decisions": [],
     }
     assert started_at == ToolCall.objects.get().issued_at.isoformat()
 

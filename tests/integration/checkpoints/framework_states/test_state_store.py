@@ -12,7 +12,7 @@ from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.versions.blobs import EncodedValue, project_value
+from checkpoints.versions.blobs import EncodedValue, convert_value_to_json
 from tests.integration.checkpoints.session_setups import conversation, text_message
 
 Open = Callable[..., SyncCheckpointer]
@@ -195,7 +195,7 @@ def test_states_are_exported_with_the_session(cp: SyncCheckpointer, tmp_path: An
 
 
 def test_values_have_a_readable_representation() -> None:
-    assert project_value([_item(1), ("null", b""), ("json", b'{"a":1}'), ("pickle", b"cos\nsystem")]) == [
+    assert convert_value_to_json([_item(1), ("null", b""), ("json", b'{"a":1}'), ("pickle", b"cos\nsystem")]) == [
         f"{1:016}",
         None,
         {"a": 1},

@@ -54,7 +54,7 @@ def test_imported_session_page_shows_the_conversation(
 ) -> None:
     write_turn(transcript_writer, 1)
     import_transcripts(cp, transcript_writer.path)
-    place = conversation.find_version_place(session())
+    place = conversation.find_transcript_version(session())
     assert place is not None
     user, agent, last = conversation.load_conversation(session(), place).items
     assert isinstance(user, Entry)
@@ -64,9 +64,9 @@ def test_imported_session_page_shows_the_conversation(
     assert text.kind == "text"
     assert isinstance(card, CallCard)
     assert card.result is not None
-    assert card.record is not None
-    assert (card.record.status, card.record.result) == (CallStatus.COMPLETED, "content 1")
-    assert card.record.duration == timedelta(seconds=1)
+    assert card.newest_attempt is not None
+    assert (card.newest_attempt.status, card.newest_attempt.result) == (CallStatus.COMPLETED, "content 1")
+    assert card.newest_attempt.duration == timedelta(seconds=1)
     assert [part.kind for part in last.parts] == ["text"]
 
 
@@ -130,7 +130,7 @@ def test_call_without_a_result_needs_no_decision(cp: SyncCheckpointer, transcrip
     assert session().status == SessionStatus.CANCELLED
     assert cp.pending_tool_calls(SESSION) == []
     assert not ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES).exists()
-    place = conversation.find_version_place(session())
+    place = conversation.find_transcript_version(session())
     assert place is not None
     items = conversation.load_conversation(session(), place).items
     assert [item.kind for item in items] == ["message", "message"]
@@ -186,7 +186,7 @@ def test_compaction_starts_a_new_segment(cp: SyncCheckpointer, transcript_writer
     transcript_writer.compaction("This session is being continued. Summary: one question.")
     write_turn(transcript_writer, 2)
     import_transcripts(cp, transcript_writer.path)
-    place = conversation.find_version_place(session())
+    place = conversation.find_transcript_version(session())
     assert place is not None
     items = conversation.load_conversation(session(), place).items
     assert isinstance(items[0], Rewrite)
@@ -226,7 +226,7 @@ def test_unknown_lines_and_blocks_are_shown_unchanged(
     report = import_transcripts(cp, transcript_writer.path)
     assert report.unknown == {"line holo-gram": 1, "block smell": 1}
     assert texts(cp)[1:] == [[{"type": "holo-gram", "depth": {"of": 3}}], [{"type": "smell", "notes": ["pine"]}]]
-    place = conversation.find_version_place(session())
+    place = conversation.find_transcript_version(session())
     assert place is not None
     shown = [
         item.parts[0].kind for item in conversation.load_conversation(session(), place).items if isinstance(item, Entry)

@@ -387,6 +387,19 @@ def test_edit_that_the_editor_of_swe_agent_rejected_is_a_failed_call(cp: SyncChe
     ]
 
 
+@pytest.mark.parametrize(("submission", "messages"), [("\ndiff --git a/a.py b/a.py\r\n+new\n", 6), ("another diff", 7)])
+def test_submitted_patch_is_added_unless_the_last_result_contains_it(
+    cp: SyncCheckpointer, tmp_path: Path, submission: str, messages: int
+) -> None:
+    submit = {"role": "assistant", "content": "Done", "thought": "Done", "action": "submit\n"}
+    steps = [{"action": "submit\n", "observation": "diff --git a/a.py b/a.py\n+new\n\n(Open file: a.py)"}]
+    history, info = [*SWE["history"], submit], {"submission": submission}
+    read_sample(cp, tmp_path, {**SWE, "trajectory": steps, "history": history, "info": info})
+    assert Message.objects.count() == messages
+    stored = [*Message.objects.values_list("body", flat=True), Session.objects.get().metadata]
+    assert sum(json.dumps(submission) in body for body in stored) == 1
+
+
 def test_facts_are_stored_where_the_documentation_says(cp: SyncCheckpointer, tmp_path: Path) -> None:
     read_sample(cp, tmp_path, CODEX)
     metadata = json.loads(Session.objects.get().metadata)

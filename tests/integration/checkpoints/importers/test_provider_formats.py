@@ -41,7 +41,7 @@ def transcript(cp: SyncCheckpointer, session_id: str) -> list[Any]:
 
 def shown(session_id: str) -> list[tuple[str, list[str]]]:
     """Return role and part kinds of each message on the page."""
-    place = conversation.find_version_place(session(session_id))
+    place = conversation.find_transcript_version(session(session_id))
     assert place is not None
     items = conversation.load_conversation(session(session_id), place).items
     return [(item.role, [part.kind for part in item.parts]) for item in items if isinstance(item, Entry)]

@@ -29,6 +29,7 @@ from checkpoints.models import (
     Segment,
     Session,
     ToolCall,
+    Workflow,
     WorkflowStep,
 )
 from checkpoints.peers.peer_types import Join as JoinRequest
@@ -47,6 +48,7 @@ SEALED_TABLES: tuple[type[models.Model], ...] = (
     CallValue,
     FrameworkState,
     FrameworkWrite,
+    Workflow,
     WorkflowStep,
     PausedTask,
     Join,
@@ -98,7 +100,7 @@ def create_sealed_session(open_checkpointer: Callable[..., SyncCheckpointer], se
 
 
 def _lose(checkpointer: SyncCheckpointer, session_id: str) -> None:
-    owned = ownership.take_session(checkpointer.store, session_id, takeover=True)
+    owned = ownership.take_ownership(checkpointer.store, session_id, takeover=True)
     ownership.release_ownership(checkpointer.store, owned)
 
 

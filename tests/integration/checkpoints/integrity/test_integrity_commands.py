@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from checkpoints.exceptions import RowNotSealed
-from checkpoints.integrity import full_check
+from checkpoints.integrity import verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, ToolCall
 from tests.conftest import Open
@@ -80,9 +80,9 @@ def test_interrupted_verification_continues_where_it_stopped(
 ) -> None:
     for name in ("s", "t", "u"):
         start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
-    monkeypatch.setattr(full_check, "BATCH_SIZE", 1)
+    monkeypatch.setattr(verify_workspace, "BATCH_SIZE", 1)
     workspace = Session.objects.get(session_id="s").workspace_id
-    interrupted = full_check.check_workspace("default", workspace, VerificationCounts())
+    interrupted = verify_workspace.verify_workspace("default", workspace, VerificationCounts())
     assert [next(interrupted).session_id for _ in range(3)] == ["s", "t", "u"]  # the result of `u` is not stored
     del interrupted
     check = IntegrityCheck.objects.get()
@@ -93,6 +93,22 @@ def test_interrupted_verification_continues_where_it_stopped(
     whole = IntegrityCheck.objects.get()
     assert (whole.finished, whole.sessions) == (True, 3)
     assert json.loads(run("verify_integrity", "--all", "--resume", "--json")[0])["rows"] == whole.rows
+
+
+def test_verification_whose_stored_result_was_altered_begins_again(open_checkpointer: Open) -> None:
+    for name in ("s", "t"):
+        start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
+    run("verify_integrity", "--all")
+    reached = IntegrityCheck.objects.get().reached
+    for forged in (
+        {"finished": False},
+        {"finished": False, "row_seal": None},
+        {"finished": True, "reached": reached + 9},
+    ):
+        plain(IntegrityCheck).update(**forged)
+        result = json.loads(run("verify_integrity", "--all", "--resume", "--json")[0])
+        assert (result["sessions"], result["problems"]) == (2, [])
+        assert IntegrityCheck.objects.get().sessions == 2
 
 
 def test_verification_requires_a_key_and_a_session(settings: Any, workspace: object) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import connection
 
 from checkpoints import SyncCheckpointer, ToolRegistry
-from checkpoints.exceptions import ApprovalRequired, IntegrityError, ReviewRequired, SessionQuarantined
-from checkpoints.models import Session, ToolCall
+from checkpoints.exceptions import ApprovalRequired, IntegrityError, ReviewRequired, SessionQuarantined, WitnessAhead
+from checkpoints.models import Checkpoint, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
-from tests.integration.checkpoints.session_setups import start_session
+from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
 @pytest.fixture
@@ -83,6 +84,56 @@ def test_call_of_another_session_that_was_replayed_and_then_removed_does_not_run
 
     with pytest.raises(IntegrityError):
         registry.dispatch("pay", {"order": 17}, "call_2")
+    assert paid == [17]
+
+
+def log_shared_call(open_checkpointer: Open, paid: list[int]) -> SyncCheckpointer:
+    """Let session `s` pay order 17, with a key that holds in the whole workspace."""
+    first = start_session(open_checkpointer())
+    make_registry(first, paid, scope="workspace").dispatch("pay", {"order": 17}, "call_1")
+    return first
+
+
+def replay_shared_call(open_checkpointer: Open, paid: list[int]) -> str:
+    """Let session `other` ask for the same, for the first time."""
+    second = start_session(open_checkpointer(), "other")
+    return make_registry(second, paid, "other", scope="workspace").dispatch("pay", {"order": 17}, "call_1").content
+
+
+def test_call_of_an_intact_session_is_replayed(open_checkpointer: Open, paid: list[int], witness: Path) -> None:
+    log_shared_call(open_checkpointer, paid)
+    assert replay_shared_call(open_checkpointer, paid) == "paid 17"
+    assert paid == [17]
+
+
+def test_call_of_a_session_with_a_missing_row_is_not_replayed(open_checkpointer: Open, paid: list[int]) -> None:
+    first = log_shared_call(open_checkpointer, paid)
+    first.save_checkpoint("s", conversation("ab"), {}, 0)
+    plain(Checkpoint).filter(session__session_id="s").delete()
+
+    with pytest.raises(IntegrityError):
+        replay_shared_call(open_checkpointer, paid)
+    assert paid == [17]
+    assert plain(Session).get(session_id="s").quarantined_at is not None
+    assert plain(Session).get(session_id="other").quarantined_at is None
+    with pytest.raises(IntegrityError):
+        open_checkpointer().find_completed_call(plain(ToolCall).get().idempotency_key)
+
+
+def test_call_of_a_session_that_was_put_back_whole_is_not_replayed(
+    open_checkpointer: Open, paid: list[int], witness: Path
+) -> None:
+    first = log_shared_call(open_checkpointer, paid)
+    former = (
+        plain(Session).values("head_number", "row_sum", "row_seal", "newest_seal", "latest_version", "status").get()
+    )
+    calls = list(plain(ToolCall).values())
+    first.record_tool_call_issued("s", "call_2", "mail", {}, "mail")
+    plain(ToolCall).exclude(pk__in=[call["id"] for call in calls]).delete()
+    plain(Session).update(**former)
+
+    with pytest.raises(WitnessAhead):
+        replay_shared_call(open_checkpointer, paid)
     assert paid == [17]
 
 

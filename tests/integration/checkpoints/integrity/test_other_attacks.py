@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -11,7 +12,20 @@ from checkpoints import audit
 from checkpoints.exceptions import CheckpointsError, IntegrityError, SessionQuarantined
 from checkpoints.framework_states import state_store
 from checkpoints.integrity.verification import VerificationCounts, find_session_problems
-from checkpoints.models import AuditChain, AuditEvent, Blob, Session, ToolCall, Workspace
+from checkpoints.models import (
+    AuditChain,
+    AuditEvent,
+    Blob,
+    EarlyResponse,
+    PeerCall,
+    Session,
+    ToolCall,
+    Workflow,
+    Workspace,
+)
+from checkpoints.peers.peer_types import Join as JoinRequest
+from checkpoints.peers.peer_types import PeerCall as PeerRequest
+from checkpoints.peers.response_outcomes import Early
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session, plain
 from tests.integration.checkpoints.session_setups import conversation, start_session
@@ -46,6 +60,68 @@ def test_content_of_a_framework_under_its_own_digest_does_not_take_the_place_of_
     with pytest.raises(CheckpointsError):
         state_store.load_state(store, "s", "ns", "2")
     assert Blob._meta.db_table in find_tables_with_problems("s")
+
+
+def verify_all_rows() -> None:
+    call_command("verify_integrity", "--all", stdout=StringIO(), stderr=StringIO())
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [{"result": '"forged"'}, {"call_id": "c2"}, {"peer": ""}, {"token_digest": ""}, {"row_seal": None}],
+    ids=str,
+)
+def test_altered_early_response_is_not_taken(open_checkpointer: Open, forged: dict[str, Any]) -> None:
+    cp = start_session(open_checkpointer())
+    assert cp.accept_response("c1", {"left": 3}, peer="stock", token="secret") == Early("c1")
+    verify_all_rows()
+    plain(EarlyResponse).update(**forged)
+
+    peers = [PeerRequest("c1", "stock"), PeerRequest("c2", "stock")]
+    with pytest.raises(IntegrityError) as caught:
+        cp.pause_for_peers("s", {}, [JoinRequest("j", peers)])
+    assert caught.value.table == EarlyResponse._meta.db_table
+    assert plain(PeerCall).count() == 0
+    with pytest.raises(CommandError):
+        verify_all_rows()
+
+
+def test_exchanged_names_of_workflows_are_noticed(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    for name in ("books", "shop"):
+        cp.workflow("s", name).step("enter", str.upper, name)
+    books, shop = plain(Workflow).order_by("pk").values()
+    plain(Workflow).filter(pk=books["id"]).update(workflow_id="tmp")
+    plain(Workflow).filter(pk=shop["id"]).update(workflow_id="books", row_seal=books["row_seal"])
+    plain(Workflow).filter(pk=books["id"]).update(workflow_id="shop", row_seal=shop["row_seal"])
+
+    with pytest.raises(IntegrityError):
+        cp.workflow("s", "books")
+    assert find_tables_with_problems("s") == {Workflow._meta.db_table}
+    cp.close()
+    with pytest.raises((IntegrityError, SessionQuarantined)):
+        open_checkpointer().resume("s")
+
+
+def test_removed_workflow_is_noticed(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.workflow("s", "books")
+    cp.close()
+    plain(Workflow).delete()
+    with pytest.raises(IntegrityError):
+        open_checkpointer().resume("s")
+
+
+def test_fork_continues_sealed_workflows(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
+    assert cp.workflow("s", "books").step("enter", str.upper, "entry") == "ENTRY"
+    fork = cp.fork_session("s", "fork", version=1)
+    assert fork == 1
+    assert find_tables_with_problems("fork") == set()
+    forked = open_checkpointer()
+    forked.resume("fork")
+    assert forked.workflow("fork", "books").step("enter", str.upper, "entry") == "ENTRY"
 
 
 def test_quarantine_whose_mark_was_removed_is_set_again_by_the_next_resume(open_checkpointer: Open) -> None:

@@ -23,14 +23,6 @@ from tests.integration.checkpoints.session_setups import conversation, start_ses
 
 
 @pytest.fixture
-def witness(tmp_path: Path, settings: Any) -> Path:
-    path = tmp_path / "witness"
-    FileWitness.create(path)
-    settings.HARNESS_WITNESS = str(path)
-    return path
-
-
-@pytest.fixture
 def cp(open_checkpointer: Open, witness: Path) -> SyncCheckpointer:
     checkpointer = start_session(open_checkpointer())
     checkpointer.save_checkpoint("s", conversation("ab"), {}, 0)

@@ -149,7 +149,7 @@ def test_nothing_is_written_while_the_database_does_not_answer(
     assert plain(Checkpoint).count() == 1
     witness = get_witness()
     assert isinstance(witness, DatabaseWitness)
-    witness.confirm(WitnessedHead("s", 1, b"seal"))  # the write was done: that is no error
+    witness.record_written_head(WitnessedHead("s", 1, b"seal"))  # the write was done: that is no error
 
 
 def test_the_database_of_the_sessions_is_no_witness(open_checkpointer: Open, settings: Any) -> None:
@@ -200,9 +200,11 @@ def test_the_witness_only_moves_forward_under_several_processes(
 
     witness = get_witness()
     assert witness is not None
-    known = witness.find(f"{after.key_space}:{after.pk}")
+    known = witness.find_session(f"{after.key_space}:{after.pk}")
     assert known is not None
     assert (known.number, known.seal) == (after.head_number, bytes(after.row_seal or b""))
-    witness.confirm(WitnessedHead(f"{after.key_space}:{after.pk}", before.head_number, bytes(before.row_seal or b"")))
-    assert witness.find(f"{after.key_space}:{after.pk}") == known  # a late confirmation does not put it back
+    witness.record_written_head(
+        WitnessedHead(f"{after.key_space}:{after.pk}", before.head_number, bytes(before.row_seal or b""))
+    )
+    assert witness.find_session(f"{after.key_space}:{after.pk}") == known  # a late confirmation does not put it back
     assert cp.resume("s").version == 1 + written

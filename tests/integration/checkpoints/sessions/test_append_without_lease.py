@@ -52,7 +52,7 @@ def test_version_continues_the_last_one(cp: SyncCheckpointer, released: str) -> 
     assert (latest["budget_spent_usd"], latest["usage"], latest["payload"]) == (0.5, {"total_tokens": 3}, None)
     assert latest["run_id"] is None
     assert (Run.objects.count(), count_messages()) == (1, 3)
-    assert cp.store.list_owned() == []
+    assert cp.store.list_owned_sessions() == []
 
 
 ANSWER = {"role": "assistant", "tool_calls": [{"id": "call_1", "name": "pay", "args": {"order": 17}}]}
@@ -112,7 +112,7 @@ def test_append_after_a_damaged_payload_is_refused(cp: SyncCheckpointer, open_ch
         cp.append_checkpoint("s", conversation("c"), expected_version=1)
     with pytest.raises(CheckpointCorrupted):
         cp.start_session("s")
-    assert (Checkpoint.objects.count(), cp.store.list_owned()) == (1, [])
+    assert (Checkpoint.objects.count(), cp.store.list_owned_sessions()) == (1, [])
 
 
 def test_append_to_a_session_without_versions(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
@@ -282,7 +282,9 @@ def test_unreleased_run_of_a_closed_client_does_not_block_the_append(
     cp: SyncCheckpointer, released: str, open_checkpointer: Open
 ) -> None:
     cp.start_session("s")
-    cp.store.remove_owned(cp.store.get_owned("s"))  # as after a release that the database was not told of
+    cp.store.remove_owned_session(
+        cp.store.get_owned_session("s")
+    )  # as after a release that the database was not told of
     refused(open_checkpointer(), SessionBusy)
 
     assert cp.append_checkpoint("s", conversation("c"), expected_version=1) == 2

@@ -98,7 +98,7 @@ async def test_block_cancelled_while_it_starts_owns_nothing(workspace: Workspace
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert cp.store.list_owned() == []
+            assert cp.store.list_owned_sessions() == []
         async with cp.session("s") as session:
             assert await session.append(conversation("a")) == 1
     assert set(await runs()) == {"released"}

@@ -21,7 +21,7 @@ IDLE = 1000.0
 
 def make_idle(cp: SyncCheckpointer, session_id: str = "s") -> None:
     """Make a session look unused for a long time."""
-    cp.store.get_owned(session_id).last_used -= 2 * IDLE
+    cp.store.get_owned_session(session_id).last_used -= 2 * IDLE
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_each_write_method_reports_the_idle_release(idle_cp: SyncCheckpointer) -
 
 
 def test_write_that_had_started_is_refused_with_the_reason(idle_cp: SyncCheckpointer) -> None:
-    held = idle_cp.store.get_owned("s")
+    held = idle_cp.store.get_owned_session("s")
     make_idle(idle_cp)
     ownership.release_idle_sessions(idle_cp.store)
     idle_cp.store._held["s"] = held  # as a thread has it that looked before the release

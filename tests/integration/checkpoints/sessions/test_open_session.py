@@ -21,7 +21,7 @@ from tests.integration.checkpoints.session_setups import call_statuses, conversa
 
 def open_session(cp: SyncCheckpointer, session_id: str = "s", **options: Any) -> ResumePoint:
     return sansio.drive(
-        start_or_resume.open_session_flow(
+        start_or_resume.create_or_resume_session_flow(
             cp.store, session_id, SessionDescription("Refund order 17", "desk"), **options
         )
     )

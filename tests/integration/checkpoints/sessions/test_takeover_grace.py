@@ -14,7 +14,7 @@ def test_takeover_is_refused_just_after_a_takeover(open_checkpointer: Open, monk
     with monkeypatch.context() as patched:
         patched.setattr(ownership, "GRACE", 3600)
         with pytest.raises(ownership._TakenTooRecently):
-            ownership._try_to_take_session(third.store, "s", takeover=True, paused=False)
+            ownership._try_to_take_ownership(third.store, "s", takeover=True, paused=False)
         assert second.save_checkpoint("s", [], None, 0) == 1
 
     third.start_session("s", takeover=True)

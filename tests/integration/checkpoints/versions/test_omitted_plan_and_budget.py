@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from checkpoints import UNCHANGED, Checkpointer, SyncCheckpointer, SyncWriteBehind, WriteBehind
+from checkpoints.enums import CostBasis
 from checkpoints.exceptions import CheckpointCorrupted, NotRepresentable
-from checkpoints.models import Checkpoint
+from checkpoints.loop_state import RuntimeSnapshot, StepStarted
+from checkpoints.models import Checkpoint, Session
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import conversation, start_session
 
@@ -38,6 +40,26 @@ def test_omitted_values_are_kept(cp: SyncCheckpointer) -> None:
 
     plan = '{"goal":"refund"}'
     assert states() == [(plan, '"0.25"'), (plan, '"0.25"'), (plan, "0.5"), (None, "0.5"), (None, "0.75")]
+
+
+def test_a_cost_that_nobody_states_is_unknown(cp: SyncCheckpointer) -> None:
+    """Pages show it as unknown, and a stated 0 as 0."""
+    start_session(cp).save_checkpoint("s", conversation("a"))
+    cp.save_phase("s", StepStarted(), snapshot=RuntimeSnapshot(step=1), transcript=conversation("ab"))
+    assert Session.objects.get().cost_basis == CostBasis.UNKNOWN
+    start_session(cp, "free").save_checkpoint("free", conversation("a"), budget_spent_usd=0)
+    assert Session.objects.get(session_id="free").cost_basis == CostBasis.STATED
+    cp.save_phase("s", StepStarted(), snapshot=RuntimeSnapshot(step=2, total_cost_usd=0.5))
+    cp.save_phase("s", StepStarted(), snapshot=RuntimeSnapshot(step=3))
+    session = Session.objects.get(session_id="s")
+    assert (session.cost_basis, session.budget_spent_usd) == (CostBasis.STATED, Decimal("0.5"))
+
+
+def test_a_snapshot_of_an_unknown_cost_is_loaded_without_one(open_checkpointer: Open) -> None:
+    with open_checkpointer() as first:
+        snapshot = RuntimeSnapshot(step=1, usage={"total_tokens": 3})
+        start_session(first).save_phase("s", StepStarted(), snapshot=snapshot, transcript=conversation("a"))
+    assert open_checkpointer().resume("s").snapshot == snapshot
 
 
 def test_omitted_values_are_kept_after_a_resume(open_checkpointer: Open) -> None:

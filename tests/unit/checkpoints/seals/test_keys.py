@@ -35,7 +35,7 @@ def test_first_key_seals_and_every_key_verifies(settings: Any) -> None:
 
     assert len(seal) == keys.SEAL_SIZE
     assert after.current.id != before.current.id
-    assert after.get_key_of(seal).compute_seal("toolcall", b"content") == seal
+    assert after.get_key_of_seal(seal).compute_seal("toolcall", b"content") == seal
     assert before.current.compute_seal("decision", b"content") != seal
     assert OLD.lower() not in repr(before.current)
 
@@ -49,7 +49,7 @@ def test_seal_by_an_unknown_key_lists_the_configured_keys(settings: Any) -> None
     assert new
 
     with pytest.raises(SealKeyMissing) as caught:
-        new.get_key_of(old.current.compute_seal("toolcall", b""))
+        new.get_key_of_seal(old.current.compute_seal("toolcall", b""))
     assert old.current.id.hex() in str(caught.value)
     assert new.current.id.hex() in str(caught.value)
 

@@ -18,11 +18,8 @@ SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_model
 UNSEALED_MODELS = {
     "Blob",  # sealed rows name its content by its digest
     "AuditChain",  # the end of the hash chain
-    "EarlyResponse",  # a response is verified against its call when a pause adopts it
-    "IntegrityCheck",  # a report for readers
     "ImportedFile",  # what an import need not read again
     "Run",  # ownership, which is no record
-    "Workflow",  # a name, to which sealed steps point
     "Workspace",
 }
 
@@ -42,7 +39,7 @@ def test_every_column_is_sealed_or_excluded_for_a_reason(model: type[SealedModel
 def _seal(**changes: object) -> bytes:
     key = SealKey(bytes(32))
     values = dict.fromkeys(ToolCall.sealed_fields) | changes
-    return row_seals.seal_values(SealKeys(key, {key.id: key}, True), ToolCall, values)
+    return row_seals.compute_seal_from_named_values(SealKeys(key, {key.id: key}, True), ToolCall, values)
 
 
 def test_equal_values_of_different_types_have_one_seal() -> None:
@@ -69,18 +66,22 @@ def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row(model: type
     key, later = SealKey(bytes(32)), SealKey(bytes([1]) * 32)
     keys, rotated = SealKeys(key, {key.id: key}, True), SealKeys(later, {later.id: later, key.id: key}, True)
     values = {name: f"{name} é" for name in model.sealed_fields}
-    start = row_seals.start_seal(keys, model, values)
+    start = row_seals.start_row_seal(keys, model, values)
     for name in model.sealed_fields[model.stable_sealed_fields :]:
         changed = {**values, name: b"\0"}
-        assert row_seals.continue_seal(keys, start, changed) == row_seals.seal_values(keys, model, changed)
-        assert row_seals.continue_seal(rotated, start, changed) == row_seals.seal_values(rotated, model, changed)
+        assert row_seals.finish_row_seal(keys, start, changed) == row_seals.compute_seal_from_named_values(
+            keys, model, changed
+        )
+        assert row_seals.finish_row_seal(rotated, start, changed) == row_seals.compute_seal_from_named_values(
+            rotated, model, changed
+        )
 
 
 def test_the_encoding_is_a_json_array_in_ascii() -> None:
     moment = datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
     values = (None, True, 5, "é\ud800", CallStatus.ISSUED, b"\x01", memoryview(b"\x01"), UUID(int=7), moment)
-    assert row_seals.encode_values(values) == b'[null,true,5,"\\u00e9\\ud800","issued","01","01",7,-1]'
-    assert row_seals.encode_values([timedelta(seconds=1)]) == b"[1000000]"
+    assert row_seals.encode_values_as_json_array(values) == b'[null,true,5,"\\u00e9\\ud800","issued","01","01",7,-1]'
+    assert row_seals.encode_values_as_json_array([timedelta(seconds=1)]) == b"[1000000]"
 
 
 def test_message_fields_are_sealed_in_the_order_of_the_hot_path() -> None:

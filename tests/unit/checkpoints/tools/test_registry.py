@@ -140,7 +140,7 @@ def test_hook_is_found_by_tool_name() -> None:
     hook: Callable[[dict[str, Any]], Unknown] = lambda args: Unknown()  # noqa: E731
     registry = ToolRegistry([tool(verify=hook)(pay), tool(anything)])
 
-    assert [registry.verify_hook(name) for name in ("pay", "anything", "nothing")] == [hook, None, None]
+    assert [registry.get_verify_hook(name) for name in ("pay", "anything", "nothing")] == [hook, None, None]
 
 
 # without a checkpointer: nothing is logged, and what has side effects is refused unless somebody said so

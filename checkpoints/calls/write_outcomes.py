@@ -29,7 +29,7 @@ from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.store import OwnedSession, Store
 
 
-def settle_call(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> None:
+def write_call_outcome(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> None:
     """Write the outcome of a call that this run issued.
 
     Raises `LateResultRefused` if the call or the session no longer belongs to this run; the result is then kept as
@@ -46,7 +46,7 @@ def settle_call(store: Store, owned_session: OwnedSession, call: IssuedCall, out
         with database_operation(store.using) as connection:
             is_settled = _write_outcome_with_value(connection, owned_session, call.pk, values, outcome.value)
             if not is_settled:
-                raise keep_late_result(store, owned_session.session_id, call.pk, owned_session, outcome)
+                raise store_late_result_as_evidence(store, owned_session.session_id, call.pk, owned_session, outcome)
     except StorageUnavailable as error:
         _read_outcome_after_lost_commit(store, owned_session, call, outcome, error)
     store.issued.discard(call.pk)
@@ -62,9 +62,9 @@ def _write_outcome_with_value(
     value: tuple[str, bytes] | None,
 ) -> bool:
     if value is None:
-        return _write_outcome(connection, owned_session, call_pk, values)
+        return _run_outcome_statement(connection, owned_session, call_pk, values)
     with transaction.atomic(using=connection.alias):
-        is_settled = _write_outcome(connection, owned_session, call_pk, values)
+        is_settled = _run_outcome_statement(connection, owned_session, call_pk, values)
         if is_settled:
             CallValue.objects.using(connection.alias).create(
                 session_id=owned_session.pk, tool_call_id=call_pk, type=value[0], content=value[1]
@@ -73,7 +73,7 @@ def _write_outcome_with_value(
     return is_settled
 
 
-def load_value(store: Store, call: ToolCall) -> tuple[str, bytes] | None:
+def load_encoded_result_value(store: Store, call: ToolCall) -> tuple[str, bytes] | None:
     """Load the encoded value of a call; None if only its text is stored. Raises `IntegrityError`."""
     with database_operation(store.using, writes=False):
         row = CallValue.objects.using(store.using).filter(tool_call=call.pk).first()
@@ -83,16 +83,16 @@ def load_value(store: Store, call: ToolCall) -> tuple[str, bytes] | None:
     return row.type, bytes(row.content)
 
 
-def _write_outcome(
+def _run_outcome_statement(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, call_pk: int, values: dict[str, Any]
 ) -> bool:
     """Run the statement that writes an outcome, with the seal of the call after it. Returns whether it was written."""
     keys = get_seal_keys()
     if keys is None:
-        return hot_statements.settle_call(
+        return hot_statements.update_call_outcome(
             connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, values
         )
-    return owned_heads.write_with_current_head(
+    return owned_heads.write_or_retry_with_stored_head(
         connection.alias,
         owned_session,
         lambda: _write_sealed_outcome(connection, owned_session, keys, call_pk, values),
@@ -108,14 +108,16 @@ def _write_sealed_outcome(
     if outcome is None or head is None:
         return False
     status = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after, head_write = owned_heads.advance_head(head, removed=outcome.removed, added=outcome.added, **status)
-    is_settled = hot_statements.settle_call(
+    after, head_write = owned_heads.compute_head_after_write(
+        head, removed=outcome.removed_rows, added=outcome.added_rows, **status
+    )
+    is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, outcome.values, head_write
     )
-    owned_session.sealed_head = owned_heads.confirm_head(connection.alias, after if is_settled else None)
+    owned_session.sealed_head = owned_heads.record_written_head(connection.alias, after if is_settled else None)
     if is_settled:
-        call_seals.remember_call(owned_session, call_pk, outcome.after)
-        log_completeness.remember_key(owned_session, outcome.after.columns["idempotency_key"], values["status"])
+        call_seals.cache_sealed_call(owned_session, call_pk, outcome.after)
+        log_completeness.update_live_keys(owned_session, outcome.after.columns["idempotency_key"], values["status"])
     return is_settled
 
 
@@ -126,19 +128,19 @@ def record_call_result(
     if not isinstance(result, str):
         raise InvalidInput(f"The result of {call_id!r} is a {type(result).__name__}, not text.")
     outcome = CallOutcome(CallStatus.COMPLETED if success else CallStatus.FAILED, to_canonical_json(result, "result"))
-    owned_session = store.find_owned(session_id)
+    owned_session = store.find_owned_session(session_id)
     with database_operation(store.using):
         issued_call = (
             None if owned_session is None or step is not None else owned_session.issued_calls.pop(call_id, None)
         )
         if owned_session is not None and issued_call is not None:
-            settle_call(store, owned_session, issued_call, outcome)
+            write_call_outcome(store, owned_session, issued_call, outcome)
             return
         row = row_lookups.get_session(store, session_id)
         call = row_lookups.get_latest_attempt(store, row, call_id, step=step)
         if owned_session is None:
-            raise keep_late_result(store, session_id, call.pk, None, outcome)
-        settle_call(store, owned_session, IssuedCall(call.pk, call.call_id, call.step, call.attempt), outcome)
+            raise store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
+        write_call_outcome(store, owned_session, IssuedCall(call.pk, call.call_id, call.step, call.attempt), outcome)
 
 
 def _read_outcome_after_lost_commit(
@@ -152,7 +154,7 @@ def _read_outcome_after_lost_commit(
         raise StorageUnavailable(error.what, may_have_happened=False) from error
 
 
-def keep_late_result(
+def store_late_result_as_evidence(
     store: Store, session_id: str, call_pk: int, owned_session: OwnedSession | None, outcome: CallOutcome
 ) -> LateResultRefused:
     """Keep a late result as evidence. Returns the error to raise; raises `SessionNotFound`."""
@@ -168,7 +170,7 @@ def keep_late_result(
             success=outcome.status == CallStatus.COMPLETED,
             result=outcome.result,
         )
-        row_lookups.bump_revision(store, session.pk)
+        row_lookups.increment_session_revision(store, session.pk)
         append_events.record_event(
             store,
             AuditKind.LATE_RESULT,
@@ -201,4 +203,4 @@ def interrupt_call(store: Store, owned_session: OwnedSession, call: ToolCall) ->
     reason = InterruptReason.ABANDONED if call.mutates else ""
     values = {"status": call_transitions.get_lost_transition(mutates=call.mutates).after, "reason": reason}
     with database_operation(store.using) as connection:
-        _write_outcome(connection, owned_session, call.pk, values)
+        _run_outcome_statement(connection, owned_session, call.pk, values)

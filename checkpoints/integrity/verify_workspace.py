@@ -1,0 +1,122 @@
+"""Verification of all rows of a workspace, which stores how far it came and what it found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from django.db.models.functions import Now
+
+from checkpoints.exceptions import SealError
+from checkpoints.integrity import quarantine
+from checkpoints.integrity.verification import (
+    IntegrityProblem,
+    VerificationCounts,
+    find_session_problems,
+    find_workspace_problems,
+)
+from checkpoints.models import IntegrityCheck, Session, Workspace
+from checkpoints.seals import row_seals
+
+#: Number of sessions after which the progress is stored.
+BATCH_SIZE = 100
+#: Largest number of altered rows that the stored result names.
+MAX_NAMED_PROBLEMS = 20
+
+
+@dataclass
+class CheckedSession:
+    """Session that was verified, and its rows that are not as they were written.
+
+    Without a key and a name it stands for the rows of a workspace that belong to no session.
+    """
+
+    pk: int | None
+    session_id: str
+    problems: list[IntegrityProblem] = field(default_factory=list)
+
+
+def verify_workspace(
+    using: str, workspace_pk: int, counts: VerificationCounts, *, resume: bool = False
+) -> Iterator[CheckedSession]:
+    """Verify all sessions of a workspace, and store the result for its audit page.
+
+    Sessions with altered rows are put under quarantine.
+
+    Args:
+        using: Connection alias.
+        workspace_pk: Key of the workspace.
+        counts: Gets the number of rows that were verified.
+        resume: Whether to go on where the last verification ended, if it was interrupted. One whose stored result was
+            altered begins again.
+
+    Yields:
+        Each session, in the order of their keys, and at the end the rows that belong to no session.
+    """
+    checks = IntegrityCheck.objects.using(using)
+    check = checks.filter(workspace=workspace_pk).first()
+    if check is None or check.finished or not (resume and is_check_written_by_library(check)):
+        check = IntegrityCheck(workspace_id=workspace_pk)
+        checks.filter(workspace=workspace_pk).delete()
+        check.save(using=using, force_insert=True)
+    rows_before, named = counts.rows - check.rows, json.loads(check.named)
+    sessions = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk")
+    while batch := list(sessions.filter(pk__gt=check.reached)[:BATCH_SIZE]):
+        for session in batch:
+            checked = verify_and_quarantine_session(using, session, counts)
+            check.sessions += 1
+            named += _add_problems_to_check(check, checked)
+            yield checked
+        check.reached, check.rows = batch[-1].pk, counts.rows - rows_before
+        _save_check_progress(using, check, named)
+    others = CheckedSession(None, "", list(find_workspace_problems(using, workspace_pk, counts)))
+    named += _add_problems_to_check(check, others)
+    yield others
+    check.finished, check.rows = True, counts.rows - rows_before
+    _save_check_progress(using, check, named)
+
+
+def verify_and_quarantine_session(using: str, session: Session, counts: VerificationCounts) -> CheckedSession:
+    """Verify one session, and put it under quarantine if rows of it were altered."""
+    problems = list(find_session_problems(using, session, counts))
+    if any(problem.is_alteration for problem in problems):
+        quarantine.quarantine_session_if_altered(using, session.pk, noticed_by="verify_integrity")
+    return CheckedSession(session.pk, session.session_id, problems)
+
+
+def is_check_written_by_library(check: IntegrityCheck) -> bool:
+    """Return whether `verify_integrity` has written a stored result."""
+    try:
+        row_seals.verify_row(check)
+    except SealError:
+        return False
+    return True
+
+
+def list_workspaces_to_check(using: str, *, resume: bool = False) -> list[int]:
+    """List the keys of the workspaces that a verification of all sessions reads, in its order.
+
+    With `resume` it begins with the first one whose verification was interrupted, or whose stored result was altered.
+    """
+    workspaces = list(Workspace.objects.using(using).order_by("pk").values_list("pk", flat=True))
+    if not resume:
+        return workspaces
+    checks = IntegrityCheck.objects.using(using).order_by("workspace")
+    open_checks = (
+        check.workspace_id for check in checks if not (check.finished and is_check_written_by_library(check))
+    )
+    first = next(open_checks, 0)
+    return [pk for pk in workspaces if pk >= first]
+
+
+def _add_problems_to_check(check: IntegrityCheck, checked: CheckedSession) -> list[dict[str, str]]:
+    """Count the problems of a session in the result, and return what the result says about them."""
+    check.problems += len(checked.problems)
+    return [{"session": checked.session_id, **problem.to_dict()} for problem in checked.problems]
+
+
+def _save_check_progress(using: str, check: IntegrityCheck, named: list[dict[str, str]]) -> None:
+    check.named = json.dumps(named[:MAX_NAMED_PROBLEMS])
+    check.reached_at = Now()
+    check.save(using=using)

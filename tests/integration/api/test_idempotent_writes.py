@@ -1,0 +1,148 @@
+"""Notes of idempotency keys and their answers: how many statements they take, and when the answers are stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from checkpoints import SyncCheckpointer
+from checkpoints.models import ToolCall
+from harness_site.accounts.models import ApiToken, TokenRole
+from harness_site.api import client_checkpointers, idempotent_writes, rate_limit
+from harness_site.api.models import ApiWrite
+from harness_site.core import deferred_writes
+from tests.support.api_client import ApiClient, make_token
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+#: Statements of one save and of the two requests of a dispatch. PostgreSQL reads the token and notes the key in one,
+#: and writes in one; SQLite has a `BEGIN` and a `COMMIT` around a write. The answer that tells an agent to run a call
+#: is stored before it is sent.
+STATEMENTS = {
+    "postgresql": {"save": 2, "issue": 3, "outcome": 2},
+    "sqlite": {"save": 7, "issue": 7, "outcome": 6},
+}
+
+
+class Agent:
+    """Agent with an open session, whose token this process has read before."""
+
+    def __init__(self) -> None:
+        self.secret = make_token(TokenRole.AGENT)
+        self.client = ApiClient(self.secret, client="a process")
+        self.fence = self.client.post("/sessions", {"session_id": "s"}).json()["run"]["fence"]
+        self.save(0)
+        deferred_writes.flush_all()
+
+    def send(self, method: str, path: str, key: str, **body: Any) -> Any:
+        body = {"fence": self.fence, **body}
+        return self.client.send(method, f"/sessions/s/{path}", json.dumps(body), {"Idempotency-Key": key})
+
+    def save(self, version: int) -> Any:
+        return self.send("POST", "versions", f"save {version}", messages=[{"role": "user"}], expected_version=version)
+
+    def issue(self, call_id: str) -> Any:
+        response = self.send("POST", "calls", f"issue {call_id}", call_id=call_id, tool="pay", args={"call": call_id})
+        self.step = response.json()["step"]
+        return response
+
+    def settle(self, call_id: str) -> Any:
+        body = {"status": "completed", "result": "paid", "step": self.step, "attempt": 1}
+        return self.send("PATCH", f"calls/{call_id}", f"settle {call_id}", **body)
+
+
+def test_statements_of_a_save_and_of_a_dispatch() -> None:
+    agent, counts = Agent(), {}
+    agent.issue("c1"), agent.settle("c1")
+    requests: dict[str, Callable[[], Any]] = {
+        "save": lambda: agent.save(1),
+        "issue": lambda: agent.issue("c2"),
+        "outcome": lambda: agent.settle("c2"),
+    }
+    for name, send in requests.items():
+        with CaptureQueriesContext(connection) as queries:
+            response = send()
+        assert response.status_code < 300, response.content
+        counts[name] = len(queries)
+    assert counts == STATEMENTS[connection.vendor]
+
+
+def test_answer_is_repeated_before_it_is_stored() -> None:
+    agent = Agent()
+    first = agent.save(1)
+    assert ApiWrite.objects.get(key="save 1").body == ""
+    second = agent.save(1)
+    assert (second.status_code, second.json()) == (201, first.json())
+    assert second["Idempotency-Replayed"] == "true"
+    deferred_writes.flush_all()
+    deferred_writes.forget_all()
+    assert ApiWrite.objects.get(key="save 1").body == '{"version":2}'
+    third = agent.save(1)
+    assert (third.json(), third["Idempotency-Replayed"]) == (first.json(), "true")
+    other = agent.send("POST", "versions", "save 1", messages=[{"role": "tool"}], expected_version=1)
+    assert (other.status_code, other.json()["type"]) == (422, "IdempotencyKeyReused")
+
+
+def test_another_process_finds_the_write_before_its_answer_is_stored() -> None:
+    agent = Agent()
+    agent.issue("c1")
+    requests: list[Callable[[], Any]] = [lambda: agent.save(1), lambda: agent.settle("c1")]
+    for send in requests:
+        first = send()
+        client_checkpointers.forget_clients()
+        deferred_writes.forget_all()
+        second = send()
+        assert (first.status_code < 300, second.status_code) == (True, first.status_code)
+        assert second.json() == first.json()
+        assert "Idempotency-Replayed" not in second
+    assert [version["version"] for version in SyncCheckpointer().list_checkpoints("s")] == [2, 1]
+    assert ToolCall.objects.get().status == "completed"
+
+
+def test_answer_that_a_repetition_cannot_build_again_is_stored_before_it_is_sent() -> None:
+    agent = Agent()
+    agent.send("POST", "versions", "whole", messages=[{"role": "tool"}], mode="replace")  # after no certain version
+    agent.issue("c1")
+    agent.send("PATCH", "calls/c1", "any attempt", status="completed", result="paid")
+    agent.client.send("DELETE", "/sessions/s/versions/1", None, {"Idempotency-Key": "delete"})
+    stored = ApiWrite.objects.filter(key__in=["whole", "any attempt", "delete"]).order_by("pk")
+    assert [row.body for row in stored[:2]] == ['{"version":2}', '{"status":"completed"}']
+    assert json.loads(stored[2].body)["versions"] == 1
+
+
+def test_waiting_answers_are_stored_together() -> None:
+    agent = Agent()
+    for version in (1, 2, 3):
+        agent.save(version)
+    with CaptureQueriesContext(connection) as queries:
+        deferred_writes.flush_all()
+    assert len([query for query in queries if ApiWrite._meta.db_table in query["sql"]]) == 1
+    bodies = ApiWrite.objects.filter(key__startswith="save").order_by("pk").values_list("status", "body")
+    assert list(bodies) == [(201, f'{{"version":{version}}}') for version in (1, 2, 3, 4)]
+
+
+def test_refused_requests_leave_no_note(settings: Any) -> None:
+    agent = Agent()
+    settings.API_REQUESTS_PER_MINUTE = 6
+    rate_limit.forget_requests()
+    statuses = [agent.save(version).status_code for version in (1, 2)]
+    assert statuses == [201, 429]
+    rate_limit.forget_requests()
+    ApiToken.objects.update(revoked_at="2026-01-01T00:00:00Z")
+    assert agent.save(3).status_code == 401
+    assert not ApiWrite.objects.filter(key__in=["save 2", "save 3"]).exists()
+    rate_limit.forget_requests()
+
+
+def test_request_is_refused_while_another_one_with_its_key_is_served() -> None:
+    agent = Agent()
+    with idempotent_writes.serve_alone(f"Bearer {agent.secret}", "save 1"):
+        response = agent.save(1)
+    assert (response.status_code, response.json()["type"]) == (409, "RequestInProgress")
+    assert "RateLimit" in response
+    assert agent.save(1).status_code == 201
