@@ -130,6 +130,22 @@ class ImportReport:
             excerpt = text if len(text) <= EXCERPT_LENGTH else f"{text[:EXCERPT_LENGTH]}… ({len(text):,} characters)"
             self.damaged.append(DamagedPlace(str(path), line, why, excerpt))
 
+    def merge(self, other: ImportReport) -> None:
+        """Add what another report counts and lists.
+
+        Args:
+            other: Report about other files.
+        """
+        for name, value in vars(other).items():
+            own = getattr(self, name)
+            if isinstance(own, list):
+                own += value
+            elif isinstance(own, Counter):
+                own.update(value)
+            else:
+                setattr(self, name, own + value)
+        del self.damaged[MAX_DAMAGED_KEPT:]
+
     def to_dict(self) -> dict[str, Any]:
         """Convert the report to a JSON object.
 

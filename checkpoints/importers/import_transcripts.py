@@ -60,6 +60,7 @@ def import_transcripts(
     prices: PriceTable | None = None,
     skip_unchanged: bool = False,
     progress: Progress | None = None,
+    workers: int = 1,
 ) -> ImportReport:
     """Import transcripts of other programs as sessions.
 
@@ -77,6 +78,8 @@ def import_transcripts(
         prices: Price table for transcripts that state no costs.
         skip_unchanged: Whether files that have not changed since their last import are left out without reading them.
         progress: Function that is called with an `ImportProgress` now and then.
+        workers: Number of processes that import the files of a folder, which are forked from this one. A file that
+            another import or a run is in the way of is then reported and stops no other.
 
     Returns:
         Counts of what was read and added, and what could not be read.
@@ -97,7 +100,9 @@ def import_transcripts(
     files = find_source_files(path)
     if session_id is not None and not path.is_file():
         raise InvalidInput("A session_id names one file; a folder's sessions are called like its files.")
-    FolderImport(checkpointer.store, options, report).import_files(path, files, progress, skip_unchanged=skip_unchanged)
+    FolderImport(checkpointer.store, options, report).import_files(
+        path, files, progress, skip_unchanged=skip_unchanged, workers=workers
+    )
     return report
 
 
@@ -150,6 +155,9 @@ class FileImport:
     def __init__(self, store: Store, options: ImportOptions, report: ImportReport, file: SourceFile) -> None:
         self.file, self._report = file, report
         self.session_ids: list[str] = []
+        #: Whether nothing of what was read last is a message.
+        self.is_empty = False
+        self._known_sessions = self._known_messages = 0
         chosen = _choose_format(file, options)
         self.format = chosen
         self._context = _build_context(store, options, report, chosen, file, file.relative)
@@ -163,17 +171,26 @@ class FileImport:
 
     def import_appended_values(self, on_read: Callable[[int], None] | None = None) -> list[str]:
         """Import what the file has beyond what was read. Returns the ids of its sessions."""
+        self.read_appended_values(on_read)
+        return self.finish()
+
+    def read_appended_values(self, on_read: Callable[[int], None] | None = None) -> None:
+        """Read what the file has beyond what was read. Of a small file nothing is written before `finish`."""
         self._values.file = self.file
-        known = len(self._report.session_ids)
+        self._known_sessions, self._known_messages = len(self._report.session_ids), self._report.messages
         reported = self._values.offset
         for value in self._values.iterate_values():
             _add_value(self._reader, self._context, value.number, value.value)
             if on_read is not None and self._values.offset - reported >= _PROGRESS_STEP_BYTES:
                 reported = self._values.offset
                 on_read(reported)
+
+    def finish(self) -> list[str]:
+        """Write what was read. Returns the ids of the sessions of the file."""
         self._reader.finish()
         self.file.document = None
-        self.session_ids += self._report.session_ids[known:]
+        self.is_empty = self._report.messages == self._known_messages
+        self.session_ids += self._report.session_ids[self._known_sessions :]
         return self.session_ids
 
 
@@ -193,24 +210,44 @@ def _choose_format(file: SourceFile, options: ImportOptions) -> TranscriptFormat
 class FolderImport:
     """Import of many files, with what is known about their last import."""
 
-    def __init__(self, store: Store, options: ImportOptions, report: ImportReport) -> None:
-        self._store, self._options, self._report = store, options, report
+    def __init__(
+        self,
+        store: Store,
+        options: ImportOptions,
+        report: ImportReport,
+        *,
+        obstacles: tuple[type[CheckpointsError], ...] = (ImportOvertaken,),
+    ) -> None:
+        """Create the import; `obstacles` are errors that are raised although they are of one file of many."""
+        self._store, self._options, self.report = store, options, report
+        self._obstacles = obstacles
         #: Files that were read and are not yet remembered.
         self._read: list[ImportedFile] = []
 
     def import_files(
-        self, path: Path, files: Sequence[SourceFile], progress: Progress | None, *, skip_unchanged: bool
+        self,
+        path: Path,
+        files: Sequence[SourceFile],
+        progress: Progress | None,
+        *,
+        skip_unchanged: bool,
+        workers: int = 1,
     ) -> None:
-        """Import the files; raises what refuses the only one."""
+        """Import the files, by several processes if there are several; raises what refuses the only one."""
         is_single = path.is_file()
         unchanged = self._list_unchanged(files) if skip_unchanged else set[Path]()
-        self._report.unchanged = len(unchanged)
+        self.report.unchanged = len(unchanged)
         changed = [file for file in files if file.path not in unchanged]
         try:
-            self._import_changed(changed, progress, is_single=is_single)
+            if workers > 1 and len(changed) > 1:
+                from checkpoints.importers.import_in_processes import import_in_processes  # it uses this module
+
+                import_in_processes(self._store, self._options, self.report, changed, progress, workers=workers)
+            else:
+                self._import_changed(changed, progress, is_single=is_single)
         finally:
             self.save_imported_files()
-        if not (self._report.sessions or self._report.refused or self._report.unchanged or self._report.files):
+        if not (self.report.sessions or self.report.refused or self.report.unchanged or self.report.files):
             raise NothingToImport(path, "no file in it is a transcript of a known format")
 
     def _import_changed(self, changed: Sequence[SourceFile], progress: Progress | None, *, is_single: bool) -> None:
@@ -220,46 +257,55 @@ class FolderImport:
             def report_progress(offset: int, file: SourceFile = file, number: int = number, read: int = read) -> None:
                 if progress is not None:
                     position = min(read + offset, total)
-                    progress(ImportProgress(file.path, number, len(changed), position, total, self._report))
+                    progress(ImportProgress(file.path, number, len(changed), position, total, self.report))
 
-            self._import_or_report(file, report_progress, is_single=is_single)
+            self.import_or_report(file, report_progress, is_single=is_single)
             if len(self._read) >= _REMEMBERED_FILES:
                 self.save_imported_files()
             read += file.size
             report_progress(0, read=read)
 
-    def _import_or_report(self, file: SourceFile, on_read: Callable[[int], None], *, is_single: bool) -> None:
+    def import_or_report(self, file: SourceFile, on_read: Callable[[int], None], *, is_single: bool) -> None:
         """Import one file; raise what refuses it if it is the only one, else report it."""
         try:
             if is_single or not is_helper_transcript(file.path):
                 self.import_file(file, on_read)
                 return
-            self._report.helpers.append(str(file.path))
+            self.report.helpers.append(str(file.path))
         except FormatRefused as error:
             if is_single:
                 raise
             if self._options.format:
-                self._report.refused.append(RefusedFile(str(file.path), error.detail))
+                self.report.refused.append(RefusedFile(str(file.path), error.detail))
                 return
-            self._report.empty.append(str(file.path))
+            self.report.empty.append(str(file.path))
         except UNEXPECTED_CONTENT as error:
-            if is_single or isinstance(error, ImportOvertaken):
+            if is_single or isinstance(error, self._obstacles):
                 raise
-            self._report.refused.append(RefusedFile(str(file.path), f"{error} ({type(error).__name__})"))
+            self.report.refused.append(RefusedFile(str(file.path), f"{error} ({type(error).__name__})"))
             return
         self.add_imported_file_row(file, "", [], live=False)
 
     def import_file(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
         """Import one file, and note how it was then. Raises what refuses it."""
-        messages_before = self._report.messages
-        file_import = FileImport(self._store, self._options, self._report, file)
-        self._report.files += 1
-        self._report.formats[file_import.format.name] += 1
-        sessions = file_import.import_appended_values(on_read)
-        if self._report.messages == messages_before:
-            self._report.empty.append(str(file.path))
-        self.add_imported_file_row(file, file_import.format.name, sessions, live=file_import.is_live)
+        file_import = self.read_file(file, on_read)
+        self.finish_file(file_import)
         return file_import
+
+    def read_file(self, file: SourceFile, on_read: Callable[[int], None] | None = None) -> FileImport:
+        """Read one file, for `finish_file`. Raises what refuses it."""
+        file_import = FileImport(self._store, self._options, self.report, file)
+        self.report.files += 1
+        self.report.formats[file_import.format.name] += 1
+        file_import.read_appended_values(on_read)
+        return file_import
+
+    def finish_file(self, file_import: FileImport) -> None:
+        """Write what was read of a file, and note how it was then. Raises what refuses it."""
+        sessions, file = file_import.finish(), file_import.file
+        if file_import.is_empty:
+            self.report.empty.append(str(file.path))
+        self.add_imported_file_row(file, file_import.format.name, sessions, live=file_import.is_live)
 
     def add_imported_file_row(self, file: SourceFile, format_name: str, sessions: Sequence[str], *, live: bool) -> None:
         """Note a file as it was read, for `save_imported_files`."""

@@ -28,7 +28,16 @@ _SETTLE_SECONDS: Final = 30.0
 class FolderWatch:
     """Watch of one file or folder: imports what is there, then what changes."""
 
-    def __init__(self, checkpointer: SyncCheckpointer, path: str | Path, options: ImportOptions | None = None) -> None:
+    def __init__(
+        self,
+        checkpointer: SyncCheckpointer,
+        path: str | Path,
+        options: ImportOptions | None = None,
+        *,
+        workers: int = 1,
+    ) -> None:
+        """Create a watch; `workers` is the number of processes that import what is there already."""
+        self._workers = workers
         self.path = Path(path).expanduser()
         self.report = ImportReport()
         self._folder = FolderImport(checkpointer.store, options or ImportOptions(), self.report)
@@ -43,7 +52,7 @@ class FolderWatch:
         except NothingToImport:
             return
         try:
-            self._folder.import_files(self.path, files, progress, skip_unchanged=True)
+            self._folder.import_files(self.path, files, progress, skip_unchanged=True, workers=self._workers)
         except (CheckpointsError, OSError) as error:
             self.report.refused.append(RefusedFile(str(self.path), str(error)))
         now = clock.now()

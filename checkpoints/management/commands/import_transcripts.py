@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import getpass
 import json
+import os
 import signal
 import sys
+from argparse import ArgumentTypeError
 from threading import Event
 from typing import Any, Final
 
@@ -24,6 +26,7 @@ from checkpoints.models import DEFAULT_WORKSPACE
 #: Exit status if lines were left out as damaged, and if a file was refused.
 DAMAGED_STATUS: Final = 3
 REFUSED_STATUS: Final = 4
+_MAX_WORKERS: Final = 64
 
 
 class Command(BaseCommand):
@@ -42,6 +45,9 @@ class Command(BaseCommand):
         parser.add_argument("--imported-by", default="", help="your name in the history; without it, your login")
         parser.add_argument("--prices", help="price table for transcripts without costs: a file of TOML or JSON")
         parser.add_argument("--reread", action="store_true", help="read unchanged files again")
+        parser.add_argument(
+            "--workers", type=_parse_workers, default=1, help="number of processes that import the files of a folder"
+        )
         parser.add_argument("--watch", action="store_true", help="go on: import what changes, until interrupted")
         parser.add_argument("--workspace", default=DEFAULT_WORKSPACE)
         parser.add_argument("--database", default="default", help="connection alias")
@@ -64,13 +70,13 @@ class Command(BaseCommand):
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         if options["watch"]:
-            self._watch(checkpointer, options["path"][0], wishes)
+            self._watch(checkpointer, options["path"][0], wishes, options["workers"])
             return
         reports, problems = [], []
         for path in options["path"]:
             bar = ProgressBar(sys.stderr)
             try:
-                reports.append(self._import(checkpointer, path, wishes, bar, reread=options["reread"]))
+                reports.append(self._import(checkpointer, path, wishes, bar, options))
             except (CheckpointsError, OSError) as error:
                 problems.append(str(error))
                 continue
@@ -80,7 +86,12 @@ class Command(BaseCommand):
         _raise_for_status(reports, problems)
 
     def _import(
-        self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions, bar: ProgressBar, *, reread: bool
+        self,
+        checkpointer: SyncCheckpointer,
+        path: str,
+        wishes: ImportOptions,
+        bar: ProgressBar,
+        options: dict[str, Any],
     ) -> ImportReport:
         return import_transcripts(
             checkpointer,
@@ -90,11 +101,12 @@ class Command(BaseCommand):
             agent=wishes.agent,
             imported_by=wishes.imported_by,
             prices=wishes.prices,
-            skip_unchanged=not reread,
+            skip_unchanged=not options["reread"],
             progress=bar,
+            workers=options["workers"],
         )
 
-    def _watch(self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions) -> None:
+    def _watch(self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions, workers: int) -> None:
         stop, bar = Event(), ProgressBar(sys.stderr)
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
 
@@ -108,12 +120,22 @@ class Command(BaseCommand):
             report.refused.clear()
 
         try:
-            watch_transcripts(FolderWatch(checkpointer, path, wishes), stop=stop, progress=bar, on_change=report_change)
+            watch = FolderWatch(checkpointer, path, wishes, workers=workers)
+            watch_transcripts(watch, stop=stop, progress=bar, on_change=report_change)
         except KeyboardInterrupt:
             self.stdout.write("The watch has ended. What was imported stays.")
 
     def _print_report(self, report: ImportReport, *, as_json: bool) -> None:
         self.stdout.write(json.dumps(report.to_dict()) if as_json else "\n".join(format_summary(report)))
+
+
+def _parse_workers(text: str) -> int:
+    """Parse a number of processes. Raises `ArgumentTypeError`."""
+    if not text.isdecimal() or not 1 <= int(text) <= _MAX_WORKERS:
+        raise ArgumentTypeError(f"{text!r} is no number from 1 to {_MAX_WORKERS}.")
+    if int(text) > 1 and not hasattr(os, "fork"):
+        raise ArgumentTypeError("this system cannot fork processes; leave --workers out.")
+    return int(text)
 
 
 def _get_os_username() -> str:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import signal
+from contextlib import suppress
+from io import StringIO
 from itertools import count
+from pathlib import Path
 from typing import Any
+
+from django.core.management import CommandError, call_command
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import ImportOvertaken
+from checkpoints.importers.watch_folder import FolderWatch
 from tests.support.processes import die, heed, say
 
 
@@ -39,3 +48,53 @@ def import_at_once(url: str, path: str) -> str:
         except ImportOvertaken:
             continue
         return "done"
+
+
+def import_by_workers(url: str, path: str, statement: int = 0, fault: str = "", mark: str = "") -> dict[str, Any]:
+    """Import a folder by two workers; return the report.
+
+    Before the given statement, the first worker that comes to it dies, or kills or interrupts its parent.
+    """
+    from django.db import connections
+
+    checkpointer = SyncCheckpointer.open(url)
+    parent, numbers = os.getpid(), count(1)
+    faults = {
+        "kill worker": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "kill parent": lambda: os.kill(parent, signal.SIGKILL),
+        "interrupt parent": lambda: os.kill(parent, signal.SIGINT),
+    }
+
+    def counted(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if os.getpid() != parent and next(numbers) == statement:
+            with suppress(FileExistsError), Path(mark).open("x") as file:
+                file.write(str(os.getpid()))
+                file.flush()
+                faults[fault]()
+        return execute(sql, params, many, context)
+
+    with connections[checkpointer.store.using].execute_wrapper(counted):
+        try:
+            return import_transcripts(checkpointer, path, workers=2).to_dict()
+        except KeyboardInterrupt:
+            return {"interrupted": multiprocessing.active_children() == []}
+
+
+def run_import_command(url: str, arguments: list[str]) -> tuple[int, str]:
+    """Run the command on a database; return its exit status and its output."""
+    using, said = SyncCheckpointer.open(url).store.using, StringIO()
+    try:
+        call_command("import_transcripts", *arguments, f"--database={using}", stdout=said)
+    except CommandError as error:
+        return error.returncode, said.getvalue()
+    return 0, said.getvalue()
+
+
+def watch_with_workers(url: str, folder: str) -> list[int]:
+    """Watch a folder whose first import has two workers; return the numbers of sessions before and after a change."""
+    watch = FolderWatch(SyncCheckpointer.open(url), folder, workers=2)
+    watch.import_existing()
+    sessions = [watch.report.sessions]
+    Path(folder, "later.json").write_text('[{"role": "user", "content": "Later"}]')
+    watch.import_changes()
+    return [*sessions, watch.report.sessions]

@@ -1,0 +1,271 @@
+"""Import of many files by several processes: each file is read and written by one of them.
+
+A worker imports several small files in one transaction, and a large file by itself. It reports after each group, so
+that neither it nor the parent holds more than a group. A worker that is killed leaves nothing of its transaction; its
+files are reported as refused, and the next import reads them again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing import connection, get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any, Final
+
+from django.db import connections, transaction
+
+from checkpoints.db.connection import has_pool
+from checkpoints.db.database_operation import database_operation
+from checkpoints.exceptions import StorageBusy, StorageError
+from checkpoints.importers.claude_code.reader import is_helper_transcript
+from checkpoints.importers.import_errors import ImportOvertaken
+from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
+from checkpoints.importers.import_transcripts import (
+    UNEXPECTED_CONTENT,
+    FileImport,
+    FolderImport,
+    ImportOptions,
+)
+from checkpoints.importers.source_files import SourceFile
+from checkpoints.store.store import Store
+
+#: Largest number of bytes and of files that one transaction imports.
+_GROUP_BYTES: Final = 1024 * 1024
+_GROUP_FILES: Final = 20
+#: Number of attempts to import a file that another process is in the way of.
+_ATTEMPTS: Final = 5
+#: Seconds between two looks of a waiting worker whether its parent is alive.
+_PARENT_POLL_SECONDS: Final = 0.5
+_OBSTACLES: Final = (ImportOvertaken, StorageBusy)
+
+
+@dataclass
+class _Worker:
+    """Process of a worker as its parent sees it: the files that it imports now, and how many bytes of them it read."""
+
+    process: BaseProcess
+    link: Connection
+    files: Sequence[SourceFile] = ()
+    read: int = 0
+
+
+def import_in_processes(
+    store: Store,
+    options: ImportOptions,
+    report: ImportReport,
+    files: Sequence[SourceFile],
+    progress: Progress | None,
+    *,
+    workers: int,
+) -> None:
+    """Import files by several processes of this machine, which end with this one.
+
+    Args:
+        store: State of the client. Its connections are closed, because processes cannot share them.
+        options: Wishes of whoever imports.
+        report: Report to which the counts of all workers are added.
+        files: Files to import.
+        progress: Function that is called with an `ImportProgress` now and then.
+        workers: Largest number of processes.
+    """
+    for each in connections.all(initialized_only=True):
+        each.close()
+        if has_pool(each):
+            each.close_pool()  # type: ignore[attr-defined]
+    groups = deque(_group_files(files))
+    running = [_start_worker(store, options) for _ in range(min(workers, len(groups)))]
+    try:
+        _Parent(report, files, groups, progress).run(running)
+    finally:
+        for worker in running:
+            if worker.files or worker.process.exitcode is not None:
+                worker.process.terminate()
+            worker.link.close()
+        for worker in running:
+            worker.process.join()
+
+
+def _group_files(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
+    """Group neighbouring files that are small; the largest group comes first, so that no worker ends much later."""
+    groups: list[list[SourceFile]] = [[]]
+    for file in files:
+        size = sum(each.size for each in groups[-1])
+        if groups[-1] and (size + file.size > _GROUP_BYTES or len(groups[-1]) == _GROUP_FILES):
+            groups.append([])
+        groups[-1].append(file)
+    yield from sorted(filter(None, groups), key=lambda group: -sum(file.size for file in group))
+
+
+class _Parent:
+    """Distribution of groups of files to workers, and collection of their reports."""
+
+    def __init__(
+        self,
+        report: ImportReport,
+        files: Sequence[SourceFile],
+        groups: deque[list[SourceFile]],
+        progress: Progress | None,
+    ) -> None:
+        self._report, self._groups, self._progress = report, groups, progress
+        self._count, self._total = len(files), sum(file.size for file in files)
+        self._done_files = self._done_bytes = 0
+
+    def run(self, running: Sequence[_Worker]) -> None:
+        """Give groups to workers until none is left; report the files of workers that have died."""
+        for worker in running:
+            self._give_group(worker)
+        while busy := [worker for worker in running if worker.files]:
+            ready = connection.wait([worker.link for worker in busy])
+            for worker in busy:
+                if worker.link in ready:
+                    self._take_message(worker, busy)
+        while self._groups:
+            self._refuse_files(self._groups.popleft(), "all processes of the import have ended before it")
+
+    def _give_group(self, worker: _Worker) -> None:
+        worker.files, worker.read = (self._groups.popleft() if self._groups else ()), 0
+        if worker.files:
+            try:
+                worker.link.send(worker.files)
+            except OSError:  # it has died; the end of its messages says so
+                return
+
+    def _take_message(self, worker: _Worker, busy: Sequence[_Worker]) -> None:
+        path = worker.files[0].path
+        try:
+            message = worker.link.recv()
+        except (EOFError, OSError):
+            worker.process.join()
+            why = f"the process that imported it has ended with status {worker.process.exitcode}; import it again"
+            self._refuse_files(worker.files, why)
+            worker.files = ()
+            return
+        if isinstance(message, int):
+            worker.read = message
+        else:
+            self._report.merge(message)
+            self._end_files(worker.files)
+            self._give_group(worker)
+        if self._progress is not None:
+            read = min(self._done_bytes + sum(each.read for each in busy), self._total)
+            number = min(self._done_files + 1, self._count)
+            self._progress(ImportProgress(path, number, self._count, read, self._total, self._report))
+
+    def _refuse_files(self, files: Sequence[SourceFile], why: str) -> None:
+        self._report.refused += [RefusedFile(str(file.path), why) for file in files]
+        self._end_files(files)
+
+    def _end_files(self, files: Sequence[SourceFile]) -> None:
+        self._done_files += len(files)
+        self._done_bytes += sum(file.size for file in files)
+
+
+# workers
+
+
+def _start_worker(store: Store, options: ImportOptions) -> _Worker:
+    context = get_context("fork")
+    link, other = context.Pipe()
+    process = context.Process(
+        target=_run_worker, args=(other, link, store.using, store.workspace, options, os.getpid()), daemon=True
+    )
+    process.start()
+    other.close()
+    return _Worker(process, link)
+
+
+def _run_worker(
+    link: Connection, parents_link: Connection, using: str, workspace: str, options: ImportOptions, parent: int
+) -> None:
+    """Import the groups of files that the parent sends, until it ends or is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent ends its workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parents_link.close()
+    store = Store(using, workspace)
+    try:
+        while True:
+            while not link.poll(_PARENT_POLL_SECONDS):
+                if os.getppid() != parent:
+                    return
+            files = link.recv()
+            link.send(import_group(store, options, files, link.send))
+    except (EOFError, BrokenPipeError, ConnectionResetError):  # the parent has ended
+        return
+    finally:
+        connections.close_all()
+
+
+def import_group(
+    store: Store, options: ImportOptions, files: Sequence[SourceFile], on_read: Callable[[int], Any]
+) -> ImportReport:
+    """Import files in one transaction; those that this does not work for are imported each by itself.
+
+    Args:
+        store: State of the client.
+        options: Wishes of whoever imports.
+        files: Files to import.
+        on_read: Function that is called with the number of bytes read, while a file is imported by itself.
+
+    Returns:
+        The report about these files.
+    """
+    report, rest = ImportReport(), list(files)
+    if len(files) > 1:
+        try:
+            rest = _import_together(store, options, files, report)
+        except StorageError:
+            report, rest = ImportReport(), list(files)
+    for file in rest:
+        report.merge(_import_alone(store, options, file, on_read))
+    return report
+
+
+def _import_together(
+    store: Store, options: ImportOptions, files: Sequence[SourceFile], report: ImportReport
+) -> list[SourceFile]:
+    """Import files in one transaction, each or nothing of it. Returns those that were not imported."""
+    opened, rest, imported = list[tuple[FolderImport, FileImport]](), list[SourceFile](), list[ImportReport]()
+    for file in files:
+        folder = FolderImport(store, options, ImportReport())
+        try:
+            if is_helper_transcript(file.path):
+                rest.append(file)
+            else:
+                opened.append((folder, folder.read_file(file)))
+        except UNEXPECTED_CONTENT:
+            rest.append(file)
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        for folder, file_import in opened:
+            try:
+                with transaction.atomic(using=store.using):
+                    folder.finish_file(file_import)
+                    folder.save_imported_files()
+            except UNEXPECTED_CONTENT:
+                rest.append(file_import.file)
+            else:
+                imported.append(folder.report)
+    for each in imported:
+        report.merge(each)
+    return rest
+
+
+def _import_alone(
+    store: Store, options: ImportOptions, file: SourceFile, on_read: Callable[[int], Any]
+) -> ImportReport:
+    """Import one file, again if another process is in the way."""
+    refused = ImportReport()
+    for _ in range(_ATTEMPTS):
+        folder = FolderImport(store, options, ImportReport(), obstacles=_OBSTACLES)
+        try:
+            folder.import_or_report(file, on_read, is_single=False)
+            folder.save_imported_files()
+        except _OBSTACLES as error:
+            refused.refused = [RefusedFile(str(file.path), str(error))]
+        else:
+            return folder.report
+    return refused

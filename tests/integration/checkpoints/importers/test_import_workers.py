@@ -1,0 +1,146 @@
+"""Imports by several processes: all of it once, also after a worker or the parent is killed or interrupted."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from checkpoints import SyncCheckpointer
+from checkpoints.importers import import_transcripts
+from checkpoints.importers.import_in_processes import import_group
+from checkpoints.importers.import_transcripts import ImportOptions
+from checkpoints.importers.source_files import find_source_files
+from checkpoints.management.commands.import_transcripts import DAMAGED_STATUS, REFUSED_STATUS
+from checkpoints.models import ImportedFile, Message, Session, ToolCall, Workspace
+from tests.conftest import StartChild
+from tests.integration.checkpoints.importers.import_helpers import (
+    import_by_workers,
+    run_import_command,
+    watch_with_workers,
+)
+from tests.integration.checkpoints.importers.transcript_writer import TranscriptWriter
+from tests.support.processes import PATIENCE, database_url
+
+#: Number of files, of which the first has many turns.
+FILES = 30
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for number in range(FILES):
+        session = f"5e55a0a0-0000-4000-8000-{number:012}"
+        writer = TranscriptWriter(folder / f"{session}.jsonl", prefix=f"f{number}-", sessionId=session)
+        for turn in range(150 if number == 0 else 1):
+            writer.user(f"Question {turn} of file {number}")
+            writer.calls(f"call_{number}_{turn}", "Read", {"n": turn}, message=f"msg_{number}_{turn}")
+            writer.result(f"call_{number}_{turn}", f"content {number}")
+    return folder
+
+
+def read_content() -> tuple[object, ...]:
+    return (
+        sorted(Message.objects.values_list("message_id", "position", "chain")),
+        sorted(ToolCall.objects.values_list("idempotency_key", "status", "result", "step")),
+        sorted(Session.objects.values_list("session_id", "title", "status", "message_count", "latest_version")),
+        sorted(ImportedFile.objects.values_list("path", "size", "sessions")),
+    )
+
+
+def import_alone(cp: SyncCheckpointer, folder: Path) -> tuple[dict[str, Any], tuple[object, ...]]:
+    """Import a folder by one process, and remove what it wrote. Returns the report and the content."""
+    report, content = import_transcripts(cp, folder).to_dict(), read_content()
+    for row in Session.objects.all():
+        cp.delete_session(row.session_id)
+    ImportedFile.objects.all().delete()
+    return report, content
+
+
+def sort_lists(report: dict[str, Any]) -> dict[str, Any]:
+    return {name: sorted(value) if isinstance(value, list) else value for name, value in report.items()}
+
+
+def test_workers_import_what_one_process_imports(cp: SyncCheckpointer, folder: Path, start_child: StartChild) -> None:
+    report, content = import_alone(cp, folder)
+    told = start_child(import_by_workers, url=database_url(), path=str(folder)).result()
+    assert sort_lists(told) == sort_lists(report)
+    assert read_content() == content
+
+
+@pytest.mark.parametrize("statement", [2, 20, 60])
+@pytest.mark.parametrize("fault", ["kill worker", "kill parent", "interrupt parent"])
+def test_next_import_completes_what_a_fault_has_ended(
+    cp: SyncCheckpointer, folder: Path, start_child: StartChild, tmp_path: Path, fault: str, statement: int
+) -> None:
+    _, content = import_alone(cp, folder)
+    mark = tmp_path / "mark"
+    child = start_child(
+        import_by_workers, url=database_url(), path=str(folder), statement=statement, fault=fault, mark=str(mark)
+    )
+    if fault == "kill parent":
+        assert child.died_by() == signal.SIGKILL
+        _wait_for_end(int(mark.read_text()))
+    elif fault == "interrupt parent":
+        assert child.result() == {"interrupted": True}
+    else:
+        refused = child.result()["refused"]
+        assert refused
+        assert {each["why"] for each in refused} == {
+            "the process that imported it has ended with status -9; import it again"
+        }
+        assert not ImportedFile.objects.filter(path__in=[each["path"] for each in refused]).exists()
+    import_transcripts(cp, folder, skip_unchanged=True)
+    assert read_content() == content
+
+
+def _wait_for_end(pid: int) -> None:
+    """Wait until a process that is no child has ended."""
+    deadline = time.monotonic() + PATIENCE
+    while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        assert time.monotonic() < deadline, "the worker goes on without its parent"
+        time.sleep(0.05)
+
+
+def test_file_that_cannot_be_written_takes_no_other_with_it(cp: SyncCheckpointer, folder: Path) -> None:
+    files = find_source_files(folder)[1:5]
+    cp.start_session(files[2].path.stem, "Mine")
+    report = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    assert [refused.path for refused in report.refused] == [str(files[2].path)]
+    assert sorted(report.session_ids) == sorted(file.path.stem for file in files if file is not files[2])
+    assert ImportedFile.objects.count() == 3
+
+
+def test_command_with_workers_has_the_same_exit_statuses(
+    cp: SyncCheckpointer, folder: Path, start_child: StartChild
+) -> None:
+    run = ["--workers=2", str(folder)]
+    status, text = start_child(run_import_command, url=database_url(), arguments=run).result()
+    assert (status, text.splitlines()[0].partition(":")[0]) == (0, f"Read {FILES} files, {3 * FILES + 447} lines")
+    with (folder / f"5e55a0a0-0000-4000-8000-{1:012}.jsonl").open("a") as file:
+        file.write("{\n")
+    (folder / "other.json").write_text('[{"role": "user", "content": "Hello"}]')
+    status, text = start_child(run_import_command, url=database_url(), arguments=run).result()
+    assert (status, Session.objects.count()) == (DAMAGED_STATUS, FILES + 1)
+    assert f"{FILES - 1} unchanged files not read again." in text
+    cp.start_session("mine", "Mine")
+    (folder / "mine.json").write_text('[{"role": "user", "content": "Hello"}]')
+    (folder / "third.json").write_text('[{"role": "user", "content": "Hello"}]')
+    status, text = start_child(run_import_command, url=database_url(), arguments=run).result()
+    assert (status, Session.objects.count()) == (REFUSED_STATUS, FILES + 3)
+    assert f"Refused: {folder / 'mine.json'}: Nothing can be imported into session 'mine'" in text
+
+
+def test_watch_begins_with_workers(workspace: Workspace, folder: Path, start_child: StartChild) -> None:
+    assert start_child(watch_with_workers, url=database_url(), folder=str(folder)).result() == [FILES, FILES + 1]
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "65", "two"])
+def test_number_of_workers_has_limits(workspace: Workspace, folder: Path, number: str) -> None:
+    with pytest.raises(CommandError, match="is no number from 1 to 64"):
+        call_command("import_transcripts", f"--workers={number}", str(folder))
