@@ -1,6 +1,7 @@
 """Settings of the site, read from environment variables that `docs/operations.md` lists."""
 
 import os
+from typing import Any
 from urllib.parse import urlsplit
 
 from checkpoints.database_url import database_from_url
@@ -105,7 +106,9 @@ TIME_ZONE = "UTC"
 AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"]
 # Browsers treat `localhost` as secure without HTTPS.
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
-SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": env.collect_problem(single_sign_on.build_provider_apps, [])}}
+no_provider_apps: list[dict[str, Any]] = []
+provider_apps = env.collect_problem(single_sign_on.build_provider_apps, no_provider_apps)
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": provider_apps}}
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -103,7 +103,7 @@ class SchemaProbe:
         The database is asked once a second at most, by any number of threads. The log gets one line when the problem
         changes.
         """
-        if self._is_current:
+        if self.was_current:
             return None
         with self._lock:
             if self._is_current or time.monotonic() < self._checked_at + _PAUSE_SECONDS:
