@@ -129,7 +129,7 @@ def _index_messages(max_texts: int) -> None:
     indexed = 0
     while indexed < max_texts and (batch_size := indexer.index_next_batch()):
         indexed += batch_size
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
 
 
 def _create_client() -> Client:

@@ -23,7 +23,7 @@ from harness_site.api.heartbeats import Heartbeats  # noqa: E402
 from harness_site.api.long_polls import LongPolls  # noqa: E402
 from harness_site.installation.migration_state import probe  # noqa: E402
 from harness_site.live.change_feed import handle_lifespan  # noqa: E402
-from harness_site.live.routing import websocket_application  # noqa: E402
+from harness_site.live.routing import build_websocket_application  # noqa: E402
 from harness_site.live.websocket_access import is_member_request  # noqa: E402
 from harness_site.mcp_server.endpoint import McpEndpoint  # noqa: E402
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
@@ -44,7 +44,7 @@ _live_thread = RequestThreads(_wsgi, threads=1)
 _heartbeats = Heartbeats(RequestThreads(_wsgi, threads=1))
 
 
-async def is_known_sender(scope: Scope) -> bool:
+async def is_authenticated_request(scope: Scope) -> bool:
     """Return True for a request of a signed-in member, or with a valid token of the API."""
     return await has_valid_token(scope) or await is_member_request(scope)
 
@@ -53,7 +53,7 @@ async def _knows_nobody(scope: Scope) -> bool:
     return False
 
 
-async def _run_in_thread(scope: Scope, receive: Receive, send: Send) -> None:
+async def _route_request_to_thread_pool(scope: Scope, receive: Receive, send: Send) -> None:
     path = scope["path"].removeprefix(scope.get("root_path", ""))
     application: Application = _threads
     if path == "/health/live":
@@ -67,21 +67,23 @@ async def _run_in_thread(scope: Scope, receive: Receive, send: Send) -> None:
 
 _pages = ResponseDeadlines(
     RequestBodyMiddleware(
-        McpEndpoint(EventStreams(LongPolls(_run_in_thread))), settings.SERVER_LIMITS, is_known_sender
+        McpEndpoint(EventStreams(LongPolls(_route_request_to_thread_pool))),
+        settings.SERVER_LIMITS,
+        is_authenticated_request,
     ),
     limits=settings.SERVER_LIMITS,
     threads=THREADS,
 )
 #: Before the tables exist, nobody is known, and only Django's middleware answers.
 _refusals = ResponseDeadlines(
-    RequestBodyMiddleware(_run_in_thread, settings.SERVER_LIMITS, _knows_nobody),
+    RequestBodyMiddleware(_route_request_to_thread_pool, settings.SERVER_LIMITS, _knows_nobody),
     limits=settings.SERVER_LIMITS,
     threads=THREADS,
 )
 _router: Any = ProtocolTypeRouter(
     {
         "http": _pages,
-        "websocket": websocket_application(),
+        "websocket": build_websocket_application(),
         "lifespan": handle_lifespan,
     }
 )

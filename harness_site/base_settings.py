@@ -60,7 +60,7 @@ HARNESS_CONTEXT_PROCESSORS = [
     "django.template.context_processors.request",
     "django.contrib.auth.context_processors.auth",
     "django.contrib.messages.context_processors.messages",
-    "harness_site.security_headers.add_csp_nonce",
+    "harness_site.security_headers.provide_csp_nonce_to_templates",
 ]
 #: For a source checkout; in a wheel these lie inside the package, where Django's app loaders find them.
 HARNESS_TEMPLATE_DIRS = [BASE_DIR / "templates"] if IS_CHECKOUT else []

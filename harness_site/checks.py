@@ -25,7 +25,7 @@ _HINT = "Whoever can write to the database, an agent for example, could run code
 
 
 @register("harness")
-def check_no_pickles(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+def check_no_pickled_caches_and_sessions(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     """Refuse caches and sessions that would unpickle values from a database."""
     problems: list[CheckMessage] = [
         Error(f"The cache {alias!r} stores pickles in a database.", hint=_HINT, id="harness.E001")
@@ -70,7 +70,7 @@ def check_required_settings(app_configs: Sequence[AppConfig] | None, **options: 
 
 
 @register("harness")
-def check_accounts(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+def check_sign_in_settings(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     """Refuse a sign-in other than the site's own: roles, second factors and the audit trail depend on it."""
     problems: list[CheckMessage] = []
     if settings.AUTH_USER_MODEL != "auth.User":
@@ -92,7 +92,7 @@ def check_accounts(app_configs: Sequence[AppConfig] | None, **options: Any) -> l
 
 
 @register("harness")
-def check_urls(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+def check_site_urls_included(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     """Check that the site's URLs are included, and that django-allauth reverses to them."""
     try:
         home, login = reverse("harness:home"), reverse("account_login")
@@ -106,7 +106,7 @@ def check_urls(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[
 
 
 @register("harness")
-def check_templates(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+def check_templates_not_shadowed(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     """Check the template engine, and that no template or style sheet of the site is shadowed."""
     site_engine = next(
         (
@@ -145,7 +145,7 @@ def check_protective_settings(app_configs: Sequence[AppConfig] | None, **options
         hint = 'CONTENT_SECURITY_POLICY = {"DIRECTIVES": harness_site.security_headers.build_content_security_policy()}'
         problems.append(Warning("Browsers are told no content security policy.", hint=hint, id="harness.W001"))
     if not getattr(settings, "ASGI_APPLICATION", None):
-        hint = f"Route websockets to harness_site.live.routing.websocket_application(). {_EMBEDDING}"
+        hint = f"Route websockets to harness_site.live.routing.build_websocket_application(). {_EMBEDDING}"
         problems.append(Warning("Without ASGI_APPLICATION no page is told of changes.", hint=hint, id="harness.W002"))
     if isinstance(caches["default"], LocMemCache | DummyCache):
         hint = "Use harness_site.accounts.throttle_cache.ThrottleCache, or a cache that all processes share."

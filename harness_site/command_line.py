@@ -32,22 +32,22 @@ def main(arguments: list[str] | None = None) -> None:
         _run_mcp_guard(command_line[2:])
         return
     if "DJANGO_SETTINGS_MODULE" not in os.environ:
-        missing = missing_site_packages()
+        missing = list_missing_site_packages()
         if not missing:
             os.environ["DJANGO_SETTINGS_MODULE"] = "harness_site.settings"
-            _print_state_dir()
+            _print_state_dir_before_creation()
         else:
-            _configure_library(missing)
+            _configure_django_with_library_alone(missing)
     try:
         execute_from_command_line(command_line)
     except Exception as error:
-        problem = _describe_operator_error(error)
+        problem = _describe_configuration_error(error)
         if not problem or "--traceback" in command_line:
             raise
         raise SystemExit("\n".join(f"harness: {line}" for line in problem.splitlines())) from None
 
 
-def _describe_operator_error(error: Exception) -> str:
+def _describe_configuration_error(error: Exception) -> str:
     """Describe an error that a setting causes; empty for one that may be a fault of this program."""
     from django.core.exceptions import ImproperlyConfigured
     from django.db import OperationalError, ProgrammingError
@@ -92,12 +92,12 @@ def _require_packages(*names: str, extra: str) -> None:
         raise SystemExit(f'harness: this command needs more packages: pip install "harness-checkpoints[{extra}]"')
 
 
-def missing_site_packages() -> list[str]:
+def list_missing_site_packages() -> list[str]:
     """List the packages of the site that are not installed."""
     return [name for name in SITE_PACKAGES if find_spec(name) is None]
 
 
-def _print_state_dir() -> None:
+def _print_state_dir_before_creation() -> None:
     """Print the state folder before the first command creates it."""
     from harness_site import env
 
@@ -106,7 +106,7 @@ def _print_state_dir() -> None:
         sys.stderr.write(f"harness: keys and, without HARNESS_DATABASE_URL, the database are kept in {folder}\n")
 
 
-def _configure_library(missing: list[str]) -> None:
+def _configure_django_with_library_alone(missing: list[str]) -> None:
     """Configure Django with the library alone, which needs an explicit database."""
     from django.conf import settings
 

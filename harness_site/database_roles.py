@@ -55,7 +55,7 @@ def generate_role_statements(names: RoleNames) -> Iterator[str]:
         table = _quote_identifier(model._meta.db_table)
         yield f"ALTER TABLE {table} OWNER TO {migration}"
         yield f"REVOKE ALL ON {table} FROM PUBLIC, {agent}, {site}"
-        for role, rights in ((agent, list_agent_rights(model)), (site, list_site_rights(model))):
+        for role, rights in ((agent, list_agent_table_privileges(model)), (site, list_site_table_privileges(model))):
             if rights:
                 yield f"GRANT {', '.join(rights)} ON {table} TO {role}"
     table = _quote_identifier(MigrationRecorder.Migration._meta.db_table)
@@ -71,7 +71,7 @@ def generate_agent_role_statements(role: str) -> Iterator[str]:
     yield _build_create_role_statement(role)
     yield f"GRANT USAGE ON SCHEMA public TO {agent}"
     for model in list_models_by_table():
-        if rights := list_agent_rights(model):
+        if rights := list_agent_table_privileges(model):
             table = _quote_identifier(model._meta.db_table)
             yield f"REVOKE ALL ON {table} FROM {agent}"
             yield f"GRANT {', '.join(rights)} ON {table} TO {agent}"
@@ -108,15 +108,15 @@ def list_models_by_table() -> list[type[Model]]:
     return sorted(managed_models, key=lambda model: model._meta.db_table)
 
 
-def list_agent_rights(model: type[Model]) -> list[str]:
+def list_agent_table_privileges(model: type[Model]) -> list[str]:
     if model._meta.app_label != _LIBRARY:
         return []
     if model in _READ_BY_AGENTS:
         return ["SELECT"]
-    return _list_library_rights(model)
+    return _list_library_table_privileges(model)
 
 
-def list_site_rights(model: type[Model]) -> list[str]:
+def list_site_table_privileges(model: type[Model]) -> list[str]:
     if model._meta.app_label != _LIBRARY:
         return ["SELECT", "INSERT", "UPDATE", "DELETE"]
     if model is AuditEvent:
@@ -125,10 +125,10 @@ def list_site_rights(model: type[Model]) -> list[str]:
     if model is Decision:
         # The search index locks rows that it reads (FOR KEY SHARE), which needs the right to update some column.
         return ["SELECT", "INSERT", f"UPDATE ({_quote_identifier('id')})"]
-    return _list_library_rights(model)
+    return _list_library_table_privileges(model)
 
 
-def _list_library_rights(model: type[Model]) -> list[str]:
+def _list_library_table_privileges(model: type[Model]) -> list[str]:
     rights = ["SELECT", "INSERT"]
     if model not in _RECORDS:
         rights.append("UPDATE")

@@ -24,7 +24,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
-def read_text(name: str, default: str = "") -> str:
+def read_text_setting(name: str, default: str = "") -> str:
     """Return the value of `name`, else the content of the file that `name_FILE` points to, else `default`."""
     value = os.environ.get(name)
     path = os.environ.get(f"{name}_FILE")
@@ -57,9 +57,9 @@ def raise_problems() -> None:
         raise ImproperlyConfigured(lines)
 
 
-def read_flag(name: str, *, default: bool) -> bool:
+def read_boolean_setting(name: str, *, default: bool) -> bool:
     """Return a flag: 1, true, yes, on, or their opposites. Raises `ImproperlyConfigured` for anything else."""
-    value = read_text(name).strip().lower()
+    value = read_text_setting(name).strip().lower()
     if not value:
         return default
     if value not in _FLAGS:
@@ -67,22 +67,22 @@ def read_flag(name: str, *, default: bool) -> bool:
     return _FLAGS[value]
 
 
-def read_list(name: str, default: str = "") -> list[str]:
+def read_list_setting(name: str, default: str = "") -> list[str]:
     """Return a comma-separated list without blanks and empty parts."""
-    return [word.strip() for word in read_text(name, default).split(",") if word.strip()]
+    return [word.strip() for word in read_text_setting(name, default).split(",") if word.strip()]
 
 
-def read_number(name: str, default: int) -> int:
+def read_integer_setting(name: str, default: int) -> int:
     """Return a whole number of zero or more. Raises `ImproperlyConfigured`."""
-    value = read_text(name).strip()
+    value = read_text_setting(name).strip()
     if value and not value.isdecimal():
         raise ImproperlyConfigured(f"{name} is {value!r}: use a whole number.")
     return int(value) if value else default
 
 
-def read_positive_number(name: str, default: int) -> int:
+def read_positive_integer_setting(name: str, default: int) -> int:
     """Return a whole number of one or more. Raises `ImproperlyConfigured`."""
-    value = read_number(name, default)
+    value = read_integer_setting(name, default)
     if value < 1:
         raise ImproperlyConfigured(f"{name} is {value}: use a whole number of one or more.")
     return value
@@ -90,7 +90,7 @@ def read_positive_number(name: str, default: int) -> int:
 
 def read_log_level() -> str:
     """Return the name of the lowest level of log entries that are written. Raises `ImproperlyConfigured`."""
-    level = read_text("HARNESS_LOG_LEVEL", "WARNING").strip().upper()
+    level = read_text_setting("HARNESS_LOG_LEVEL", "WARNING").strip().upper()
     if level not in _LEVELS:
         raise ImproperlyConfigured(f"HARNESS_LOG_LEVEL is {level!r}: use one of {', '.join(_LEVELS)}.")
     return level
@@ -103,7 +103,7 @@ def get_state_dir() -> Path:
 
     Raises `ImproperlyConfigured` for a relative path, which would depend on the current directory of each process.
     """
-    configured_path = read_text("HARNESS_STATE_DIR").strip()
+    configured_path = read_text_setting("HARNESS_STATE_DIR").strip()
     if not configured_path:
         return BASE_DIR / "var" if IS_CHECKOUT else user_data_path("harness", appauthor=False)
     path = Path(configured_path).expanduser()

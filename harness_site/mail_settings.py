@@ -31,26 +31,26 @@ class MailServer:
     password: str = field(default="", repr=False)
 
 
-def get_mail_server(*, debug: bool) -> MailServer | None:
+def read_mail_server_setting(*, debug: bool) -> MailServer | None:
     """Return the server of HARNESS_EMAIL_URL; without it the console in development, else None.
 
     Raises `ImproperlyConfigured`, without repeating an address that may hold a password.
     """
-    address = env.read_text("HARNESS_EMAIL_URL").strip()
+    address = env.read_text_setting("HARNESS_EMAIL_URL").strip()
     if not address:
         return MailServer(Security.CONSOLE) if debug else None
     try:
         parts = urlsplit(address)
         security, port = Security(parts.scheme), parts.port
     except ValueError as error:
-        raise _build_invalid_url_error() from error
+        raise _build_invalid_mail_url_error() from error
     if security is not Security.CONSOLE and not parts.hostname:
-        raise _build_invalid_url_error()
+        raise _build_invalid_mail_url_error()
     user, password = unquote(parts.username or ""), unquote(parts.password or "")
     return MailServer(security, parts.hostname or "", port or _PORTS[security], user, password)
 
 
-def _build_invalid_url_error() -> ImproperlyConfigured:
+def _build_invalid_mail_url_error() -> ImproperlyConfigured:
     schemes = ", ".join(f"{security.value}://" for security in Security)
     return ImproperlyConfigured(
         f"HARNESS_EMAIL_URL is not understood: use one of {schemes} with user:password@host:port."

@@ -146,7 +146,7 @@ def is_mail_configured() -> bool:
     return settings.MAIL_SERVER is not None
 
 
-def send_through_server(composed: EmailMessage, leads_to: str) -> None:
+def send_email_through_server(composed: EmailMessage, leads_to: str) -> None:
     """Send a message, and return when the server has accepted it.
 
     In development the subject and the link `leads_to` may be printed instead. Raises one of `MAIL_ERRORS`.
@@ -154,7 +154,7 @@ def send_through_server(composed: EmailMessage, leads_to: str) -> None:
     server: MailServer | None = settings.MAIL_SERVER
     if server is None:
         raise NoMailServer
-    _check_header_breaks(composed)
+    _require_headers_without_line_breaks(composed)
     if server.security is Security.CONSOLE:
         print(f"E-mail to {composed['To']}: {composed['Subject']}\n{leads_to}", file=sys.stderr)
         return
@@ -167,7 +167,7 @@ def send_through_server(composed: EmailMessage, leads_to: str) -> None:
 
 
 def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:
-    composed["Subject"] = _escape_header_text(
+    composed["Subject"] = _break_encoded_words_in_header(
         formatting.shorten_to_one_line(f"[Harness] {subject}", _MAX_SUBJECT_LENGTH)
     )
     composed["From"] = settings.MAIL_FROM
@@ -178,7 +178,7 @@ def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:
 
 def describe_connection_error(error: Exception) -> str:
     """Describe an error of a mail server or a connection in sentences: what happened, and what to do."""
-    code, answer = _read_server_answer(error)
+    code, answer = _parse_server_answer(error)
     if isinstance(error, NoMailServer | HeaderContainsLineBreak):
         return answer[:_MAX_ERROR_LENGTH]
     description = _find_description(error, code, answer)
@@ -206,7 +206,7 @@ def _find_description(error: Exception, code: int, answer: str) -> str | Promise
     return next((description for kind, description in _DESCRIPTIONS if isinstance(error, kind)), None)
 
 
-def _read_server_answer(error: Exception) -> tuple[int, str]:
+def _parse_server_answer(error: Exception) -> tuple[int, str]:
     """Return the code of a mail server's answer, 0 if there is none, and the answer or the error as text."""
     code: int
     answer: bytes | str
@@ -220,7 +220,7 @@ def _read_server_answer(error: Exception) -> tuple[int, str]:
     return code, f"{code} {' '.join(text.split())}"
 
 
-def _escape_header_text(text: str) -> str:
+def _break_encoded_words_in_header(text: str) -> str:
     """Break up encoded words in a header text.
 
     A word such as `=?utf-8?q?=0D=0A…?=` would be decoded, by the library that composes the message or by a mail server,
@@ -229,7 +229,7 @@ def _escape_header_text(text: str) -> str:
     return text.replace("=?", "= ?")
 
 
-def _check_header_breaks(email: EmailMessage) -> None:
+def _require_headers_without_line_breaks(email: EmailMessage) -> None:
     """Raise `HeaderContainsLineBreak` for a header that would become two; nothing is sent."""
     for name, value in email.items():
         if "\r" in str(value) or "\n" in str(value):

@@ -48,18 +48,18 @@ def read_secret_key(folder: Path, *, is_public: bool, is_checked: bool) -> str:
 
     Raises `ImproperlyConfigured` if a public site has none, or with `is_checked` one that can be guessed.
     """
-    key = env.read_text("HARNESS_SECRET_KEY")
+    key = env.read_text_setting("HARNESS_SECRET_KEY")
     if not key and is_public:
         raise ImproperlyConfigured(
             "HARNESS_SECRET_KEY is not set. A site that others reach needs it: write it to a file, and name that file "
             f"in HARNESS_SECRET_KEY_FILE. {_MAKE_KEY}"
         )
     if key and is_checked:
-        check_secret_key(key)
+        require_strong_secret_key(key)
     return key or env.load_or_create_secret(folder / "secret_key")
 
 
-def check_secret_key(key: str) -> None:
+def require_strong_secret_key(key: str) -> None:
     """Refuse a key that can be guessed. Raises `ImproperlyConfigured`.
 
     Sessions, forms and encrypted fields depend on it, and a dictionary attack tries billions of keys a second.
@@ -87,6 +87,6 @@ class PrivateResponsesMiddleware:
         return response
 
 
-def add_csp_nonce(request: HttpRequest) -> dict[str, Any]:
+def provide_csp_nonce_to_templates(request: HttpRequest) -> dict[str, Any]:
     """Provide the nonce for scripts of this response to templates."""
     return {"csp_nonce": getattr(request, "csp_nonce", "")}

@@ -15,33 +15,31 @@ from harness_site.base_settings import (
     HARNESS_TEMPLATE_BUILTINS,
     HARNESS_TEMPLATE_DIRS,
 )
-from harness_site.serving.client_limits import limits_from_environment
+from harness_site.serving.client_limits import read_server_limits_from_environment
 
 BASE_DIR = env.BASE_DIR
 STATE_DIR = env.get_state_dir()
 
 # ------------------------------------------------------------------------------------------------ deployment
 
-DEBUG = env.read_flag("HARNESS_DEBUG", default=False)
+DEBUG = env.read_boolean_setting("HARNESS_DEBUG", default=False)
 #: Public URL of this site; links in messages and invitations start with it.
-SITE_ADDRESS = env.collect_problem(lambda: site_address.parse_site_address(env.read_text("HARNESS_ADDRESS")), "")
-ALLOWED_HOSTS = env.read_list("HARNESS_ALLOWED_HOSTS", site_address.list_default_hosts(SITE_ADDRESS))
-CSRF_TRUSTED_ORIGINS = env.read_list("HARNESS_TRUSTED_ORIGINS")
-HTTPS = env.read_flag("HARNESS_HTTPS", default=False)
+configured_address = env.read_text_setting("HARNESS_ADDRESS")
+SITE_ADDRESS = env.collect_problem(lambda: site_address.parse_site_address(configured_address), "")
+ALLOWED_HOSTS = env.read_list_setting("HARNESS_ALLOWED_HOSTS", site_address.build_default_allowed_hosts(SITE_ADDRESS))
+CSRF_TRUSTED_ORIGINS = env.read_list_setting("HARNESS_TRUSTED_ORIGINS")
+HTTPS = env.read_boolean_setting("HARNESS_HTTPS", default=False)
 
 is_public = not set(ALLOWED_HOSTS) <= site_address.LOCAL_HOSTS
 SECRET_KEY = env.collect_problem(
     lambda: security_headers.read_secret_key(STATE_DIR, is_public=is_public, is_checked=not DEBUG), "not used"
 )
-SECRET_KEY_FALLBACKS = env.read_list("HARNESS_OLD_SECRET_KEYS")
+SECRET_KEY_FALLBACKS = env.read_list_setting("HARNESS_OLD_SECRET_KEYS")
 
 STATE_DIR.mkdir(parents=True, exist_ok=True)
 sqlite_path = str(STATE_DIR / "harness.sqlite3")
-DATABASES = {
-    "default": env.collect_problem(
-        lambda: database_from_url(env.read_text("HARNESS_DATABASE_URL") or sqlite_path), database_from_url(sqlite_path)
-    )
-}
+database_url = env.read_text_setting("HARNESS_DATABASE_URL") or sqlite_path
+DATABASES = {"default": env.collect_problem(lambda: database_from_url(database_url), database_from_url(sqlite_path))}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # A file and not memory, because threads and processes share it. One per process, so that test runs may overlap.
     # Opening the file costs more than most requests; the threads of the server are few.
@@ -107,7 +105,7 @@ AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"
 # Browsers treat `localhost` as secure without HTTPS.
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
 no_provider_apps: list[dict[str, Any]] = []
-provider_apps = env.collect_problem(single_sign_on.build_provider_apps, no_provider_apps)
+provider_apps = env.collect_problem(single_sign_on.build_oidc_provider_settings, no_provider_apps)
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": provider_apps}}
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -122,7 +120,7 @@ AUTH_PASSWORD_VALIDATORS = [
 CSRF_FAILURE_VIEW = "harness_site.error_pages.show_csrf_failure"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": security_headers.build_content_security_policy(
-        form_targets=single_sign_on.list_provider_origins(), report_violations=DEBUG
+        form_targets=single_sign_on.list_oidc_provider_origins(), report_violations=DEBUG
     ),
 }
 X_FRAME_OPTIONS = "DENY"
@@ -134,8 +132,10 @@ if HTTPS:
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "__Host-harness", "__Host-harness-form"
 SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^health/(live|ready)?$"]
-SECURE_HSTS_SECONDS = env.read_number("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.read_flag("HARNESS_HSTS_SUBDOMAINS", default=False)
+SECURE_HSTS_SECONDS = env.read_integer_setting("HARNESS_HSTS_SECONDS", 31_536_000 if HTTPS else 0)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.read_boolean_setting(
+    "HARNESS_HSTS_SUBDOMAINS", default=False
+)
 # The site cannot know whether its subdomains are ready for HTTPS.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 #: Larger than any form of the site: a decision with its evidence, or edited arguments.
@@ -143,16 +143,16 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = FILE_UPLOAD_MAX_MEMORY_SIZE = 2_621_440
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
 DATA_UPLOAD_MAX_NUMBER_FILES = 10
 #: Maximum size in bytes of an evidence file.
-EVIDENCE_BYTES = env.read_number("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
-SERVER_LIMITS = limits_from_environment(evidence_bytes=EVIDENCE_BYTES)
+EVIDENCE_BYTES = env.read_integer_setting("HARNESS_EVIDENCE_MEGABYTES", 5) * 1_048_576
+SERVER_LIMITS = read_server_limits_from_environment(evidence_bytes=EVIDENCE_BYTES)
 #: Number of requests that a token may make in a minute, counted by each process; a sixth of them at once.
-API_REQUESTS_PER_MINUTE = env.read_positive_number("HARNESS_API_REQUESTS_PER_MINUTE", 30_000)
+API_REQUESTS_PER_MINUTE = env.read_positive_integer_setting("HARNESS_API_REQUESTS_PER_MINUTE", 30_000)
 FILE_UPLOAD_HANDLERS = [
     "harness_site.review.upload_limits.UploadSizeLimit",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]
-BEHIND_PROXY = env.read_flag("HARNESS_BEHIND_PROXY", default=False)
+BEHIND_PROXY = env.read_boolean_setting("HARNESS_BEHIND_PROXY", default=False)
 if BEHIND_PROXY:
     # Only for a proxy that sets these headers itself on every request.
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -163,10 +163,12 @@ if BEHIND_PROXY:
 SITE_ADDRESS_IS_GUESSED = not SITE_ADDRESS
 SITE_ADDRESS = SITE_ADDRESS or site_address.guess_site_address(ALLOWED_HOSTS, https=HTTPS)
 #: Without a server no e-mail is sent.
-MAIL_SERVER = env.collect_problem(lambda: mail_settings.get_mail_server(debug=DEBUG), None)
-MAIL_FROM = env.read_text("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
+MAIL_SERVER = env.collect_problem(lambda: mail_settings.read_mail_server_setting(debug=DEBUG), None)
+MAIL_FROM = (
+    env.read_text_setting("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
+)
 #: Host names that webhooks may use although they resolve to addresses inside this network.
-WEBHOOK_HOSTS = [host.lower() for host in env.read_list("HARNESS_WEBHOOK_HOSTS")]
+WEBHOOK_HOSTS = [host.lower() for host in env.read_list_setting("HARNESS_WEBHOOK_HOSTS")]
 
 LOG_LEVEL = env.collect_problem(env.read_log_level, "WARNING")
 

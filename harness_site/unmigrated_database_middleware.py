@@ -13,7 +13,7 @@ from django.utils import translation
 
 from checkpoints.exceptions import MigrationsMissing, StorageError, StorageUnavailable
 from harness_site.accounts.redirects import is_path_of_site
-from harness_site.api.problems import respond_with_problem
+from harness_site.api.problems import build_problem_response
 from harness_site.installation.migration_state import StartupProblem, keep_out_of_log, probe
 
 #: Seconds after which a client may ask again.
@@ -49,7 +49,7 @@ def _build_response(request: HttpRequest, problem: StartupProblem) -> HttpRespon
         response = _render_page(request, problem)
     else:
         with translation.override("en"):
-            response = respond_with_problem(_API_ERRORS[problem](problem.summary, may_have_happened=False), 503)
+            response = build_problem_response(_API_ERRORS[problem](problem.summary, may_have_happened=False), 503)
     response["Retry-After"] = str(RETRY_SECONDS)
     keep_out_of_log(response)
     return response

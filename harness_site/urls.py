@@ -7,9 +7,9 @@ from harness_site.sessions.views import call_log
 
 _pages = [
     path("", views.redirect_to_home_page, name="home"),
-    path("health/", views.check_health, name="health"),
-    path("health/live", views.check_live, name="health-live"),
-    path("health/ready", views.check_ready, name="health-ready"),
+    path("health/", views.report_health, name="health"),
+    path("health/live", views.report_liveness, name="health-live"),
+    path("health/ready", views.report_readiness, name="health-ready"),
     path("words.js", views.show_words, name="words"),
     path("calls/", call_log.show_call_log, name="calls-log"),
 ]

@@ -10,7 +10,7 @@ from django.views.i18n import JavaScriptCatalog
 
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.installation.first_steps import find_first_session
+from harness_site.installation.first_steps import find_oldest_session
 from harness_site.installation.migration_state import StartupProblem, keep_out_of_log, probe
 
 
@@ -19,14 +19,14 @@ from harness_site.installation.migration_state import StartupProblem, keep_out_o
 def redirect_to_home_page(request: MemberRequest) -> HttpResponse:
     """Redirect to the page that this member needs first; an admin without any session gets the first steps."""
     membership = request.membership
-    if membership.has_role(Role.ADMIN) and find_first_session(membership.workspace) is None:
+    if membership.has_role(Role.ADMIN) and find_oldest_session(membership.workspace) is None:
         return redirect("harness_installation:first-steps")
     return redirect("harness_review:review" if membership.has_role(Role.APPROVER) else "harness_sessions:sessions")
 
 
 @require_GET
 @login_not_required
-def check_health(request: HttpRequest) -> JsonResponse:
+def report_health(request: HttpRequest) -> JsonResponse:
     """Return 200 with `{"status": "ok"}` if this process answers and reaches its database."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
@@ -35,14 +35,14 @@ def check_health(request: HttpRequest) -> JsonResponse:
 
 @require_GET
 @login_not_required
-def check_live(request: HttpRequest) -> JsonResponse:
+def report_liveness(request: HttpRequest) -> JsonResponse:
     """Return 200 if this process answers. A database that is away does not call for a restart of this process."""
     return JsonResponse({"status": "ok"})
 
 
 @require_GET
 @login_not_required
-def check_ready(request: HttpRequest) -> JsonResponse:
+def report_readiness(request: HttpRequest) -> JsonResponse:
     """Return 200 if this process can serve pages, else 503 with `problem`, `detail` and a `hint` what to do."""
     try:
         with connection.cursor() as cursor:

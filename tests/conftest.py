@@ -20,12 +20,17 @@ from harness_site.core import deferred_writes
 from harness_site.installation import migration_state
 from tests.support.database_cleanup import empty
 from tests.support.processes import Child, database_url
+from tests.support.sealed_mode import is_sealed, set_sealed_environment
 
 Open = Callable[..., SyncCheckpointer]
 StartChild = Callable[..., Child]
 
 #: Folders with the tests that take longest.
 LONG = {"mutations", "property", "crash", "concurrency"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "unsealed(reason): is left out with HARNESS_TEST_SEALED=1, for a stated reason")
 
 
 def pytest_sessionstart() -> None:
@@ -40,7 +45,20 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _leave_out_unsealed_tests(config, items)
+    _spread_long_tests(items)
+
+
+def _leave_out_unsealed_tests(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that cannot run with seals, where the others do."""
+    left_out = [item for item in items if is_sealed(item.nodeid) and item.get_closest_marker("unsealed")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _spread_long_tests(items: list[pytest.Item]) -> None:
     """Give each process some of the longest tests first, so that none runs alone at the end.
 
     The processes first get parts of the list that follow each other and are of one size.
@@ -89,6 +107,17 @@ def leftover_database_files_are_removed() -> Iterator[None]:
         file = Path(name)
         for left in file.parent.glob(f"{file.name}*"):
             left.unlink()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rows_are_sealed_where_wanted(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
+    if not is_sealed(request.node.nodeid):
+        yield
+        return
+    with set_sealed_environment(tmp_path_factory.mktemp("sealed")):
+        yield
 
 
 @pytest.fixture(autouse=True)

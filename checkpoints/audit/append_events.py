@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import AuditEvent
+from checkpoints.seals.keys import get_seal_keys
 from checkpoints.store.store import Store
 
 
@@ -76,7 +78,7 @@ def append_event_for_sessions(
 def _build_event(
     workspace_pk: int, kind: AuditKind, session_pk: int | None, actor: str, actor_kind: ActorKind, details: str
 ) -> AuditEvent:
-    return AuditEvent(
+    event = AuditEvent(
         workspace_id=workspace_pk,
         session_id=session_pk,
         kind=kind,
@@ -84,3 +86,6 @@ def _build_event(
         actor=actor[:255],
         details=details,
     )
+    if get_seal_keys() is not None:
+        event.created_at = clock.now()  # known before the insert, so that the seal needs no further statement
+    return event

@@ -8,6 +8,7 @@ answer. What no person decides, such as the result of a tool, has no signature.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -123,6 +124,18 @@ def verify_decisions_of_call(call: ToolCall) -> None:
     """
     if get_decision_keys() is not None:
         _find_last_verified_decision(call)
+
+
+def verify_decisions_of_calls(using: str, calls: Sequence[ToolCall]) -> None:
+    """Verify each of several calls as `verify_decisions_of_call` does, with one query for their decisions."""
+    if get_decision_keys() is None or not calls:
+        return
+    decisions: defaultdict[int, list[Decision]] = defaultdict(list)
+    for decision in select_decisions(using).filter(tool_call__in=[call.pk for call in calls]).order_by("pk"):
+        verify_signature(decision)
+        decisions[decision.tool_call_id].append(decision)
+    for call in calls:
+        _require_call_matches_decision(call, _find_last_decision_by_person(decisions[call.pk]))
 
 
 def require_approval_quorum(call: ToolCall, approvals: int) -> None:

@@ -92,11 +92,11 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
         for requested_call in asked_for
         if (call := logged_calls[requested_call.call_id]) is not None
     }
-    for call in logged_calls.values() if asked_for else _list_calls_since_last_version(store, session):
-        if call is None:
-            continue
-        row_seals.verify_row(call)
-        signed_decisions.verify_decisions_of_call(call)
+    found = logged_calls.values() if asked_for else _list_calls_since_last_version(store, session)
+    calls = [call for call in found if call is not None]
+    row_seals.verify_rows(calls)
+    signed_decisions.verify_decisions_of_calls(store.using, calls)
+    for call in calls:
         if call.status in ANSWERED_STATUSES or (
             call.status == CallStatus.FAILED and _was_marked_failed_by_person(store, call)
         ):

@@ -65,6 +65,8 @@ class SealedQuerySet(models.QuerySet[SomeModel]):
         if keys is None or kwargs.get("ignore_conflicts"):  # the caller finds out which rows are new, and seals them
             return super().bulk_create(rows, *args, **kwargs)
         incomplete = [row for row in rows if not _try_seal_new_row(row, keys)]
+        if not (incomplete or _is_counted_in_session_head(self.model)):
+            return super().bulk_create(rows, *args, **kwargs)
         with transaction.atomic(using=self.db):
             created = super().bulk_create(rows, *args, **kwargs)
             _add_rows_to_heads(self.model, self.db, [row for row in rows if row.row_seal], keys)  # type: ignore[attr-defined]
@@ -109,6 +111,9 @@ class SealedModel(models.Model):
             return
         using = kwargs.get("using") or router.db_for_write(model, instance=self)
         if self._state.adding and _try_seal_new_row(self, keys):
+            if not _is_counted_in_session_head(model):
+                super().save(*args, **kwargs)
+                return
             with transaction.atomic(using=using):
                 super().save(*args, **kwargs)
                 _add_rows_to_heads(model, using, [self], keys)

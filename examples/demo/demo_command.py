@@ -160,7 +160,7 @@ def _stop_on_signals(stop: Callable[[], None], leaving: ExitStack) -> None:
 def _get_port() -> int:
     """Return the port from PORT after checking that it can be used."""
     try:
-        port = env.read_number("PORT", 8000)
+        port = env.read_integer_setting("PORT", 8000)
     except ImproperlyConfigured as error:
         raise CommandError(str(error)) from None
     if problem := describe_port_problem(port):
@@ -176,4 +176,4 @@ def _get_database_url() -> str:
     """Return the site's database URL for an agent outside of Django."""
     database = settings.DATABASES["default"]
     is_file = database["ENGINE"] == "django.db.backends.sqlite3"
-    return str(database["NAME"]) if is_file else env.read_text("HARNESS_DATABASE_URL")
+    return str(database["NAME"]) if is_file else env.read_text_setting("HARNESS_DATABASE_URL")

@@ -63,7 +63,7 @@ class TokenIssuer:
     name: str
     address: str = ""
 
-    def told(self, **details: Any) -> dict[str, Any]:
+    def build_event_details(self, **details: Any) -> dict[str, Any]:
         return {**details, "address": self.address} if self.address else details
 
 
@@ -83,7 +83,9 @@ def create_token(
                 created_by=by.name,
                 expires_at=None if lifetime is None else clock.now() + lifetime,
             )
-            _record_token_event(token, AuditKind.TOKEN_CREATED, by.kind, by.name, by.told(token=name, role=role))
+            _record_token_event(
+                token, AuditKind.TOKEN_CREATED, by.kind, by.name, by.build_event_details(token=name, role=role)
+            )
     except IntegrityError as error:
         raise TokenNameTaken(name) from error
     return token, secret
@@ -93,7 +95,9 @@ def revoke_token(token: ApiToken, *, by: TokenIssuer) -> None:
     """Revoke a token; do nothing if it is revoked already."""
     with transaction.atomic():
         if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
-            _record_token_event(token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.told(token=token.name))
+            _record_token_event(
+                token, AuditKind.TOKEN_REVOKED, by.kind, by.name, by.build_event_details(token=token.name)
+            )
 
 
 def read_row(digest: str) -> tuple[Any, ...] | None:
@@ -121,7 +125,9 @@ def authenticate_bearer_header(
         raise TokenRefused("unknown")
     now = clock.now()
     if token.status != "active":
-        _record_event_once(token, AuditKind.TOKEN_REFUSED, now, {"why": token.status, "address": find_address()})
+        _record_token_event_once_per_hour(
+            token, AuditKind.TOKEN_REFUSED, now, {"why": token.status, "address": find_address()}
+        )
         raise TokenRefused(token.status)
     _record_token_use(token, now, find_address)
     return token
@@ -129,7 +135,7 @@ def authenticate_bearer_header(
 
 def _build_token(row: tuple[Any, ...]) -> ApiToken | None:
     """Build a token from its row. Every request reads the row, whose values are converted again if it has changed."""
-    values = _load_values(row)
+    values = _load_token_values(row)
     if values is None:
         return None
     token = ApiToken.from_db("default", FIELDS, values)
@@ -152,7 +158,7 @@ def find_known_token(header: str) -> int | None:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _load_values(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _load_token_values(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Load the values of a row that was read as the database has it."""
     return ApiToken.objects.filter(pk=row[0]).values_list(*FIELDS).first()
 
@@ -191,10 +197,10 @@ def _write_token_uses(uses: Mapping[int, tuple[ApiToken, datetime, str]]) -> Non
     for token, now, address in uses.values():
         is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_UPDATE_INTERVAL)
         if ApiToken.objects.filter(is_stale, pk=token.pk).update(last_used_at=now):
-            _record_event_once(token, AuditKind.TOKEN_USED, now, {"address": address})
+            _record_token_event_once_per_hour(token, AuditKind.TOKEN_USED, now, {"address": address})
 
 
-def _record_event_once(token: ApiToken, kind: AuditKind, now: datetime, details: dict[str, Any]) -> None:
+def _record_token_event_once_per_hour(token: ApiToken, kind: AuditKind, now: datetime, details: dict[str, Any]) -> None:
     name = build_token_actor(token).name
     recent_events = AuditEvent.objects.filter(
         workspace=token.workspace_id, kind=kind, actor=name, created_at__gt=now - _AUDIT_INTERVAL

@@ -38,33 +38,33 @@ class StoredSize(Func):
 
 def load_known_secrets(session: int) -> frozenset[str]:
     """Return the secret values in the arguments of a session's calls, for the current reader."""
-    rules = masker.get_current_rules()
-    calls = _select_readable_calls().filter(session=session).order_by("-step", "-pk")[:_MAX_CALLS]
+    rules = masker.get_current_masking_rules()
+    calls = _query_calls_with_small_arguments().filter(session=session).order_by("-step", "-pk")[:_MAX_CALLS]
     return frozenset() if rules is None else _collect_secret_values(calls, rules).get(session, frozenset())
 
 
 def load_known_secrets_of_sessions(sessions: Collection[int]) -> dict[int, frozenset[str]]:
     """Return the secret values of several sessions, in two queries; empty for a reader who may see secrets."""
-    rules = masker.get_current_rules()
+    rules = masker.get_current_masking_rules()
     return _collect_secret_values(_query_newest_calls(sessions), rules) if sessions and rules is not None else {}
 
 
 def _collect_secret_values(calls: QuerySet[ToolCall], rules: masker.MaskingRules) -> dict[int, frozenset[str]]:
     values: defaultdict[int, set[str]] = defaultdict(set)
     left = _BUDGET
-    arguments = _iterate_arguments(calls)
+    arguments = _iterate_call_arguments(calls)
     while left > 0 and (batch := list(islice(arguments, _BATCH))):
         # Searched at once, because most arguments hold no secret name.
-        if not rules.may_hide("\n".join(args for _, args in batch)):
+        if not rules.may_contain_secret_name("\n".join(args for _, args in batch)):
             continue
         for session, args in batch:
-            if left > 0 and len(values[session]) < MAX_KNOWN_VALUES and rules.may_hide(args):
+            if left > 0 and len(values[session]) < MAX_KNOWN_VALUES and rules.may_contain_secret_name(args):
                 left -= len(args)
                 values[session] |= masker.collect_secret_values(_parse_call_arguments(args))
     return {session: frozenset(found) for session, found in values.items() if found}
 
 
-def _iterate_arguments(calls: QuerySet[ToolCall]) -> Iterator[tuple[int, str]]:
+def _iterate_call_arguments(calls: QuerySet[ToolCall]) -> Iterator[tuple[int, str]]:
     """Yield session and arguments of calls, the newest first, those of all sessions in turn, so that each has its share
     of the budget.
 
@@ -93,14 +93,14 @@ def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
     is_read = Q(session__in=[session for session in sessions if session not in long_sessions])
     for session, step in long_sessions.items():
         is_read |= Q(session=session, step__gte=step)
-    return _select_readable_calls().filter(is_read).order_by("-pk")
+    return _query_calls_with_small_arguments().filter(is_read).order_by("-pk")
 
 
-def _select_readable_calls() -> QuerySet[ToolCall]:
+def _query_calls_with_small_arguments() -> QuerySet[ToolCall]:
     return ToolCall.objects.alias(size=StoredSize("args")).filter(size__lte=_MAX_ARGUMENT_BYTES)
 
 
-def mask_session_secrets(session: int) -> None:
+def mask_session_secrets_in_response(session: int) -> None:
     """Mask the secret values of a session until the current response is complete."""
     masker.mask_values_until_response(load_known_secrets(session))
 

@@ -43,7 +43,7 @@ def build_setup_link(local_address: str = "") -> str:
     return f"{local_address}{path}" if local_address and is_address_local() else build_absolute_url(path)
 
 
-def check_setup_token(token: str) -> None:
+def require_valid_setup_token(token: str) -> None:
     """Raise `SetupClosed` unless `token` may create the first account now."""
     try:
         signing.loads(token, salt=_SALT, max_age=LIFETIME)
@@ -57,7 +57,7 @@ def create_first_admin(token: str, *, name: str, email: str, password: str, requ
     """Create the first account and make it an admin. Of several attempts one succeeds. Raises `SetupClosed`."""
     with transaction.atomic():
         workspace = _lock_default_workspace()
-        check_setup_token(token)
+        require_valid_setup_token(token)
         user = User.objects.create_user(name, email=email, password=password)
         _make_admin(user, workspace, request=request)
     return user

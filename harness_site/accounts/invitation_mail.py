@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from harness_site.accounts.models import Invitation
 from harness_site.core import formatting
 from harness_site.core.rendering.hidden_characters import format_on_one_line
-from harness_site.mail_transport import send_through_server, set_email_headers
+from harness_site.mail_transport import send_email_through_server, set_email_headers
 
 
 def send_invitation(invitation: Invitation, address: str, link: str) -> None:
@@ -18,11 +18,11 @@ def send_invitation(invitation: Invitation, address: str, link: str) -> None:
     email = EmailMessage()
     subject = _("Invitation to %(workspace)s") % {"workspace": workspace}
     set_email_headers(email, to=address, subject=subject)
-    email.set_content(_build_text(invitation, workspace, inviter, link))
-    send_through_server(email, link)
+    email.set_content(_build_invitation_text(invitation, workspace, inviter, link))
+    send_email_through_server(email, link)
 
 
-def _build_text(invitation: Invitation, workspace: str, inviter: str, link: str) -> str:
+def _build_invitation_text(invitation: Invitation, workspace: str, inviter: str, link: str) -> str:
     values = {
         "inviter": inviter,
         "workspace": workspace,

@@ -67,7 +67,7 @@ class InvitationClosed(MemberError):
 def change_member_role(by: Membership, member: Membership, role: Role, *, request: HttpRequest) -> None:
     """Change the role of a member. Raises `LastAdmin`, `MemberGone`."""
     with transaction.atomic():
-        previous_role = _get_role_with_lock(member)
+        previous_role = _lock_workspace_and_get_role(member)
         if previous_role == role:
             return
         if previous_role == Role.ADMIN:
@@ -82,7 +82,7 @@ def change_member_role(by: Membership, member: Membership, role: Role, *, reques
 def remove_member(by: Membership, member: Membership, *, request: HttpRequest) -> None:
     """Delete a membership; the account remains. Raises `LastAdmin`, `MemberGone`."""
     with transaction.atomic():
-        role = _get_role_with_lock(member)
+        role = _lock_workspace_and_get_role(member)
         if role == Role.ADMIN:
             _require_another_admin(member)
         Membership.objects.filter(pk=member.pk).delete()
@@ -113,7 +113,7 @@ def deactivate_member(by: Membership, member: Membership, *, request: HttpReques
         raise OwnAccount
     _require_no_other_workspace(by, member)
     with transaction.atomic():
-        if _get_role_with_lock(member) == Role.ADMIN:
+        if _lock_workspace_and_get_role(member) == Role.ADMIN:
             _require_another_admin(member)
         if User.objects.filter(pk=member.user_id, is_active=True).update(is_active=False):
             name, ended_count = member.user.get_username(), end_user_sessions(member.user)
@@ -205,7 +205,7 @@ def _require_no_other_workspace(by: Membership, member: Membership) -> None:
         raise MemberOfOtherWorkspaces(member)
 
 
-def _get_role_with_lock(member: Membership) -> str:
+def _lock_workspace_and_get_role(member: Membership) -> str:
     """Return the current role of a member and lock the workspace, so that two admins cannot leave at once."""
     Workspace.objects.select_for_update(no_key=True).get(pk=member.workspace_id)
     role = Membership.objects.filter(pk=member.pk).values_list("role", flat=True).first()

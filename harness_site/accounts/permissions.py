@@ -92,9 +92,9 @@ def list_members_with_role(workspace: Workspace, role: Role) -> list[str]:
 def require_member(at_least: Role) -> Callable[[MemberView[P, R]], View[P, R]]:
     """Restrict a view to members with at least this role. Raises `NotAMember` or `RoleTooSmall` (both 403)."""
 
-    def decorate(view: MemberView[P, R]) -> View[P, R]:
+    def wrap_view(view: MemberView[P, R]) -> View[P, R]:
         @wraps(view)
-        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def check_role_and_call_view(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
             membership = get_request_membership(request)
             if membership is None:
                 raise NotAMember
@@ -102,9 +102,9 @@ def require_member(at_least: Role) -> Callable[[MemberView[P, R]], View[P, R]]:
                 raise RoleTooSmall(membership, at_least)
             member_request = cast(MemberRequest, request)
             member_request.membership = membership
-            with masker.use_masking_rules(unmasking.get_rules_for_member(request, membership)):
+            with masker.use_masking_rules(unmasking.get_masking_rules_for_member(request, membership)):
                 return view(member_request, *args, **kwargs)
 
-        return guarded
+        return check_role_and_call_view
 
-    return decorate
+    return wrap_view

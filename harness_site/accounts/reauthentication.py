@@ -34,12 +34,12 @@ def require_recent_login(
     """
 
     @wraps(view)
-    def guarded(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+    def check_login_and_call_view(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         if request.method == "POST" and not has_recent_login(request):
             return _suspend_request(request)
         return view(request, *args, **kwargs)
 
-    return guarded
+    return check_login_and_call_view
 
 
 def require_reauthentication_within(
@@ -50,18 +50,18 @@ def require_reauthentication_within(
     Use it below `require_member`. Users who sign in only through another site are not asked.
     """
 
-    def decorate(
+    def wrap_view(
         view: Callable[Concatenate[MemberRequest, P], R],
     ) -> Callable[Concatenate[MemberRequest, P], HttpResponseBase]:
         @wraps(view)
-        def guarded(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        def check_login_and_call_view(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if request.method == "POST" and not _has_recent_reauthentication(request, seconds):
                 return _suspend_request(request)
             return view(request, *args, **kwargs)
 
-        return guarded
+        return check_login_and_call_view
 
-    return decorate
+    return wrap_view
 
 
 def resume_suspended_request(request: HttpRequest, state: Mapping[str, str]) -> HttpResponseBase:

@@ -40,11 +40,11 @@ def require_token(*roles: TokenRole) -> Callable[[TokenView[P]], View[P]]:
     Browsers never send the Authorization header by themselves and no cookie is read, so these views need no CSRF token.
     """
 
-    def decorate(view: TokenView[P]) -> View[P]:
+    def wrap_view(view: TokenView[P]) -> View[P]:
         @login_not_required
         @csrf_exempt
         @wraps(view)
-        def guarded(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        def check_token_and_call_view(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
             try:
                 token = api_tokens.authenticate_bearer_header(
                     request.headers.get("Authorization", ""), find_address=partial(get_adapter().get_client_ip, request)
@@ -61,9 +61,9 @@ def require_token(*roles: TokenRole) -> Callable[[TokenView[P]], View[P]]:
             token_request.token = token
             return view(token_request, *args, **kwargs)
 
-        return guarded
+        return check_token_and_call_view
 
-    return decorate
+    return wrap_view
 
 
 def _build_refusal_response(status: int, code: str, detail: str) -> HttpResponse:

@@ -31,7 +31,7 @@ def end_user_sessions(user: User, *, but: str | None = None) -> int:
     return len(sessions)
 
 
-def record_activity(session_key: str | None) -> None:
+def record_user_session_activity(session_key: str | None) -> None:
     """Note that a page of this user session is open; writes at most once in `ACTIVITY_UPDATE_INTERVAL`."""
     now = clock.now()
     UserSession.objects.filter(session_key=session_key, last_seen_at__lt=now - ACTIVITY_UPDATE_INTERVAL).update(

@@ -16,8 +16,8 @@ from ninja.parser import Parser
 
 from checkpoints import __version__
 from checkpoints.exceptions import InvalidFields, MalformedRequest
-from harness_site.api.json_bodies import parse_body
-from harness_site.api.problems import convert_to_problem, respond_with_problem
+from harness_site.api.json_bodies import parse_json_body
+from harness_site.api.problems import build_problem_response, convert_error_to_problem_response
 
 DESCRIPTION: Final = (
     "Durable agent sessions. Every write takes an `Idempotency-Key`; a write of a run names the `fence` of its "
@@ -44,7 +44,7 @@ register_converter(EscapedConverter, "escaped")
 
 class _StrictParser(Parser):
     def parse_body(self, request: HttpRequest) -> dict[str, Any]:
-        return parse_body(request.content)  # type: ignore[attr-defined]
+        return parse_json_body(request.content)  # type: ignore[attr-defined]
 
 
 class _Api(NinjaAPI):
@@ -72,23 +72,23 @@ def _create_api() -> NinjaAPI:
     )
     for module in (sessions, versions, calls, decisions, peers, workflows, exports, search, events):
         created.add_router("", module.router)
-    created.exception_handler(Exception)(_answer_error)
-    created.exception_handler(HttpError)(_answer_error)
-    created.exception_handler(ValidationError)(_answer_error)
+    created.exception_handler(Exception)(_build_error_response)
+    created.exception_handler(HttpError)(_build_error_response)
+    created.exception_handler(ValidationError)(_build_error_response)
     return created
 
 
-def _answer_error(request: HttpRequest, error: Any) -> HttpResponse:
+def _build_error_response(request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error, ValidationError):
-        return respond_with_problem(
-            InvalidFields({_name_field(problem["loc"]): str(problem["msg"]) for problem in error.errors})
+        return build_problem_response(
+            InvalidFields({_format_field_path(problem["loc"]): str(problem["msg"]) for problem in error.errors})
         )
     if isinstance(error, HttpError):
-        return respond_with_problem(MalformedRequest(str(error)))
-    return convert_to_problem(error)
+        return build_problem_response(MalformedRequest(str(error)))
+    return convert_error_to_problem_response(error)
 
 
-def _name_field(path: tuple[Any, ...]) -> str:
+def _format_field_path(path: tuple[Any, ...]) -> str:
     """Name a field as the caller wrote it, without the names of this program's parameters."""
     parts = path[2:] if path[:2] == ("body", "body") else path[1:]
     return ".".join(map(str, parts)) or "body"
@@ -118,11 +118,11 @@ def list_query_parameters(route: str, method: str) -> frozenset[str] | None:
 
     `route` is as Django's URL patterns have it.
     """
-    return _load_query_parameters().get((_PATH_PARAMETER.sub(r"{\1}", route), method.lower()))
+    return _map_routes_to_query_parameters().get((_PATH_PARAMETER.sub(r"{\1}", route), method.lower()))
 
 
 @cache
-def _load_query_parameters() -> dict[tuple[str, str], frozenset[str]]:
+def _map_routes_to_query_parameters() -> dict[tuple[str, str], frozenset[str]]:
     return {
         (path.lstrip("/"), method): frozenset(
             parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"

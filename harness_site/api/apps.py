@@ -8,7 +8,7 @@ class ApiConfig(AppConfig):
     verbose_name = "Harness: HTTP API"
 
     def ready(self) -> None:
-        from harness_site.api.span_delete_trigger import create_span_trigger
+        from harness_site.api.span_delete_trigger import create_span_delete_trigger
 
         # Not in a migration: SQLite drops the triggers of a table when a later migration rebuilds it.
-        post_migrate.connect(create_span_trigger, sender=self)
+        post_migrate.connect(create_span_delete_trigger, sender=self)

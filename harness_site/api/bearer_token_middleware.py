@@ -17,7 +17,7 @@ _ATTRIBUTE: Final = "authenticates_tokens"
 _POLICY: Final = "default-src 'none'; frame-ancestors 'none'"
 
 
-def mark_token_view(view: Callable[..., Any]) -> Callable[..., Any]:
+def mark_view_as_token_authenticated(view: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a view that authenticates tokens itself and reads no cookie. It raises no exception."""
     setattr(view, _ATTRIBUTE, True)
     return view

@@ -29,12 +29,16 @@ from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
 from harness_site.api import read_audit, request_schemas, response_schemas
-from harness_site.api.client_checkpointers import hold_run
+from harness_site.api.client_checkpointers import get_or_attach_run
 from harness_site.api.format_string_validation import validate_sentence_template
-from harness_site.api.idempotent_writes import build_issued_answer, claim_call, mark_as_storable
-from harness_site.api.json_responses import respond
+from harness_site.api.idempotent_writes import (
+    attach_issued_call_to_response,
+    claim_call_for_write,
+    mark_response_as_storable,
+)
+from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
-from harness_site.api.request_pipeline import AGENT, READER, get_client
+from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value, mask_text
 
 router = Router(tags=["calls"])
@@ -50,21 +54,21 @@ def issue_call(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.IssueCall
 ) -> HttpResponse:
     """Answer 201: run it now. 200: its stored result. 202: it runs elsewhere. 409: a person has to decide."""
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
-    owned_session = hold_run(checkpointer, session_id, body.fence)
+    owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
     for taken in body.taken:
         owned_session.operations.record_replayed_result(taken.number, taken.call_id)
     let_retry_run_issued_call(request, store, owned_session, body.call_id, body.tool)
     if body.idempotency == "key":
-        return _issue_with_key(store, session_id, owned_session, body)
+        return _issue_call_with_agent_key(store, session_id, owned_session, body)
     try:
         outcome = sansio.drive(_open_issue_flow(store, session_id, body))
     except CallInProgress as error:
-        return respond_with_running_call(error.call_id, error.tool)
+        return build_running_call_response(error.call_id, error.tool)
     if isinstance(outcome, ToolResult):
-        return respond(_encode_result(outcome))
-    return respond_with_issued_call(owned_session, outcome.issued_call, body.tool)
+        return build_json_response(_encode_replayed_result(outcome))
+    return build_issued_call_response(owned_session, outcome.issued_call, body.tool)
 
 
 def let_retry_run_issued_call(
@@ -78,27 +82,32 @@ def let_retry_run_issued_call(
         session=owned_session.pk, run=owned_session.run_id, call_id=call_id, tool=tool, status=CallStatus.ISSUED
     )
     for number, key in issued_calls.values_list("pk", "idempotency_key"):
-        if claim_call(first_attempt, number):
+        if claim_call_for_write(first_attempt, number):
             store.unanswered.add(key)
             store.issued.discard(number)
 
 
 def _open_issue_flow(store: Store, session_id: str, body: request_schemas.IssueCall) -> Any:
     validate_id("call id", body.call_id)
-    args = read_args(body)
+    args = parse_call_args(body)
     request = DispatchRequest(
-        build_tool(body), read_policy(body), args, to_canonical_json(args, "args"), body.call_id, body.step
+        build_tool_of_agent(body),
+        parse_idempotency_policy(body),
+        args,
+        to_canonical_json(args, "args"),
+        body.call_id,
+        body.step,
     )
     return StoreCallLog(store, session_id).issue_flow(request, WaitOptions(for_others=False))
 
 
-def read_args(body: request_schemas.DescribedCall) -> dict[str, Any]:
+def parse_call_args(body: request_schemas.DescribedCall) -> dict[str, Any]:
     """Return the arguments. Raises `InvalidArguments`, and `InvalidIdentifier` for the tool."""
     require_args_dict(validate_tool_name(body.tool), body.args)
     return dict(body.args)
 
 
-def read_policy(body: request_schemas.IssueCall | request_schemas.IssueStep) -> IdempotencyPolicy:
+def parse_idempotency_policy(body: request_schemas.IssueCall | request_schemas.IssueStep) -> IdempotencyPolicy:
     """Return the policy that the agent's tool has. Raises `InvalidInput`."""
     if body.idempotency != "function":
         return body.idempotency  # type: ignore[return-value]  # `key` does not come here
@@ -108,12 +117,12 @@ def read_policy(body: request_schemas.IssueCall | request_schemas.IssueStep) -> 
     return lambda args: key
 
 
-def build_tool(body: request_schemas.DescribedCall) -> Tool:
+def build_tool_of_agent(body: request_schemas.DescribedCall) -> Tool:
     """Build the tool as the log describes it; it runs at the agent."""
     options: dict[str, Any] = {
         "name": body.tool,
         "side_effects": body.side_effects,
-        "verify": _run_at_agent if body.verifiable else None,
+        "verify": _refuse_to_run_on_server if body.verifiable else None,
         "scope": body.scope,
         "requires_approval": body.requires_approval,
         "approvals": body.approvals,
@@ -121,14 +130,14 @@ def build_tool(body: request_schemas.DescribedCall) -> Tool:
         "sentence": validate_sentence_template(body.sentence),
         "risk": body.risk,
     }
-    return tool(**options)(_run_at_agent)
+    return tool(**options)(_refuse_to_run_on_server)
 
 
-def _run_at_agent(args: dict[str, Any]) -> Never:
+def _refuse_to_run_on_server(args: dict[str, Any]) -> Never:
     raise NotImplementedError
 
 
-def _encode_result(result: ToolResult) -> dict[str, Any]:
+def _encode_replayed_result(result: ToolResult) -> dict[str, Any]:
     return {
         "state": "answered",
         "call_id": result.call_id,
@@ -140,12 +149,14 @@ def _encode_result(result: ToolResult) -> dict[str, Any]:
     }
 
 
-def respond_with_running_call(call_id: str, tool: str) -> HttpResponse:
+def build_running_call_response(call_id: str, tool: str) -> HttpResponse:
     """Answer that the call runs elsewhere."""
-    return respond({"state": "running", "call_id": call_id, "tool": tool}, HTTPStatus.ACCEPTED, waiting=True)
+    return build_json_response(
+        {"state": "running", "call_id": call_id, "tool": tool}, HTTPStatus.ACCEPTED, waiting=True
+    )
 
 
-def respond_with_issued_call(owned_session: OwnedSession, issued_call: IssuedCall, tool: str) -> HttpResponse:
+def build_issued_call_response(owned_session: OwnedSession, issued_call: IssuedCall, tool: str) -> HttpResponse:
     """Answer that the agent runs the call now."""
     owned_session.issued_calls[issued_call.call_id] = issued_call
     value = {
@@ -156,11 +167,11 @@ def respond_with_issued_call(owned_session: OwnedSession, issued_call: IssuedCal
         "attempt": issued_call.attempt,
         "args_json": issued_call.args,
     }
-    running = respond_with_running_call(issued_call.call_id, tool)
-    return build_issued_answer(respond(value, HTTPStatus.CREATED), issued_call.pk, running)
+    running = build_running_call_response(issued_call.call_id, tool)
+    return attach_issued_call_to_response(build_json_response(value, HTTPStatus.CREATED), issued_call.pk, running)
 
 
-def _issue_with_key(
+def _issue_call_with_agent_key(
     store: Store, session_id: str, owned_session: OwnedSession, body: request_schemas.IssueCall
 ) -> HttpResponse:
     """Issue a call whose key the agent made itself. Raises what `record_tool_call_issued` raises."""
@@ -168,7 +179,7 @@ def _issue_with_key(
         body.call_id, body.tool, body.args, body.key or "", side_effects=body.side_effects, step=body.step
     )
     intent_log.record_issued_call(store, session_id, intent)
-    return respond_with_issued_call(owned_session, owned_session.issued_calls[body.call_id], body.tool)
+    return build_issued_call_response(owned_session, owned_session.issued_calls[body.call_id], body.tool)
 
 
 @router.patch(
@@ -183,19 +194,19 @@ def settle_call(
     call_id: request_schemas.Identifier,
     body: request_schemas.CallOutcome,
 ) -> HttpResponse:
-    store = get_client(request).store
+    store = get_client_checkpointer(request).store
     outcome = CallOutcome(
         CallStatus(body.status),
         None if body.result is None else to_canonical_json(body.result, "result"),
         body.error_type,
         body.reason,
     )
-    if request.repeated or not _settle_remembered_call(store, session_id, call_id, body, outcome):  # type: ignore[attr-defined]
+    if request.repeated or not _settle_call_issued_by_this_process(store, session_id, call_id, body, outcome):  # type: ignore[attr-defined]
         _settle_stored_call(request, store, session_id, call_id, body, outcome)
-    return mark_as_storable(respond({"status": body.status}), found_again=body.attempt is not None)
+    return mark_response_as_storable(build_json_response({"status": body.status}), found_again=body.attempt is not None)
 
 
-def _settle_remembered_call(
+def _settle_call_issued_by_this_process(
     store: Store, session_id: str, call_id: str, body: request_schemas.CallOutcome, outcome: CallOutcome
 ) -> bool:
     """Settle a call that this process has issued to the client. Returns False if it has to be read first."""
@@ -226,7 +237,7 @@ def _settle_stored_call(
     call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     if body.fence is None:
         raise write_outcomes.store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
-    owned_session = _find_run_of_outcome(store, session_id, session.pk, body.fence)
+    owned_session = _find_run_that_issued_call(store, session_id, session.pk, body.fence)
     stored = (call.status, call.result, call.run_id)
     is_repeated = request.repeated and stored == (outcome.status, outcome.result, owned_session.run_id)  # type: ignore[attr-defined]
     try:
@@ -239,7 +250,7 @@ def _settle_stored_call(
         owned_session.operations.release_pairing(get_call_fingerprint(call), call_id)
 
 
-def _find_run_of_outcome(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
+def _find_run_that_issued_call(store: Store, session_id: str, session_pk: int, fence: int) -> OwnedSession:
     """Return the state of the run that issued the call; if it has lost the session, one whose writes come too late."""
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None and owned_session.fence == fence:
@@ -262,8 +273,8 @@ def record_probe(
     call_id: request_schemas.Identifier,
     body: request_schemas.ProbeAnswer,
 ) -> HttpResponse:
-    checkpointer = get_client(request)
-    hold_run(checkpointer, session_id, body.fence)
+    checkpointer = get_client_checkpointer(request)
+    get_or_attach_run(checkpointer, session_id, body.fence)
     store = checkpointer.store
     session = row_lookups.get_session(store, session_id)
     call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
@@ -275,7 +286,7 @@ def record_probe(
     elif body.answer == "not_landed":
         answer = NotLanded()
     outcome = run_verify_hooks.record_hook_answer(store, probe, answer)
-    return mark_as_storable(respond({"outcome": outcome}))
+    return mark_response_as_storable(build_json_response({"outcome": outcome}))
 
 
 @router.get(
@@ -285,7 +296,9 @@ def record_probe(
     summary="List the calls that have no outcome",
 )
 def list_pending_calls(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
-    return respond({"calls": mask_json_value(get_client(request).pending_tool_calls(session_id))})
+    return build_json_response(
+        {"calls": mask_json_value(get_client_checkpointer(request).pending_tool_calls(session_id))}
+    )
 
 
 @router.get(
@@ -304,14 +317,14 @@ def read_call(
     wait: int = 0,
 ) -> HttpResponse:
     """With `revision` and `wait` the answer comes when the call has another revision, or after `wait` seconds."""
-    store = get_client(request).store
+    store = get_client_checkpointer(request).store
     session = row_lookups.get_session(store, session_id, lock=False)
     call = row_lookups.get_latest_attempt(store, session, call_id, step=step, attempt=attempt)
     if call.status == CallStatus.ISSUED:
         call = ownership.interrupt_call_if_lost(store, session, call)
     read_audit.record_session_read(request, session)
     unchanged = revision is not None and call.revision == revision
-    return respond(encode_call(store, call), etag=call.revision, waiting=unchanged)
+    return build_json_response(encode_call(store, call), etag=call.revision, waiting=unchanged)
 
 
 def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
@@ -344,4 +357,4 @@ def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
     summary="Find the completed call with an idempotency key",
 )
 def find_completed_call(request: HttpRequest, key: str) -> HttpResponse:
-    return respond({"call": mask_json_value(get_client(request).find_completed_call(key))})
+    return build_json_response({"call": mask_json_value(get_client_checkpointer(request).find_completed_call(key))})

@@ -45,13 +45,13 @@ def get_or_create_checkpointer(token: ApiToken, client: str) -> SyncCheckpointer
     return checkpointer
 
 
-def forget_clients() -> None:
+def clear_client_cache() -> None:
     """Forget all clients, as the end of the process does."""
     with _lock:
         _clients.clear()
 
 
-def hold_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
+def get_or_attach_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
     """Return the state of the run that a request names by its fence.
 
     Raises `SessionNotFound`, `SessionFinished`, and `OwnershipLost` if another run has taken the session over.

@@ -20,10 +20,10 @@ from checkpoints.store import row_lookups
 from harness_site.accounts.api_tokens import build_token_actor
 from harness_site.api import read_audit, request_schemas, response_schemas
 from harness_site.api.calls import encode_call
-from harness_site.api.idempotent_writes import KEPT_FOR, mark_as_storable
-from harness_site.api.json_responses import respond
-from harness_site.api.preconditions import read_if_match
-from harness_site.api.request_pipeline import APPROVER, READER, get_client
+from harness_site.api.idempotent_writes import KEPT_FOR, mark_response_as_storable
+from harness_site.api.json_responses import build_json_response
+from harness_site.api.preconditions import parse_if_match
+from harness_site.api.request_pipeline import APPROVER, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value, restore_masked_values
 
 router = Router(tags=["decisions"])
@@ -49,9 +49,9 @@ _KINDS = {
 def list_pending(
     request: HttpRequest, agent: str | None = None, after: int | None = None, limit: int = 50
 ) -> HttpResponse:
-    calls = get_client(request).pending_decisions(agent=agent, after=after, limit=limit)
+    calls = get_client_checkpointer(request).pending_decisions(agent=agent, after=after, limit=limit)
     next_cursor = calls[-1]["cursor"] if len(calls) == limit else None
-    return respond({"calls": mask_json_value(calls), "next": next_cursor})
+    return build_json_response({"calls": mask_json_value(calls), "next": next_cursor})
 
 
 @router.post(
@@ -66,18 +66,18 @@ def decide(
     call_id: request_schemas.Identifier,
     body: request_schemas.Decide,
 ) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     actor = build_token_actor(request.token)  # type: ignore[attr-defined]
     if body.kind == "verify":
         outcome = checkpointer.verify_call(session_id, call_id, actor=actor, step=body.step, attempt=body.attempt)
-        return mark_as_storable(respond({"outcome": outcome}))
-    revision = read_if_match(request, body.revision, "revision")
+        return mark_response_as_storable(build_json_response({"outcome": outcome}))
+    revision = parse_if_match(request, body.revision, "revision")
     if revision is None:
         raise InvalidInput("A decision takes the revision of the call, in the body or as If-Match.")
-    call = _find_call(checkpointer, session_id, call_id, body)
+    call = _find_call_attempt(checkpointer, session_id, call_id, body)
     if body.args_digest is not None and body.args_digest != call.args_digest:
         raise StaleRevision(session_id, call_id, revision, call.revision)
-    decide_call = _choose_method(checkpointer, body, call)
+    decide_call = _choose_decision_method(checkpointer, body, call)
     try:
         decide_call(
             session_id,
@@ -90,19 +90,23 @@ def decide(
             attempt=call.attempt,
         )
     except DecisionRefused:
-        if not request.repeated or not _has_decided(call, actor, body, revision):  # type: ignore[attr-defined]
+        if not request.repeated or not _was_decided_by_unanswered_attempt(call, actor, body, revision):  # type: ignore[attr-defined]
             raise
-    decided_call = _find_call(checkpointer, session_id, call_id, body)
+    decided_call = _find_call_attempt(checkpointer, session_id, call_id, body)
     read_audit.record_session_read(request, decided_call.session)
-    return respond(encode_call(checkpointer.store, decided_call), etag=decided_call.revision)
+    return build_json_response(encode_call(checkpointer.store, decided_call), etag=decided_call.revision)
 
 
-def _find_call(checkpointer: SyncCheckpointer, session_id: str, call_id: str, body: request_schemas.Decide) -> ToolCall:
+def _find_call_attempt(
+    checkpointer: SyncCheckpointer, session_id: str, call_id: str, body: request_schemas.Decide
+) -> ToolCall:
     session = row_lookups.get_session(checkpointer.store, session_id)
     return row_lookups.get_latest_attempt(checkpointer.store, session, call_id, step=body.step, attempt=body.attempt)
 
 
-def _choose_method(checkpointer: SyncCheckpointer, body: request_schemas.Decide, call: ToolCall) -> Callable[..., None]:
+def _choose_decision_method(
+    checkpointer: SyncCheckpointer, body: request_schemas.Decide, call: ToolCall
+) -> Callable[..., None]:
     match body.kind:
         case "confirm_landed":
             return partial(checkpointer.confirm_landed, result_text=body.result or "")
@@ -126,7 +130,9 @@ def _choose_method(checkpointer: SyncCheckpointer, body: request_schemas.Decide,
     return methods[body.kind]  # type: ignore[no-any-return]
 
 
-def _has_decided(call: ToolCall, actor: Actor, body: request_schemas.Decide, revision: int) -> bool:
+def _was_decided_by_unanswered_attempt(
+    call: ToolCall, actor: Actor, body: request_schemas.Decide, revision: int
+) -> bool:
     """Return whether an unanswered attempt of this request made the decision."""
     decisions = Decision.objects.filter(
         tool_call=call,

@@ -15,9 +15,9 @@ from checkpoints.models import Session
 from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import rate_limit
-from harness_site.api.events import get_last_event, list_events
+from harness_site.api.events import get_last_event_number, list_events
 from harness_site.api.json_responses import encode_json
-from harness_site.api.problems import PROBLEM, respond_with_problem
+from harness_site.api.problems import PROBLEM, build_problem_response
 from harness_site.core.masking import masker
 from harness_site.live.changed_sessions import ChangeCursor
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send
@@ -49,35 +49,35 @@ class EventStreams:
             return
         authorization = headers.get(b"authorization", "")
         try:
-            token = await database_sync_to_async(_authenticate)(authorization)
+            token = await database_sync_to_async(_authenticate_token)(authorization)
             if self._open >= MAX_STREAMS:
                 raise RateLimited(30.0)
-            rate_limit.consume_token(token.pk)
+            rate_limit.count_request_of_token(token.pk)
         except (TokenInvalid, RateLimited) as error:
-            await _refuse(error, send)
+            await _send_problem_response(error, send)
             return
         self._open += 1
         try:
-            await _stream(token, authorization, headers.get(b"last-event-id", ""), receive, send)
+            await _stream_events(token, authorization, headers.get(b"last-event-id", ""), receive, send)
         finally:
             self._open -= 1
 
 
-def _authenticate(authorization: str) -> ApiToken:
+def _authenticate_token(authorization: str) -> ApiToken:
     try:
         return api_tokens.authenticate_bearer_header(authorization)
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
 
 
-async def _refuse(error: TokenInvalid | RateLimited, send: Send) -> None:
-    response = respond_with_problem(error)
+async def _send_problem_response(error: TokenInvalid | RateLimited, send: Send) -> None:
+    response = build_problem_response(error)
     headers = [(b"content-type", PROBLEM.encode()), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": response.content})
 
 
-async def _stream(token: ApiToken, authorization: str, last: str, receive: Receive, send: Send) -> None:
+async def _stream_events(token: ApiToken, authorization: str, last: str, receive: Receive, send: Send) -> None:
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
     disconnect_task = asyncio.ensure_future(_wait_for_disconnect(receive))
     reader = _EventReader(token, authorization, int(last) if last.isdecimal() and len(last) < 19 else None)
@@ -86,7 +86,7 @@ async def _stream(token: ApiToken, authorization: str, last: str, receive: Recei
     try:
         while not disconnect_task.done():
             try:
-                text = await database_sync_to_async(reader.read)()
+                text = await database_sync_to_async(reader.read_new_events)()
             except TokenInvalid:
                 return
             quiet = 0 if text else quiet + 1
@@ -115,16 +115,16 @@ class _EventReader:
         self._first = -1
         self._told: set[int] = set()
 
-    def read(self) -> str:
+    def read_new_events(self) -> str:
         """Return the events since the last look. Raises `TokenInvalid` once the token has ended."""
-        _authenticate(self._authorization)
+        _authenticate_token(self._authorization)
         workspace = self._token.workspace_id
         if self._after is None:
-            self._after = get_last_event(workspace)
+            self._after = get_last_event_number(workspace)
         if self._first < 0:
             self._first = self._after
         if self._changes is None:
-            self._changes = _start_changes()
+            self._changes = _build_change_cursor_from_now()
         rules = masking_rules.load_workspace_masking_rules(self._token.workspace)
         with masker.use_masking_rules(None if self._token.role == TokenRole.AGENT else rules):
             # An event becomes visible at its commit, perhaps after one with a larger number.
@@ -132,17 +132,19 @@ class _EventReader:
             events = [event for event in recent if event["id"] not in self._told]
             self._told = {event["id"] for event in recent}
             self._after = max([self._after, *self._told])
-            return _format_events(events) + _format_changes(_name_changes(self._changes, workspace))
+            return _format_server_sent_events(events) + _format_session_changes(
+                _list_new_session_changes(self._changes, workspace)
+            )
 
 
-def _start_changes() -> ChangeCursor:
+def _build_change_cursor_from_now() -> ChangeCursor:
     cursor = ChangeCursor(clock.now())
-    cursor.read()
+    cursor.fetch_new_changes()
     return cursor
 
 
-def _name_changes(cursor: ChangeCursor, workspace: int) -> list[dict[str, Any]]:
-    changes = {change.session: change for change in cursor.read() if change.workspace == workspace}
+def _list_new_session_changes(cursor: ChangeCursor, workspace: int) -> list[dict[str, Any]]:
+    changes = {change.session: change for change in cursor.fetch_new_changes() if change.workspace == workspace}
     names = dict(Session.objects.filter(pk__in=changes).values_list("pk", "session_id"))
     return [
         {"event": "session.changed", "session_id": names[pk], "revision": change.revision, "at": change.at}
@@ -151,10 +153,10 @@ def _name_changes(cursor: ChangeCursor, workspace: int) -> list[dict[str, Any]]:
     ]
 
 
-def _format_events(events: Sequence[dict[str, Any]]) -> str:
+def _format_server_sent_events(events: Sequence[dict[str, Any]]) -> str:
     return "".join(f"id: {event['id']}\nevent: {event['event']}\ndata: {encode_json(event)}\n\n" for event in events)
 
 
-def _format_changes(changes: Sequence[dict[str, Any]]) -> str:
+def _format_session_changes(changes: Sequence[dict[str, Any]]) -> str:
     """Changes have no id: a stream that resumes reads the newest state of what it shows."""
     return "".join(f"event: session.changed\ndata: {encode_json(change)}\n\n" for change in changes)

@@ -13,7 +13,7 @@ from checkpoints.formats.canonical import parse_or_text
 from checkpoints.ids import validate_number
 from checkpoints.models import AuditEvent, Session
 from harness_site.api import response_schemas
-from harness_site.api.json_responses import respond
+from harness_site.api.json_responses import build_json_response
 from harness_site.api.request_pipeline import READER
 from harness_site.core.masking.masker import mask_json_value
 
@@ -52,7 +52,7 @@ def list_events(workspace: int, after: int, limit: int = MAX_EVENTS) -> list[dic
     return [encode_event(event, ids.get(event.session_id or 0)) for event in events]
 
 
-def get_last_event(workspace: int) -> int:
+def get_last_event_number(workspace: int) -> int:
     """Return the number of the newest event; 0 if there is none."""
     return AuditEvent.objects.filter(workspace=workspace).order_by("-pk").values_list("pk", flat=True).first() or 0
 
@@ -84,6 +84,6 @@ def read_events(request: HttpRequest, after: int | None = None, limit: int = 100
     if validate_number("limit", limit, minimum=1) > MAX_EVENTS:
         raise InvalidInput(f"limit is {limit}; {MAX_EVENTS} is the most.")
     if after is None:
-        return respond({"events": [], "last": get_last_event(workspace)})
+        return build_json_response({"events": [], "last": get_last_event_number(workspace)})
     events = list_events(workspace, validate_number("after", after), limit)
-    return respond({"events": events, "last": events[-1]["id"] if events else after}, waiting=not events)
+    return build_json_response({"events": events, "last": events[-1]["id"] if events else after}, waiting=not events)

@@ -70,8 +70,8 @@ class Heartbeats:
         self._renewal: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        heartbeat = read_heartbeat(scope)
-        allowance = None if heartbeat is None else await self._renew(heartbeat)
+        heartbeat = parse_heartbeat(scope)
+        allowance = None if heartbeat is None else await self._queue_renewal(heartbeat)
         if allowance is None:
             await self._application(scope, receive, send)
             return
@@ -81,20 +81,20 @@ class Heartbeats:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": _ANSWER})
 
-    async def _renew(self, heartbeat: Heartbeat) -> Allowance | None:
+    async def _queue_renewal(self, heartbeat: Heartbeat) -> Allowance | None:
         answer: asyncio.Future[Allowance | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((heartbeat, answer))
         if self._renewal is None:
-            self._renewal = asyncio.create_task(self._renew_waiting())
+            self._renewal = asyncio.create_task(self._renew_queued_heartbeats())
         return await answer
 
-    async def _renew_waiting(self) -> None:
+    async def _renew_queued_heartbeats(self) -> None:
         """Renew the leases of those that wait, and of those that arrive in the meantime, until none waits."""
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
                 allowances = await asyncio.get_running_loop().run_in_executor(
-                    self._executor, renew_leases, [heartbeat for heartbeat, _ in batch]
+                    self._executor, renew_leases_of_heartbeats, [heartbeat for heartbeat, _ in batch]
                 )
                 for (_, answer), allowance in zip(batch, allowances, strict=True):
                     if not answer.done():  # the client has left, and its request was cancelled
@@ -103,16 +103,16 @@ class Heartbeats:
             self._renewal = None
 
 
-def read_heartbeat(scope: Scope) -> Heartbeat | None:
+def parse_heartbeat(scope: Scope) -> Heartbeat | None:
     """Read a plain heartbeat; None for a request with anything else in it, and one that the site does not accept."""
     path = _PATH.fullmatch(scope["path"].removeprefix(scope.get("root_path", "")))
     body: IO[bytes] | None = scope.get(BODY)
     if scope["method"] != "POST" or path is None or scope["query_string"] or body is None:
         return None
     request = ASGIRequest(scope, body)
-    if any(name in request.headers for name in _OTHER_HEADERS) or not _is_accepted(request):
+    if any(name in request.headers for name in _OTHER_HEADERS) or not _is_request_to_this_site(request):
         return None
-    fence = _read_fence(body.read())
+    fence = _parse_fence(body.read())
     body.seek(0)
     if fence is None:
         return None
@@ -125,7 +125,7 @@ def read_heartbeat(scope: Scope) -> Heartbeat | None:
     )
 
 
-def _is_accepted(request: HttpRequest) -> bool:
+def _is_request_to_this_site(request: HttpRequest) -> bool:
     """Return True if the request names a host of this site, and came over HTTPS where that is required."""
     try:
         request.get_host()
@@ -134,7 +134,7 @@ def _is_accepted(request: HttpRequest) -> bool:
     return request.is_secure() or not settings.SECURE_SSL_REDIRECT
 
 
-def _read_fence(body: bytes) -> int | None:
+def _parse_fence(body: bytes) -> int | None:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -143,18 +143,18 @@ def _read_fence(body: bytes) -> int | None:
     return int(value["fence"]) if is_plain else None
 
 
-def renew_leases(heartbeats: Sequence[Heartbeat]) -> list[Allowance | None]:
+def renew_leases_of_heartbeats(heartbeats: Sequence[Heartbeat]) -> list[Allowance | None]:
     """Renew the leases of those runs that this process holds. Returns None for the others."""
     close_old_connections()
     try:
         tokens = {heartbeat.authorization: heartbeat.address for heartbeat in heartbeats}
-        found = {header: _find_token(header, address) for header, address in tokens.items()}
-        runs = [_find_run(found[heartbeat.authorization], heartbeat) for heartbeat in heartbeats]
+        found = {header: _authenticate_agent_token(header, address) for header, address in tokens.items()}
+        runs = [_find_run_id(found[heartbeat.authorization], heartbeat) for heartbeat in heartbeats]
         renewed = renew_leases_of_runs(
             "default", {run for run in runs if run is not None}, timedelta(seconds=LEASE_SECONDS)
         )
         return [
-            _take_request(found[heartbeat.authorization]) if run is not None and run in renewed else None
+            _count_request_of_token(found[heartbeat.authorization]) if run is not None and run in renewed else None
             for heartbeat, run in zip(heartbeats, runs, strict=True)
         ]
     except Exception as error:  # each is then answered by itself, with its own error
@@ -164,7 +164,7 @@ def renew_leases(heartbeats: Sequence[Heartbeat]) -> list[Allowance | None]:
         close_old_connections()
 
 
-def _find_token(header: str, address: str) -> ApiToken | None:
+def _authenticate_agent_token(header: str, address: str) -> ApiToken | None:
     try:
         token = api_tokens.authenticate_bearer_header(header, find_address=lambda: address)
     except api_tokens.TokenRefused:
@@ -172,7 +172,7 @@ def _find_token(header: str, address: str) -> ApiToken | None:
     return token if token.role == TokenRole.AGENT else None
 
 
-def _find_run(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
+def _find_run_id(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
     if token is None:
         return None
     store = client_checkpointers.get_or_create_checkpointer(token, heartbeat.client).store
@@ -180,10 +180,10 @@ def _find_run(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
     return None if owned_session is None or owned_session.fence != heartbeat.fence else owned_session.run_id
 
 
-def _take_request(token: ApiToken | None) -> Allowance | None:
+def _count_request_of_token(token: ApiToken | None) -> Allowance | None:
     if token is None:
         return None
     try:
-        return rate_limit.consume_token(token.pk)
+        return rate_limit.count_request_of_token(token.pk)
     except RateLimited:
         return None

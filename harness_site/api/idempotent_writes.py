@@ -131,7 +131,7 @@ class NotingTokenReader:
         return None if self._note is None else _build_note(self._note, token, self._write)
 
 
-def serve_once(
+def serve_write_once(
     token: ApiToken, write: KeyedWrite, note: ApiWrite | None, serve: Callable[[ApiWrite | None], HttpResponse]
 ) -> HttpResponse:
     """Answer a write with a key. `note` is its note, if it has just been made; `serve` does the write, and a
@@ -141,7 +141,7 @@ def serve_once(
     """
     if next(_writes) % _CLEANUP_INTERVAL == 0:
         ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
-    row, repeated = (note, False) if note is not None else _note_write(token, write)
+    row, repeated = (note, False) if note is not None else _get_or_create_write_row(token, write)
     if repeated:
         if row.digest != write.digest:
             raise IdempotencyKeyReused(write.key)
@@ -152,23 +152,25 @@ def serve_once(
             response["Idempotency-Replayed"] = "true"
             return response
     response = serve(row if repeated else None)
-    return response if _store_answer(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+    return response if _store_response(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 
 
-def name_write(token: ApiToken, key: str) -> str:
+def compute_write_name(token: ApiToken, key: str) -> str:
     """Name a write by its key; one without a key has a new name each time."""
     return hashlib.blake2b(f"{token.pk} {key}".encode(), digest_size=16).hexdigest() if key else uuid.uuid4().hex
 
 
-def serve_without_key(token: ApiToken, response: HttpResponse) -> HttpResponse:
+def claim_call_of_write_without_key(token: ApiToken, response: HttpResponse) -> HttpResponse:
     """Claim the call that a write without a key is told to run. Returns the answer."""
     call = getattr(response, "issued_call", None)
-    if call is None or claim_call(ApiWrite(token=token, key=uuid.uuid4().hex, status=response.status_code), call):
+    if call is None or claim_call_for_write(
+        ApiWrite(token=token, key=uuid.uuid4().hex, status=response.status_code), call
+    ):
         return response
     return response.told_elsewhere  # type: ignore[attr-defined,no-any-return]
 
 
-def claim_call(write: ApiWrite, call: int) -> bool:
+def claim_call_for_write(write: ApiWrite, call: int) -> bool:
     """Claim an issued call for a write. Returns False if another write was told to run it."""
     if write.call == call:
         return True
@@ -184,7 +186,7 @@ def claim_call(write: ApiWrite, call: int) -> bool:
     return True
 
 
-def _note_write(token: ApiToken, write: KeyedWrite) -> tuple[ApiWrite, bool]:
+def _get_or_create_write_row(token: ApiToken, write: KeyedWrite) -> tuple[ApiWrite, bool]:
     """Return the row of the key, and whether it was there before."""
     validate_id("Idempotency-Key", write.key)
     if written := _execute_without_sync(_NOTE, [token.pk, write.key, write.digest]):
@@ -197,7 +199,7 @@ def _build_note(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrite:
     return ApiWrite.from_db(DEFAULT_DB_ALIAS, _NOTE_FIELDS, [number, token.pk, write.key, write.digest, None, "", None])
 
 
-def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
+def _store_response(row: ApiWrite, response: HttpResponse) -> bool:
     """Store the answer, and claim the call that it tells to run. Returns False if another write has claimed it."""
     if response.status_code in _TRANSIENT_STATUSES or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return True
@@ -205,7 +207,7 @@ def _store_answer(row: ApiWrite, response: HttpResponse) -> bool:
     row.status, row.body = response.status_code, body if len(body) <= _MAX_STORED_CHARS else ""
     call: int | None = getattr(response, "issued_call", None)
     if call is not None and call != row.call:
-        return claim_call(row, call)
+        return claim_call_for_write(row, call)
     if not row.body:  # a repetition builds its answer again
         return True
     if getattr(response, "found_again", False):
@@ -251,13 +253,13 @@ def _execute_without_sync(statement: str, parameters: Sequence[Any]) -> tuple[An
     return rows[0] if rows else None
 
 
-def build_issued_answer(response: HttpResponse, call: int, told_elsewhere: HttpResponse) -> HttpResponse:
+def attach_issued_call_to_response(response: HttpResponse, call: int, told_elsewhere: HttpResponse) -> HttpResponse:
     """Let the answer tell its write to run a call; `told_elsewhere` is the answer if another write was told first."""
     response.issued_call, response.told_elsewhere = call, told_elsewhere  # type: ignore[attr-defined]
     return response
 
 
-def mark_as_storable(response: HttpResponse, *, found_again: bool = False) -> HttpResponse:
+def mark_response_as_storable(response: HttpResponse, *, found_again: bool = False) -> HttpResponse:
     """Let the answer be stored with its key: it has no content of a session.
 
     With `found_again` a repetition without the stored answer builds the same one from what was written, so it may be

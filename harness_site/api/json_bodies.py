@@ -16,7 +16,7 @@ from checkpoints.exceptions import MalformedRequest, TooLarge
 from checkpoints.formats.canonical import parse_json
 
 
-def read_body(request: HttpRequest) -> bytes:
+def read_decompressed_body(request: HttpRequest) -> bytes:
     """Read the body, decompressed. Raises `TooLarge`, `MalformedRequest`.
 
     Django's own limit is that of forms, so the stream is read here.
@@ -25,7 +25,7 @@ def read_body(request: HttpRequest) -> bytes:
     body = request.read(max_bytes + 1)
     encoding = request.META.get("HTTP_CONTENT_ENCODING", "identity").strip().lower()
     if encoding in _READERS:
-        body = _decompress(body, encoding, max_bytes)
+        body = _decompress_body(body, encoding, max_bytes)
     elif encoding not in {"identity", ""}:
         raise MalformedRequest(f"its Content-Encoding is {encoding!r}; gzip, zstd and identity are understood")
     if len(body) > max_bytes:
@@ -33,19 +33,19 @@ def read_body(request: HttpRequest) -> bytes:
     return body
 
 
-def _decompress(body: bytes, encoding: str, max_bytes: int) -> bytes:
+def _decompress_body(body: bytes, encoding: str, max_bytes: int) -> bytes:
     try:
         return _READERS[encoding](body, max_bytes)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         raise MalformedRequest(f"it is no {encoding} data ({error})") from None
 
 
-def _read_gzip(body: bytes, max_bytes: int) -> bytes:
+def _decompress_gzip(body: bytes, max_bytes: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
         return file.read(max_bytes + 1)
 
 
-def _read_zstd(body: bytes, max_bytes: int) -> bytes:
+def _decompress_zstd(body: bytes, max_bytes: int) -> bytes:
     # The memory for a window is bounded as in RFC 8878.
     decompressor = zstandard.ZstdDecompressor(max_window_size=8 * 1_048_576)
     content = decompressor.stream_reader(body).read(max_bytes + 1)
@@ -58,10 +58,10 @@ def _read_zstd(body: bytes, max_bytes: int) -> bytes:
     return content
 
 
-_READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {"gzip": _read_gzip, "zstd": _read_zstd}
+_READERS: Final[dict[str, Callable[[bytes, int], bytes]]] = {"gzip": _decompress_gzip, "zstd": _decompress_zstd}
 
 
-def parse_body(body: bytes) -> dict[str, Any]:
+def parse_json_body(body: bytes) -> dict[str, Any]:
     """Parse a JSON object; an empty body is an empty object. Raises `MalformedRequest`."""
     if not body:
         return {}

@@ -18,15 +18,15 @@ WAITING: Final = "Harness-Waiting"
 
 def encode_json(value: Any) -> str:
     """Encode a value of the library: a `Decimal` becomes text, as JSON numbers are not exact."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_encode_other)
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_encode_non_json_type)
     try:
         text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can name
-        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_encode_other)
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_encode_non_json_type)
     return text
 
 
-def _encode_other(value: object) -> Any:
+def _encode_non_json_type(value: object) -> Any:
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Decimal | UUID):
@@ -36,7 +36,7 @@ def _encode_other(value: object) -> Any:
     raise TypeError(f"A {type(value).__name__} has no JSON form.")
 
 
-def respond(
+def build_json_response(
     value: Any, status: int = HTTPStatus.OK, *, etag: object = None, waiting: bool = False, content_type: str = JSON
 ) -> HttpResponse:
     """Build an answer. `etag` is the revision or version of the resource; `waiting` marks one that may still change."""

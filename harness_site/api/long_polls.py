@@ -39,14 +39,14 @@ class LongPolls:
         self._streams = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _wants_stream(scope) and self._streams < MAX_STREAMS:
+        if _requests_event_stream(scope) and self._streams < MAX_STREAMS:
             self._streams += 1
             try:
-                await self._stream(scope, receive, send)
+                await self._stream_answers(scope, receive, send)
             finally:
                 self._streams -= 1
             return
-        seconds = _read_wait(scope)
+        seconds = _parse_wait_seconds(scope)
         if not seconds:
             await self._application(scope, receive, send)
             return
@@ -56,24 +56,24 @@ class LongPolls:
         try:
             while True:
                 answer = _HeldAnswer()
-                await self._application(scope, _receive_nothing, answer.keep)
+                await self._application(scope, _receive_empty_body, answer.append_message)
                 left = until - clock()
                 if not answer.is_waiting or left <= 0 or disconnect_task.done():
-                    await answer.send_to(send)
+                    await answer.send_messages(send)
                     return
                 await asyncio.wait({disconnect_task}, timeout=min(pause, left))
                 pause = min(pause * 1.5, _LONGEST_PAUSE)
         finally:
             disconnect_task.cancel()
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _stream_answers(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream the answers; an error that comes first is answered as it is."""
         plain = {**scope, "headers": [pair for pair in scope["headers"] if pair[0].lower() != b"accept-encoding"]}
         disconnect_task = asyncio.ensure_future(_wait_for_disconnect(receive))
-        answer = await self._look(plain)
+        answer = await self._get_current_answer(plain)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             disconnect_task.cancel()
-            await answer.send_to(send)
+            await answer.send_messages(send)
             return
         await send({"type": "http.response.start", "status": int(HTTPStatus.OK), "headers": _STREAM_HEADERS})
         body, silent = answer.body, 0.0
@@ -85,7 +85,7 @@ class LongPolls:
                     silent = 0.0
                 await asyncio.wait({disconnect_task}, timeout=_STREAM_PAUSE)
                 silent += _STREAM_PAUSE
-                answer = await self._look(plain)
+                answer = await self._get_current_answer(plain)
                 text = b"" if answer.body == body else _format_event(answer)
                 body = answer.body
         finally:
@@ -93,9 +93,9 @@ class LongPolls:
         if not disconnect_task.done():
             await send({"type": "http.response.body", "body": _format_event(answer), "more_body": False})
 
-    async def _look(self, scope: Scope) -> _HeldAnswer:
+    async def _get_current_answer(self, scope: Scope) -> _HeldAnswer:
         answer = _HeldAnswer()
-        await self._application(scope, _receive_nothing, answer.keep)
+        await self._application(scope, _receive_empty_body, answer.append_message)
         return answer
 
 
@@ -112,13 +112,13 @@ def _format_event(answer: _HeldAnswer) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name, answer.body)
 
 
-def _wants_stream(scope: Scope) -> bool:
+def _requests_event_stream(scope: Scope) -> bool:
     if scope["type"] != "http" or scope["method"] != "GET" or not _STREAMED.search(scope["path"]):
         return False
     return any(name.lower() == b"accept" and b"text/event-stream" in value for name, value in scope["headers"])
 
 
-def _read_wait(scope: Scope) -> float:
+def _parse_wait_seconds(scope: Scope) -> float:
     """Return the seconds that a GET of the API asks to wait at most; 0 for any other request."""
     if scope["type"] != "http" or scope["method"] != "GET" or "/api/v1/" not in scope["path"]:
         return 0.0
@@ -131,7 +131,7 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _receive_nothing() -> Message:
+async def _receive_empty_body() -> Message:
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
@@ -141,7 +141,7 @@ class _HeldAnswer:
     def __init__(self) -> None:
         self._messages: list[Message] = []
 
-    async def keep(self, message: Message) -> None:
+    async def append_message(self, message: Message) -> None:
         self._messages.append(message)
 
     @property
@@ -156,6 +156,6 @@ class _HeldAnswer:
     def body(self) -> bytes:
         return b"".join(message.get("body", b"") for message in self._messages[1:])
 
-    async def send_to(self, send: Send) -> None:
+    async def send_messages(self, send: Send) -> None:
         for message in self._messages:
             await send(message)

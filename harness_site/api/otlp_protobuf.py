@@ -21,7 +21,7 @@ Value = int | bytes
 Field = tuple[str, bool, Callable[[Any, int], Any]]
 
 
-def read_traces(data: bytes) -> dict[str, Any]:
+def parse_traces(data: bytes) -> dict[str, Any]:
     """Read an export of traces.
 
     Args:
@@ -34,12 +34,12 @@ def read_traces(data: bytes) -> dict[str, Any]:
         MalformedRequest: It is not such a message.
     """
     try:
-        return _read_message(data, _EXPORT, 0)
+        return _parse_message(data, _EXPORT, 0)
     except (IndexError, ValueError, struct.error, TypeError) as error:
         raise MalformedRequest(f"it is no export of traces in protobuf ({error})") from None
 
 
-def _read_message(data: Any, fields: Mapping[int, Field], depth: int) -> dict[str, Any]:
+def _parse_message(data: Any, fields: Mapping[int, Field], depth: int) -> dict[str, Any]:
     if not isinstance(data, bytes) or depth > _DEEPEST:
         raise ValueError("a message is nested too deep, or is none")
     message: dict[str, Any] = {}
@@ -58,22 +58,22 @@ def _read_message(data: Any, fields: Mapping[int, Field], depth: int) -> dict[st
 def _iterate_fields(data: bytes) -> Iterator[tuple[int, Value]]:
     position = 0
     while position < len(data):
-        tag, position = _read_varint(data, position)
+        tag, position = _parse_varint(data, position)
         number, kind = tag >> 3, tag & 7
         if kind == _VARINT:
-            value, position = _read_varint(data, position)
+            value, position = _parse_varint(data, position)
             yield number, value
             continue
         length = {_FIXED64: 8, _FIXED32: 4}.get(kind)
         if kind == _BYTES:
-            length, position = _read_varint(data, position)
+            length, position = _parse_varint(data, position)
         if length is None or not number or position + length > len(data):
             raise ValueError(f"a field at byte {position} is cut off or of an unknown kind")
         yield number, data[position : position + length]
         position += length
 
 
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
+def _parse_varint(data: bytes, position: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         byte = data[position]
@@ -84,84 +84,84 @@ def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     raise ValueError("a number is too long")
 
 
-def _read_text(value: Any, depth: int) -> str:
-    return bytes(value).decode("utf-8", "replace") if isinstance(value, bytes) else _refuse(value)
+def _decode_text(value: Any, depth: int) -> str:
+    return bytes(value).decode("utf-8", "replace") if isinstance(value, bytes) else _raise_not_text(value)
 
 
-def _read_hexadecimal(value: Any, depth: int) -> str:
-    return value.hex() if isinstance(value, bytes) else _refuse(value)
+def _encode_as_hexadecimal(value: Any, depth: int) -> str:
+    return value.hex() if isinstance(value, bytes) else _raise_not_text(value)
 
 
-def _read_number(value: Any, depth: int) -> int:
+def _decode_signed_integer(value: Any, depth: int) -> int:
     number = value if isinstance(value, int) else int.from_bytes(value, "little")
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
-def _read_double(value: Any, depth: int) -> Any:
+def _decode_double(value: Any, depth: int) -> Any:
     (number,) = struct.unpack("<d", value)
     return number if number - number == 0 else str(number)  # JSON has no infinity
 
 
-def _read_flag(value: Any, depth: int) -> bool:
+def _decode_boolean(value: Any, depth: int) -> bool:
     return bool(value)
 
 
-def _refuse(value: Any) -> str:
+def _raise_not_text(value: Any) -> str:
     raise ValueError(f"{value!r} is no text")
 
 
-def _read_by(fields: Mapping[int, Field]) -> Callable[[Any, int], Any]:
-    return lambda value, depth: _read_message(value, fields, depth)
+def _build_message_parser(fields: Mapping[int, Field]) -> Callable[[Any, int], Any]:
+    return lambda value, depth: _parse_message(value, fields, depth)
 
 
 _ANY: dict[int, Field] = {}
-_PAIR: Final[dict[int, Field]] = {1: ("key", False, _read_text), 2: ("value", False, _read_by(_ANY))}
+_PAIR: Final[dict[int, Field]] = {1: ("key", False, _decode_text), 2: ("value", False, _build_message_parser(_ANY))}
 _ANY |= {
-    1: ("stringValue", False, _read_text),
-    2: ("boolValue", False, _read_flag),
-    3: ("intValue", False, _read_number),
-    4: ("doubleValue", False, _read_double),
-    5: ("arrayValue", False, _read_by({1: ("values", True, _read_by(_ANY))})),
-    6: ("kvlistValue", False, _read_by({1: ("values", True, _read_by(_PAIR))})),
-    7: ("bytesValue", False, _read_hexadecimal),
+    1: ("stringValue", False, _decode_text),
+    2: ("boolValue", False, _decode_boolean),
+    3: ("intValue", False, _decode_signed_integer),
+    4: ("doubleValue", False, _decode_double),
+    5: ("arrayValue", False, _build_message_parser({1: ("values", True, _build_message_parser(_ANY))})),
+    6: ("kvlistValue", False, _build_message_parser({1: ("values", True, _build_message_parser(_PAIR))})),
+    7: ("bytesValue", False, _encode_as_hexadecimal),
 }
-_ATTRIBUTES: Final[Field] = ("attributes", True, _read_by(_PAIR))
+_ATTRIBUTES: Final[Field] = ("attributes", True, _build_message_parser(_PAIR))
 _EVENT: Final[dict[int, Field]] = {
-    1: ("timeUnixNano", False, _read_number),
-    2: ("name", False, _read_text),
+    1: ("timeUnixNano", False, _decode_signed_integer),
+    2: ("name", False, _decode_text),
     3: _ATTRIBUTES,
 }
-_STATUS: Final[dict[int, Field]] = {2: ("message", False, _read_text), 3: ("code", False, _read_number)}
+_STATUS: Final[dict[int, Field]] = {2: ("message", False, _decode_text), 3: ("code", False, _decode_signed_integer)}
 _SPAN: Final[dict[int, Field]] = {
-    1: ("traceId", False, _read_hexadecimal),
-    2: ("spanId", False, _read_hexadecimal),
-    4: ("parentSpanId", False, _read_hexadecimal),
-    5: ("name", False, _read_text),
-    6: ("kind", False, _read_number),
-    7: ("startTimeUnixNano", False, _read_number),
-    8: ("endTimeUnixNano", False, _read_number),
+    1: ("traceId", False, _encode_as_hexadecimal),
+    2: ("spanId", False, _encode_as_hexadecimal),
+    4: ("parentSpanId", False, _encode_as_hexadecimal),
+    5: ("name", False, _decode_text),
+    6: ("kind", False, _decode_signed_integer),
+    7: ("startTimeUnixNano", False, _decode_signed_integer),
+    8: ("endTimeUnixNano", False, _decode_signed_integer),
     9: _ATTRIBUTES,
-    11: ("events", True, _read_by(_EVENT)),
-    15: ("status", False, _read_by(_STATUS)),
+    11: ("events", True, _build_message_parser(_EVENT)),
+    15: ("status", False, _build_message_parser(_STATUS)),
 }
-_SCOPE_SPANS: Final[dict[int, Field]] = {2: ("spans", True, _read_by(_SPAN))}
+_SCOPE_SPANS: Final[dict[int, Field]] = {2: ("spans", True, _build_message_parser(_SPAN))}
 _RESOURCE_SPANS: Final[dict[int, Field]] = {
-    1: ("resource", False, _read_by({1: _ATTRIBUTES})),
-    2: ("scopeSpans", True, _read_by(_SCOPE_SPANS)),
+    1: ("resource", False, _build_message_parser({1: _ATTRIBUTES})),
+    2: ("scopeSpans", True, _build_message_parser(_SCOPE_SPANS)),
 }
-_EXPORT: Final[dict[int, Field]] = {1: ("resourceSpans", True, _read_by(_RESOURCE_SPANS))}
+_EXPORT: Final[dict[int, Field]] = {1: ("resourceSpans", True, _build_message_parser(_RESOURCE_SPANS))}
 
 
-def write_partial_success(rejected: int, message: str) -> bytes:
+def encode_partial_success(rejected: int, message: str) -> bytes:
     """Write the message `ExportTraceServiceResponse`; it is empty if nothing was rejected."""
     if not rejected:
         return b""
     text = message.encode()
-    partial = b"\x08" + _write_varint(rejected) + b"\x12" + _write_varint(len(text)) + text
-    return b"\x0a" + _write_varint(len(partial)) + partial
+    partial = b"\x08" + _encode_varint(rejected) + b"\x12" + _encode_varint(len(text)) + text
+    return b"\x0a" + _encode_varint(len(partial)) + partial
 
 
-def _write_varint(number: int) -> bytes:
+def _encode_varint(number: int) -> bytes:
     written = bytearray()
     while number >= 0x80:
         written.append(number & 0x7F | 0x80)

@@ -24,11 +24,11 @@ from checkpoints.peers.peer_types import Join, Paused, PeerCall
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.store import row_lookups
 from harness_site.api import read_audit, request_schemas, response_schemas
-from harness_site.api.client_checkpointers import hold_run
-from harness_site.api.idempotent_writes import mark_as_storable
-from harness_site.api.json_responses import respond
-from harness_site.api.request_pipeline import AGENT, READER, get_client
-from harness_site.api.sessions import pass_gate, prepare_opening, respond_with_opening
+from harness_site.api.client_checkpointers import get_or_attach_run
+from harness_site.api.idempotent_writes import mark_response_as_storable
+from harness_site.api.json_responses import build_json_response
+from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
+from harness_site.api.sessions import build_opening_response, pass_gate, update_client_state_before_opening
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["peers"])
@@ -43,12 +43,12 @@ router = Router(tags=["peers"])
 def pause_session(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Pause
 ) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     if request.repeated:  # type: ignore[attr-defined]
         stored = pause_run.find_pause(checkpointer.store, session_id, body.fence)
         if stored is not None:
-            return _respond_with_pause(stored)
-    hold_run(checkpointer, session_id, body.fence)
+            return _build_pause_response(stored)
+    get_or_attach_run(checkpointer, session_id, body.fence)
     joins = [
         Join(
             join.id,
@@ -59,11 +59,11 @@ def pause_session(
         )
         for join in body.joins
     ]
-    return _respond_with_pause(checkpointer.pause_for_peers(session_id, body.state, joins))
+    return _build_pause_response(checkpointer.pause_for_peers(session_id, body.state, joins))
 
 
-def _respond_with_pause(paused: Paused) -> HttpResponse:
-    return mark_as_storable(respond(dataclasses.asdict(paused), HTTPStatus.CREATED))
+def _build_pause_response(paused: Paused) -> HttpResponse:
+    return mark_response_as_storable(build_json_response(dataclasses.asdict(paused), HTTPStatus.CREATED))
 
 
 @router.post(
@@ -75,7 +75,7 @@ def _respond_with_pause(paused: Paused) -> HttpResponse:
 def take_paused(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.TakePaused
 ) -> HttpResponse:
-    store = prepare_opening(request, session_id, body)
+    store = update_client_state_before_opening(request, session_id, body)
     state = take_paused_task.load_pause_state(store, session_id)
     outcome = pass_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
     task = None
@@ -88,7 +88,7 @@ def take_paused(
             "open": taken.open,
             "times_taken": taken.times_taken,
         }
-    return respond_with_opening(store, session_id, outcome, task=task)
+    return build_opening_response(store, session_id, outcome, task=task)
 
 
 @router.post(
@@ -101,11 +101,11 @@ def cancel_paused(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.CancelPaused
 ) -> HttpResponse:
     try:
-        cancel_paused_task.cancel_paused_task(get_client(request).store, session_id, body.reason)
+        cancel_paused_task.cancel_paused_task(get_client_checkpointer(request).store, session_id, body.reason)
     except SessionFinished as error:
         if not request.repeated or error.status != SessionStatus.CANCELLED:  # type: ignore[attr-defined]
             raise
-    return mark_as_storable(respond({"status": SessionStatus.CANCELLED}))
+    return mark_response_as_storable(build_json_response({"status": SessionStatus.CANCELLED}))
 
 
 @router.post(
@@ -116,10 +116,10 @@ def cancel_paused(
 )
 def claim_notices(request: HttpRequest, body: request_schemas.ClaimNotices) -> HttpResponse:
     """Each is due again after 30 seconds, unless its delivery is reported before."""
-    store = get_client(request).store
+    store = get_client_checkpointer(request).store
     session_pk = None if body.session_id is None else row_lookups.get_session(store, body.session_id).pk
     notices, failed = DatabaseOutbox(store, session_pk).claim_notices(body.limit)
-    return respond({"notices": [dataclasses.asdict(notice) for notice in notices], "failed": failed})
+    return build_json_response({"notices": [dataclasses.asdict(notice) for notice in notices], "failed": failed})
 
 
 @router.post(
@@ -131,11 +131,11 @@ def claim_notices(request: HttpRequest, body: request_schemas.ClaimNotices) -> H
 def settle_notice(
     request: HttpRequest, peer_call_id: request_schemas.Identifier, body: request_schemas.SettleNotice
 ) -> HttpResponse:
-    store = get_client(request).store
+    store = get_client_checkpointer(request).store
     if not models.PeerCall.objects.filter(workspace_id=store.workspace_id, call_id=peer_call_id).exists():
         raise PeerCallNotFound(peer_call_id)
     notice_outbox.settle_notice(store, peer_call_id, body.kind, body.attempt, delivered=body.delivered)
-    return mark_as_storable(respond({"delivered": body.delivered}))
+    return mark_response_as_storable(build_json_response({"delivered": body.delivered}))
 
 
 @router.post(
@@ -145,7 +145,7 @@ def settle_notice(
     summary="Give up calls to other agents whose deadline has passed",
 )
 def sweep_deadlines(request: HttpRequest, body: request_schemas.SweepDeadlines) -> HttpResponse:
-    return respond(dataclasses.asdict(get_client(request).sweep_deadlines(limit=body.limit)))
+    return build_json_response(dataclasses.asdict(get_client_checkpointer(request).sweep_deadlines(limit=body.limit)))
 
 
 @router.post(
@@ -159,8 +159,8 @@ def accept_response(
 ) -> HttpResponse:
     receipt: str = request.write_name  # type: ignore[attr-defined]
     response = PeerResponse.from_arguments(peer_call_id, body.result, body.session_id, body.peer, body.token, receipt)
-    answer = peer_response.accept_response(get_client(request).store, response)
-    return respond({"answer": type(answer).__name__, **dataclasses.asdict(answer)})
+    answer = peer_response.accept_response(get_client_checkpointer(request).store, response)
+    return build_json_response({"answer": type(answer).__name__, **dataclasses.asdict(answer)})
 
 
 @router.post(
@@ -172,7 +172,9 @@ def accept_response(
 def extend_deadline(
     request: HttpRequest, peer_call_id: request_schemas.Identifier, body: request_schemas.ExtendDeadline
 ) -> HttpResponse:
-    return mark_as_storable(respond({"deadline": get_client(request).extend_deadline(peer_call_id, body.seconds)}))
+    return mark_response_as_storable(
+        build_json_response({"deadline": get_client_checkpointer(request).extend_deadline(peer_call_id, body.seconds)})
+    )
 
 
 @router.get(
@@ -181,8 +183,12 @@ def extend_deadline(
 def list_paused(
     request: HttpRequest, ready: bool | None = None, agent: str | None = None, limit: int = 50
 ) -> HttpResponse:
-    return respond(
-        {"sessions": mask_json_value(get_client(request).list_paused(ready=ready, agent=agent, limit=limit))}
+    return build_json_response(
+        {
+            "sessions": mask_json_value(
+                get_client_checkpointer(request).list_paused(ready=ready, agent=agent, limit=limit)
+            )
+        }
     )
 
 
@@ -193,7 +199,7 @@ def list_paused(
     summary="List the calls to other agents",
 )
 def list_peer_calls(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     calls = checkpointer.peer_calls(session_id)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
-    return respond({"calls": mask_json_value(calls)})
+    return build_json_response({"calls": mask_json_value(calls)})

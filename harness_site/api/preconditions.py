@@ -12,7 +12,7 @@ from checkpoints.exceptions import InvalidInput
 _ETAG: Final = re.compile(r'"(\d{1,18})"')
 
 
-def read_if_match(request: HttpRequest, given: int | None, field: str) -> int | None:
+def parse_if_match(request: HttpRequest, given: int | None, field: str) -> int | None:
     """Return the number that `If-Match` or the field of the body names; None if neither does.
 
     Raises `InvalidInput` for a header that is no number, or that names another number than the body.

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 
 from checkpoints import exceptions
 from checkpoints.exceptions import CheckpointsError
-from harness_site.api.json_responses import respond
+from harness_site.api.json_responses import build_json_response
 
 logger = logging.getLogger(__name__)
 
@@ -49,18 +49,18 @@ STATUSES: Final[dict[type[CheckpointsError], HTTPStatus]] = {
 }
 
 
-def get_status(error: CheckpointsError) -> HTTPStatus:
+def get_http_status_of_error(error: CheckpointsError) -> HTTPStatus:
     """Return the HTTP status of an error."""
     return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
 
 
-def respond_with_problem(error: CheckpointsError, status: int | None = None) -> HttpResponse:
+def build_problem_response(error: CheckpointsError, status: int | None = None) -> HttpResponse:
     """Build the answer for an error of the library.
 
     `facts` are the attributes of the exception, from which a client builds the same one. `may_have_happened` says
     whether a write may be there in spite of the error.
     """
-    status = get_status(error) if status is None else status
+    status = get_http_status_of_error(error) if status is None else status
     problem: dict[str, Any] = {
         "type": type(error).__name__,
         "title": (inspect.getdoc(type(error)) or "").partition("\n")[0],
@@ -70,7 +70,7 @@ def respond_with_problem(error: CheckpointsError, status: int | None = None) -> 
         "may_have_happened": bool(getattr(error, "may_have_happened", False)),
         "facts": {name: value for name, value in vars(error).items() if name != "may_have_happened"},
     }
-    response = respond(problem, status, content_type=PROBLEM)
+    response = build_json_response(problem, status, content_type=PROBLEM)
     if isinstance(error, exceptions.TokenInvalid):
         response["WWW-Authenticate"] = 'Bearer error="invalid_token"'
     elif isinstance(error, exceptions.RoleInsufficient):
@@ -83,13 +83,13 @@ def respond_with_problem(error: CheckpointsError, status: int | None = None) -> 
     return response
 
 
-def convert_to_problem(error: Exception) -> HttpResponse:
+def convert_error_to_problem_response(error: Exception) -> HttpResponse:
     """Build the answer for any error. One that is not the library's is logged, and its text stays here."""
     if isinstance(error, CheckpointsError):
-        return respond_with_problem(error)
+        return build_problem_response(error)
     logger.error("The API could not answer a request.", exc_info=error)
     if isinstance(error, DatabaseError):
-        return respond_with_problem(
+        return build_problem_response(
             exceptions.StorageUnavailable("The database of the server failed.", may_have_happened=True)
         )
-    return respond_with_problem(exceptions.ServerFailed("The server failed.", may_have_happened=True))
+    return build_problem_response(exceptions.ServerFailed("The server failed.", may_have_happened=True))

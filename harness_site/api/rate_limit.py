@@ -42,7 +42,7 @@ class Allowance:
         }
 
 
-def consume_token(token: int) -> Allowance:
+def count_request_of_token(token: int) -> Allowance:
     """Count a request of a token. Returns what is left. Raises `RateLimited`."""
     per_second, burst_limit = _get_limits()
     with _lock:
@@ -82,7 +82,7 @@ def _refill_bucket(token: int) -> tuple[float, float]:
     return bucket
 
 
-def forget_requests() -> None:
+def clear_request_counts() -> None:
     """Forget what all tokens have used."""
     with _lock:
         _buckets.clear()

@@ -30,10 +30,10 @@ from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
 from harness_site.api import client_checkpointers, idempotent_writes, json_bodies, rate_limit
-from harness_site.api.bearer_token_middleware import mark_token_view
+from harness_site.api.bearer_token_middleware import mark_view_as_token_authenticated
 from harness_site.api.idempotent_writes import KeyedWrite
 from harness_site.api.models import ApiWrite
-from harness_site.api.problems import convert_to_problem, respond_with_problem
+from harness_site.api.problems import build_problem_response, convert_error_to_problem_response
 from harness_site.core.masking import masker
 
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -42,7 +42,7 @@ _COMPRESSED_FROM: Final = 2_048
 
 
 class ApiRequest(HttpRequest):
-    """Request with a valid token; created only by `serve_route`.
+    """Request with a valid token; created only by `wrap_route_view`.
 
     Headers are read from `META`: `headers` would copy all of them first.
     """
@@ -60,10 +60,10 @@ class ApiRequest(HttpRequest):
     @property
     def checkpointer(self) -> SyncCheckpointer:
         """State of the client that makes the request."""
-        return get_client(self)
+        return get_client_checkpointer(self)
 
 
-def get_client(request: HttpRequest) -> SyncCheckpointer:
+def get_client_checkpointer(request: HttpRequest) -> SyncCheckpointer:
     """Return the state of the client that makes a request."""
     token: ApiToken = request.token  # type: ignore[attr-defined]
     return client_checkpointers.get_or_create_checkpointer(token, request.META.get("HTTP_HARNESS_CLIENT", "")[:255])
@@ -102,10 +102,10 @@ def _list_no_parameters(method: str) -> frozenset[str]:
     return frozenset()
 
 
-def serve_route(
+def wrap_route_view(
     view: View,
     list_parameters: ListParameters = _list_no_parameters,
-    convert_error: Callable[[Exception], HttpResponse] = convert_to_problem,
+    convert_error: Callable[[Exception], HttpResponse] = convert_error_to_problem_response,
 ) -> View:
     """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read.
 
@@ -113,11 +113,11 @@ def serve_route(
     does not have; `convert_error` builds the answer for an error.
     """
 
-    @mark_token_view
+    @mark_view_as_token_authenticated
     @login_not_required
     @csrf_exempt
     @wraps(view)
-    def serve(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def serve_request(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             response = _serve_authenticated(
                 cast(ApiRequest, request), partial(view, request, *args, **kwargs), list_parameters
@@ -128,9 +128,9 @@ def serve_route(
         if allowance is not None:
             for name, value in allowance.get_headers().items():
                 response[name] = value
-        return _compress(request, response)
+        return _compress_response(request, response)
 
-    return serve
+    return serve_request
 
 
 def _serve_authenticated(
@@ -144,7 +144,7 @@ def _serve_authenticated(
     if not key:
         accept()
         _read_content(request)
-        return idempotent_writes.serve_without_key(request.token, _serve_view(request, view, key, None))
+        return idempotent_writes.claim_call_of_write_without_key(request.token, _serve_view(request, view, key, None))
     try:
         with idempotent_writes.serve_alone(authorization, key):
             if _can_note_with_token(authorization, key):
@@ -156,7 +156,7 @@ def _serve_authenticated(
                 accept()
                 write, note = _read_write(request, key), None
             serve = partial(_serve_view, request, view, key)
-            return idempotent_writes.serve_once(request.token, write, note, serve)
+            return idempotent_writes.serve_write_once(request.token, write, note, serve)
     except RequestInProgress:
         accept()
         raise
@@ -175,7 +175,7 @@ def _accept_request(
         )
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
-    request.allowance = rate_limit.consume_token(request.token.pk)
+    request.allowance = rate_limit.count_request_of_token(request.token.pk)
     if parameters is not None and request.META.get("QUERY_STRING"):
         _require_known_parameters(request, parameters)
 
@@ -197,7 +197,7 @@ def _can_note_with_token(authorization: str, key: str) -> bool:
 
 
 def _read_content(request: ApiRequest) -> None:
-    request.content = json_bodies.read_body(request) if request.method in _WRITES else b""
+    request.content = json_bodies.read_decompressed_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
 
 
@@ -210,11 +210,13 @@ def _serve_view(
     request: ApiRequest, view: Callable[[], HttpResponse], key: str, repeated: ApiWrite | None
 ) -> HttpResponse:
     request.repeated = repeated
-    request.write_name = idempotent_writes.name_write(request.token, key)
-    with _masked_for(request.token):
+    request.write_name = idempotent_writes.compute_write_name(request.token, key)
+    with _mask_secrets_for_token(request.token):
         response = view()
     if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        problem = respond_with_problem(RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED)
+        problem = build_problem_response(
+            RouteNotFound(request.method or "", request.path), HTTPStatus.METHOD_NOT_ALLOWED
+        )
         problem["Allow"] = response["Allow"]
         return problem
     return response
@@ -228,14 +230,14 @@ def _require_known_parameters(request: HttpRequest, known: frozenset[str]) -> No
 
 
 @contextmanager
-def _masked_for(token: ApiToken) -> Iterator[None]:
+def _mask_secrets_for_token(token: ApiToken) -> Iterator[None]:
     """Mask secrets as on pages; an agent reads what it wrote itself."""
     is_agent = token.role == TokenRole.AGENT
     with masker.use_masking_rules(None if is_agent else masking_rules.load_workspace_masking_rules(token.workspace)):
         yield
 
 
-def _compress(request: HttpRequest, response: HttpResponse) -> HttpResponse:
+def _compress_response(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     accepts = "gzip" in request.META.get("HTTP_ACCEPT_ENCODING", "")
     if response.streaming or not accepts or len(response.content) < _COMPRESSED_FROM:
         return response
@@ -245,7 +247,7 @@ def _compress(request: HttpRequest, response: HttpResponse) -> HttpResponse:
     return response
 
 
-@serve_route
-def refuse_route(request: HttpRequest, path: str = "") -> HttpResponse:
+@wrap_route_view
+def raise_route_not_found(request: HttpRequest, path: str = "") -> HttpResponse:
     """Answer a path that is none of the API's."""
     raise RouteNotFound(request.method or "", request.path)

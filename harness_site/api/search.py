@@ -10,8 +10,8 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.ids import validate_number
 from checkpoints.models import Session
 from harness_site.api import read_audit, response_schemas
-from harness_site.api.json_responses import respond
-from harness_site.api.request_pipeline import READER, get_client
+from harness_site.api.json_responses import build_json_response
+from harness_site.api.request_pipeline import READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 from harness_site.search.query_terms import SearchQuery
 from harness_site.search.search_query import search_passages
@@ -26,7 +26,7 @@ def search(request: HttpRequest, q: str, before: int | None = None) -> HttpRespo
         raise InvalidInput("q has no word to search for.")
     if before is not None:
         validate_number("before", before)
-    store = get_client(request).store
+    store = get_client_checkpointer(request).store
     page = search_passages(store.workspace_id, query, before=before)
     sessions = Session.objects.in_bulk({passage.session_id for passage in page.passages})
     found = []
@@ -36,6 +36,6 @@ def search(request: HttpRequest, q: str, before: int | None = None) -> HttpRespo
             continue
         read_audit.record_session_read(request, session, AuditKind.EXCERPTED, page="search")
         found.append({"session_id": session.session_id, "title": session.title, "text": passage.text[:1000]})
-    return respond(
+    return build_json_response(
         {"passages": mask_json_value(found), "next": page.before, "partial": page.partly, "timed_out": page.slow}
     )

@@ -31,11 +31,11 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import OwnedSession, Store
 from harness_site.api import read_audit, request_schemas, response_schemas, session_serializer
-from harness_site.api.client_checkpointers import hold_run
-from harness_site.api.idempotent_writes import mark_as_storable
-from harness_site.api.json_responses import respond
+from harness_site.api.client_checkpointers import get_or_attach_run
+from harness_site.api.idempotent_writes import mark_response_as_storable
+from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
-from harness_site.api.request_pipeline import AGENT, READER, get_client
+from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["sessions"])
@@ -53,18 +53,18 @@ def list_sessions(
     after: str | None = None,
     limit: int = 50,
 ) -> HttpResponse:
-    sessions = get_client(request).list_sessions(
+    sessions = get_client_checkpointer(request).list_sessions(
         status=status, agent=agent, label=label, updated_before=updated_before, after=after, limit=limit
     )
     next_cursor = sessions[-1]["cursor"] if len(sessions) == limit else None
-    return respond({"sessions": mask_json_value(sessions), "next": next_cursor})
+    return build_json_response({"sessions": mask_json_value(sessions), "next": next_cursor})
 
 
 @router.post(
     "/sessions", auth=AGENT, response=response_schemas.OPENING, summary="Start or resume a session, and own it"
 )
 def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> HttpResponse:
-    store = prepare_opening(request, body.session_id, body)
+    store = update_client_state_before_opening(request, body.session_id, body)
     description = None
     if body.mode != "resume":
         description = SessionDescription(
@@ -73,36 +73,38 @@ def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> Htt
     outcome = pass_gate(store, body.session_id, hold=body.hold, description=description, takeover=body.takeover)
     if body.mode == "start" and isinstance(outcome, ResumePoint) and outcome.finished:
         raise SessionFinished(body.session_id, row_lookups.get_session(store, body.session_id).status)
-    return respond_with_opening(store, body.session_id, outcome)
+    return build_opening_response(store, body.session_id, outcome)
 
 
-def prepare_opening(request: HttpRequest, session_id: str, body: request_schemas.TakePaused) -> Store:
+def update_client_state_before_opening(
+    request: HttpRequest, session_id: str, body: request_schemas.TakePaused
+) -> Store:
     """Bring the state of the client in line with what the client knows of the session. Returns it."""
-    store = get_client(request).store
-    _describe_process(request, store, body.process)
+    store = get_client_checkpointer(request).store
+    _set_client_process(request, store, body.process)
     owned_session = store.find_owned_session(session_id)
     if owned_session is not None and owned_session.fence != body.fence:
         store.remove_owned_session(owned_session)
     elif owned_session is not None and body.executing is not None:
-        for number in _list_issued_calls(owned_session) - set(body.executing):
+        for number in _list_issued_call_keys(owned_session) - set(body.executing):
             store.executing.discard(number)
     if body.fence is None:
         first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
         if first_attempt is not None:
-            _hold_run_of_first_attempt(store, session_id, first_attempt)
+            _attach_run_of_first_attempt(store, session_id, first_attempt)
         if not body.takeover:
-            _require_no_run_of_namesake(request, store, session_id)
+            _require_no_run_of_unnamed_client(request, store, session_id)
     return store
 
 
-def _hold_run_of_first_attempt(store: Store, session_id: str, first_attempt: ApiWrite) -> None:
+def _attach_run_of_first_attempt(store: Store, session_id: str, first_attempt: ApiWrite) -> None:
     """Hold the run that the first attempt of a request started, so that the repetition starts no other one."""
     session = _find_session_of_client(store, session_id)
     if session is not None and session.owner is not None and session.owner.started_at >= first_attempt.created_at:
         attach_run.attach_run(store, session_id, session.fence)
 
 
-def _require_no_run_of_namesake(request: HttpRequest, store: Store, session_id: str) -> None:
+def _require_no_run_of_unnamed_client(request: HttpRequest, store: Store, session_id: str) -> None:
     """Require that no other process without a name drives the session: they cannot be told apart by their token."""
     if request.headers.get("Harness-Client") or store.find_owned_session(session_id) is not None:
         return
@@ -117,12 +119,12 @@ def _find_session_of_client(store: Store, session_id: str) -> Session | None:
     return sessions.filter(owner__owner_token=store.token).select_related("owner").first()
 
 
-def _describe_process(request: HttpRequest, store: Store, process: request_schemas.Process) -> None:
+def _set_client_process(request: HttpRequest, store: Store, process: request_schemas.Process) -> None:
     token = request.token  # type: ignore[attr-defined]
     store.remote_process = ProcessIdentity(process.host or f"token {token.name}"[:255], "", process.pid, "")
 
 
-def _list_issued_calls(owned_session: OwnedSession) -> set[int]:
+def _list_issued_call_keys(owned_session: OwnedSession) -> set[int]:
     calls = ToolCall.objects.filter(session=owned_session.pk, run=owned_session.run_id, status=CallStatus.ISSUED)
     return set(calls.values_list("pk", flat=True))
 
@@ -153,24 +155,24 @@ def pass_gate(
     raise (ReviewRequired if unknown else ApprovalRequired)(session_id, calls)
 
 
-def respond_with_opening(
+def build_opening_response(
     store: Store, session_id: str, outcome: ResumePoint | list[ToolCall], **fields: Any
 ) -> HttpResponse:
     """Answer 200 with the point, 201 for a first run, or 202 for a run that is held at the gate."""
     if isinstance(outcome, ResumePoint):
         is_first = outcome.run is not None and outcome.run.number == 1 and outcome.version == 0
-        return respond(
-            {"point": encode_point(outcome), "run": encode_run(outcome.run), "undecided": [], **fields},
+        return build_json_response(
+            {"point": encode_resume_point(outcome), "run": encode_run(outcome.run), "undecided": [], **fields},
             HTTPStatus.CREATED if is_first else HTTPStatus.OK,
         )
     calls = [encode_undecided_call(store, call) for call in outcome]
     run = store.get_owned_session(session_id).run
-    return respond(
+    return build_json_response(
         {"point": None, "run": encode_run(run), "undecided": calls, **fields}, HTTPStatus.ACCEPTED, waiting=True
     )
 
 
-def _describe_result(result: ToolResult) -> dict[str, Any]:
+def _encode_result_without_value(result: ToolResult) -> dict[str, Any]:
     """Describe a result without its value, which only the process of the tool has."""
     fields = dataclasses.asdict(dataclasses.replace(result, value=None))
     del fields["value"]
@@ -192,7 +194,7 @@ def encode_run(run: Run | None) -> dict[str, Any] | None:
     }
 
 
-def encode_point(point: ResumePoint) -> dict[str, Any]:
+def encode_resume_point(point: ResumePoint) -> dict[str, Any]:
     """Encode the point where a run continues."""
     numbers = getattr(point.replayable, "_rows", {})
     return {
@@ -203,7 +205,7 @@ def encode_point(point: ResumePoint) -> dict[str, Any]:
         "version": point.version,
         "pending_response": point.pending_response,
         "replayable": [
-            {**_describe_result(result), "number": numbers.get(call_id)}
+            {**_encode_result_without_value(result), "number": numbers.get(call_id)}
             for call_id, result in dict.items(point.replayable)
         ],
         "snapshot": None if point.snapshot is None else dataclasses.asdict(point.snapshot),
@@ -231,10 +233,12 @@ def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
     summary="Read what is known about a session",
 )
 def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
-    store = get_client(request).store
+    store = get_client_checkpointer(request).store
     session = row_lookups.get_session(store, session_id)
     read_audit.record_session_read(request, session)
-    return respond(mask_json_value(session_serializer.serialize_session(store, session)), etag=session.revision)
+    return build_json_response(
+        mask_json_value(session_serializer.serialize_session(store, session)), etag=session.revision
+    )
 
 
 @router.delete(
@@ -244,8 +248,8 @@ def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -
     summary="Delete a session and all its data",
 )
 def delete_session(request: HttpRequest, session_id: request_schemas.Identifier, dry_run: bool = False) -> HttpResponse:
-    counts = get_client(request).delete_session(session_id, dry_run=dry_run)
-    return mark_as_storable(respond(dataclasses.asdict(counts)))
+    counts = get_client_checkpointer(request).delete_session(session_id, dry_run=dry_run)
+    return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 
 @router.get(
@@ -257,9 +261,9 @@ def delete_session(request: HttpRequest, session_id: request_schemas.Identifier,
 def wait_at_gate(
     request: HttpRequest, session_id: request_schemas.Identifier, fence: int, wait: int = 0
 ) -> HttpResponse:
-    checkpointer = get_client(request)
-    hold_run(checkpointer, session_id, fence)
-    return respond_with_opening(checkpointer.store, session_id, pass_gate(checkpointer.store, session_id, hold=True))
+    checkpointer = get_client_checkpointer(request)
+    get_or_attach_run(checkpointer, session_id, fence)
+    return build_opening_response(checkpointer.store, session_id, pass_gate(checkpointer.store, session_id, hold=True))
 
 
 @router.post(
@@ -271,9 +275,9 @@ def wait_at_gate(
 def renew_lease(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Fenced
 ) -> HttpResponse:
-    checkpointer = get_client(request)
-    heartbeat.renew_lease(checkpointer.store, hold_run(checkpointer, session_id, body.fence))
-    return respond({"alive": True})
+    checkpointer = get_client_checkpointer(request)
+    heartbeat.renew_lease(checkpointer.store, get_or_attach_run(checkpointer, session_id, body.fence))
+    return build_json_response({"alive": True})
 
 
 @router.post(
@@ -285,14 +289,14 @@ def renew_lease(
 def release_session(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Fenced
 ) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     try:
-        hold_run(checkpointer, session_id, body.fence)
+        get_or_attach_run(checkpointer, session_id, body.fence)
     except OwnershipError:
         if not _has_run_ended_as(checkpointer.store, session_id, body.fence, RunStatus.RELEASED):
             raise
-        return mark_as_storable(respond({"released": False}))
-    return mark_as_storable(respond({"released": checkpointer.release_session(session_id)}))
+        return mark_response_as_storable(build_json_response({"released": False}))
+    return mark_response_as_storable(build_json_response({"released": checkpointer.release_session(session_id)}))
 
 
 def _has_run_ended_as(store: Store, session_id: str, fence: int, status: RunStatus) -> bool:
@@ -309,15 +313,15 @@ def _has_run_ended_as(store: Store, session_id: str, fence: int, status: RunStat
 def finish_session(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Finish
 ) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     try:
-        hold_run(checkpointer, session_id, body.fence)
+        get_or_attach_run(checkpointer, session_id, body.fence)
         checkpointer.finish_session(session_id, body.status, body.result)
     except SessionFinished as error:
         repeated = request.repeated and error.status == body.status  # type: ignore[attr-defined]
         if not repeated or not _has_run_ended_as(checkpointer.store, session_id, body.fence, RunStatus(body.status)):
             raise
-    return mark_as_storable(respond({"status": body.status}))
+    return mark_response_as_storable(build_json_response({"status": body.status}))
 
 
 @router.post(
@@ -329,7 +333,7 @@ def finish_session(
 def fork_session(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Fork
 ) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     try:
         version = checkpointer.fork_session(session_id, body.new_session_id, version=body.version)
     except SessionExists:
@@ -341,7 +345,7 @@ def fork_session(
         if not request.repeated or not fork.exists():  # type: ignore[attr-defined]
             raise
         version = 1
-    return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED))
+    return mark_response_as_storable(build_json_response({"version": version}, HTTPStatus.CREATED))
 
 
 @router.get(
@@ -351,9 +355,9 @@ def fork_session(
     summary="Compute what a resume would do now",
 )
 def preview_resume(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
-    return respond(mask_json_value(checkpointer.preview_resume(session_id)))
+    return build_json_response(mask_json_value(checkpointer.preview_resume(session_id)))
 
 
 @router.post(
@@ -368,17 +372,17 @@ def prune_versions(
             older_than = timedelta(seconds=body.older_than_seconds)
         except OverflowError:
             raise InvalidInput(f"older_than_seconds is {body.older_than_seconds}; that is no duration.") from None
-    counts = get_client(request).prune(
+    counts = get_client_checkpointer(request).prune(
         session_id,
         keep_last=body.keep_last,
         keep_every=body.keep_every,
         older_than=older_than,
         dry_run=body.dry_run,
     )
-    return mark_as_storable(respond(dataclasses.asdict(counts)))
+    return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 
 @router.get("/runs/{run_id}", auth=READER, response=response_schemas.SessionOfRun, summary="Find the session of a run")
 def find_session_of_run(request: HttpRequest, run_id: str) -> HttpResponse:
-    session_id = row_lookups.find_session_id_of_run(get_client(request).store, run_id)
-    return respond({"session_id": session_id})
+    session_id = row_lookups.find_session_id_of_run(get_client_checkpointer(request).store, run_id)
+    return build_json_response({"session_id": session_id})

@@ -11,7 +11,7 @@ from harness_site.search.delete_triggers import build_delete_trigger
 _TABLE: Final = ObservedSpan._meta.db_table
 
 
-def create_span_trigger(using: str, **_: Any) -> None:
+def create_span_delete_trigger(using: str, **_: Any) -> None:
     """Create the trigger if it is missing."""
     connection = connections[using]
     with connection.cursor() as cursor:

@@ -26,11 +26,11 @@ from checkpoints.importers.imported_session_rows import IMPORT_MARK, make_sessio
 from checkpoints.importers.opentelemetry import SpanIdentity, identify_span, iterate_spans
 from checkpoints.models import Session
 from harness_site.accounts.models import ApiToken
-from harness_site.api.json_bodies import parse_body
-from harness_site.api.json_responses import respond
+from harness_site.api.json_bodies import parse_json_body
+from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ObservedSpan
-from harness_site.api.otlp_protobuf import read_traces, write_partial_success
-from harness_site.api.request_pipeline import AGENT, get_client, serve_route
+from harness_site.api.otlp_protobuf import encode_partial_success, parse_traces
+from harness_site.api.request_pipeline import AGENT, get_client_checkpointer, wrap_route_view
 
 PROTOBUF: Final = "application/x-protobuf"
 _FORMAT: Final = "opentelemetry"
@@ -50,7 +50,7 @@ class _Received:
     rejected: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
-    def reject(self, reason: str, count: int = 1) -> None:
+    def count_rejected_spans(self, reason: str, count: int = 1) -> None:
         self.rejected += count
         self.reasons[reason] += count
 
@@ -63,51 +63,53 @@ def _receive_traces(request: HttpRequest) -> HttpResponse:
     content: bytes = request.content  # type: ignore[attr-defined]
     if kind not in {PROTOBUF, "application/json"}:
         raise MalformedRequest(f"its Content-Type is {kind!r}; {PROTOBUF} and application/json are understood")
-    received = _read_spans(read_traces(content) if kind == PROTOBUF else parse_body(content))
+    received = _select_agent_spans(parse_traces(content) if kind == PROTOBUF else parse_json_body(content))
     token: ApiToken = request.token  # type: ignore[attr-defined]
     if received.spans:
-        checkpointer = get_client(request)
+        checkpointer = get_client_checkpointer(request)
         with transaction.atomic():
             spans = _store_spans(token.workspace_id, received.spans)
         for session_id, count in spans.items():
             try:
-                _build_session(checkpointer, token, session_id)
+                _build_session_from_spans(checkpointer, token, session_id)
             except CheckpointsError as error:
-                received.reject(f"{type(error).__name__}: {error.detail}", count)
-    return _answer(kind, received)
+                received.count_rejected_spans(f"{type(error).__name__}: {error.detail}", count)
+    return _build_export_response(kind, received)
 
 
-receive_traces = serve_route(_receive_traces)
+receive_traces = wrap_route_view(_receive_traces)
 
 
-def _answer(kind: str, received: _Received) -> HttpResponse:
+def _build_export_response(kind: str, received: _Received) -> HttpResponse:
     message = "; ".join(f"{reason} ({count})" for reason, count in received.reasons.items())[:2000]
     if kind == PROTOBUF:
-        return HttpResponse(write_partial_success(received.rejected, message), content_type=PROTOBUF)
+        return HttpResponse(encode_partial_success(received.rejected, message), content_type=PROTOBUF)
     partial = {"rejectedSpans": received.rejected, "errorMessage": message} if received.rejected else {}
-    return respond({"partialSuccess": partial})
+    return build_json_response({"partialSuccess": partial})
 
 
-def _read_spans(value: Any) -> _Received:
+def _select_agent_spans(value: Any) -> _Received:
     """Read the spans that say something about an agent; the others, such as those of a web server, are left out."""
     received = _Received()
     for resource, raw in iterate_spans(value):
         identity = identify_span(raw)
-        if not _is_identifier(identity.trace_id, _TRACE_DIGITS) or not _is_identifier(identity.span_id, _SPAN_DIGITS):
-            received.reject("The span has no identifier.")
+        if not _is_hexadecimal_id(identity.trace_id, _TRACE_DIGITS) or not _is_hexadecimal_id(
+            identity.span_id, _SPAN_DIGITS
+        ):
+            received.count_rejected_spans("The span has no identifier.")
         elif identity.tells_of_an_agent:
             body = json.dumps({"resource": resource, "span": raw}, ensure_ascii=True).encode()
             received.spans.append((identity, zlib.compress(body, level=3)))
     return received
 
 
-def _is_identifier(text: str, digits: int) -> bool:
+def _is_hexadecimal_id(text: str, digits: int) -> bool:
     return len(text) == digits and set(text) <= set("0123456789abcdef") and bool(text.strip("0"))
 
 
 def _store_spans(workspace: int, spans: list[tuple[SpanIdentity, bytes]]) -> Counter[str]:
     """Store the spans. Returns their number for each session that has to be built."""
-    sessions = _assign_sessions(workspace, [identity for identity, _ in spans])
+    sessions = _find_sessions_of_traces(workspace, [identity for identity, _ in spans])
     rows = {
         (identity.trace_id, identity.span_id): ObservedSpan(
             workspace_id=workspace,
@@ -127,7 +129,7 @@ def _store_spans(workspace: int, spans: list[tuple[SpanIdentity, bytes]]) -> Cou
     return Counter(row.session_id for row in rows.values())
 
 
-def _assign_sessions(workspace: int, identities: list[SpanIdentity]) -> dict[str, str]:
+def _find_sessions_of_traces(workspace: int, identities: list[SpanIdentity]) -> dict[str, str]:
     """Find the session of each trace: that of the conversation that any of its spans names, or one of its own."""
     traces = {identity.trace_id for identity in identities}
     known = ObservedSpan.objects.filter(workspace_id=workspace, trace_id__in=traces)
@@ -141,12 +143,12 @@ def _assign_sessions(workspace: int, identities: list[SpanIdentity]) -> dict[str
     return {trace: named.get(trace, sessions.get(trace, trace)) for trace in traces}
 
 
-def _build_session(checkpointer: SyncCheckpointer, token: ApiToken, session_id: str) -> None:
+def _build_session_from_spans(checkpointer: SyncCheckpointer, token: ApiToken, session_id: str) -> None:
     """Build a session from all its spans. Raises what an import raises."""
-    with _build_alone(token.workspace.slug, session_id):
+    with _lock_session_build(token.workspace.slug, session_id):
         for attempt in range(_ATTEMPTS):
             try:
-                traces = _import_spans(checkpointer, token, session_id)
+                traces = _import_spans_of_session(checkpointer, token, session_id)
             except ImportOvertaken:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -155,7 +157,7 @@ def _build_session(checkpointer: SyncCheckpointer, token: ApiToken, session_id: 
                 return
 
 
-def _import_spans(checkpointer: SyncCheckpointer, token: ApiToken, session_id: str) -> set[str]:
+def _import_spans_of_session(checkpointer: SyncCheckpointer, token: ApiToken, session_id: str) -> set[str]:
     """Import all spans of a session. Returns their traces."""
     rows = list(ObservedSpan.objects.filter(workspace=token.workspace, session_id=session_id).order_by("pk"))
     bodies = [json.loads(zlib.decompress(row.body)) for row in rows]
@@ -179,7 +181,7 @@ def _delete_sessions_of_traces(checkpointer: SyncCheckpointer, workspace: int, t
 
 
 @contextmanager
-def _build_alone(workspace: str, session_id: str) -> Iterator[None]:
+def _lock_session_build(workspace: str, session_id: str) -> Iterator[None]:
     """Let one thread of this process build a session at a time."""
     name = (workspace, session_id)
     with _lock:

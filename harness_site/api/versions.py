@@ -20,12 +20,12 @@ from checkpoints.store.version_columns import UNCHANGED, VersionChange
 from checkpoints.versions import phase_versions
 from checkpoints.versions import save_version as saving
 from harness_site.api import read_audit, request_schemas, response_schemas
-from harness_site.api.client_checkpointers import hold_run
-from harness_site.api.idempotent_writes import mark_as_storable
-from harness_site.api.json_responses import respond
+from harness_site.api.client_checkpointers import get_or_attach_run
+from harness_site.api.idempotent_writes import mark_response_as_storable
+from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
-from harness_site.api.preconditions import read_if_match
-from harness_site.api.request_pipeline import AGENT, READER, get_client
+from harness_site.api.preconditions import parse_if_match
+from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["versions"])
@@ -40,17 +40,17 @@ router = Router(tags=["versions"])
 def save_version(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.SaveVersion
 ) -> HttpResponse:
-    checkpointer = get_client(request)
-    expected = read_if_match(request, body.expected_version, "expected_version")
-    change = _read_change(body)
+    checkpointer = get_client_checkpointer(request)
+    expected = parse_if_match(request, body.expected_version, "expected_version")
+    change = _parse_version_change(body)
     if body.fence is None:
-        version = _append_without_run(request, checkpointer.store, session_id, body, change, expected)
+        version = _append_version_without_run(request, checkpointer.store, session_id, body, change, expected)
     else:
-        owned_session = hold_run(checkpointer, session_id, body.fence)
-        found = _find_repeated(request, checkpointer.store, owned_session, body, change, expected)
-        version = found or _save(checkpointer, session_id, body, change, expected)
-    response = respond({"version": version}, HTTPStatus.CREATED, etag=version)
-    return mark_as_storable(response, found_again=expected is not None)
+        owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
+        found = _find_version_of_unanswered_attempt(request, checkpointer.store, owned_session, body, change, expected)
+        version = found or _save_version_of_run(checkpointer, session_id, body, change, expected)
+    response = build_json_response({"version": version}, HTTPStatus.CREATED, etag=version)
+    return mark_response_as_storable(response, found_again=expected is not None)
 
 
 @router.post(
@@ -62,11 +62,11 @@ def save_version(
 def save_phase(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.SavePhase
 ) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
-    expected = read_if_match(request, body.expected_version, "expected_version")
+    expected = parse_if_match(request, body.expected_version, "expected_version")
     details, snapshot = decode_phase(body.phase, body.details, body.snapshot)
-    owned_session = hold_run(checkpointer, session_id, body.fence)
+    owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
     version = None
     phase: Any = {
         "snapshot": snapshot,
@@ -81,21 +81,21 @@ def save_phase(
         )
     if version is None:
         version = phase_versions.save_phase_version(store, session_id, details, expected_version=expected, **phase)
-    return mark_as_storable(respond({"version": version}, HTTPStatus.CREATED, etag=version))
+    return mark_response_as_storable(build_json_response({"version": version}, HTTPStatus.CREATED, etag=version))
 
 
-def _read_change(body: request_schemas.SaveVersion) -> VersionChange:
+def _parse_version_change(body: request_schemas.SaveVersion) -> VersionChange:
     given = body.model_fields_set
     return VersionChange(
         body.plan if "plan" in given else UNCHANGED,
-        _read_amount(body.budget_spent_usd) if body.budget_spent_usd is not None else UNCHANGED,
+        _parse_budget_amount(body.budget_spent_usd) if body.budget_spent_usd is not None else UNCHANGED,
         body.usage if "usage" in given else UNCHANGED,
         body.phase,
         body.payload,
     )
 
 
-def _read_amount(amount: float | str) -> float | Decimal:
+def _parse_budget_amount(amount: float | str) -> float | Decimal:
     if not isinstance(amount, str):
         return amount
     try:
@@ -104,7 +104,7 @@ def _read_amount(amount: float | str) -> float | Decimal:
         raise InvalidInput(f"budget_spent_usd is {amount[:60]!r}; that is no decimal number.") from None
 
 
-def _append_without_run(
+def _append_version_without_run(
     request: HttpRequest,
     store: Store,
     session_id: str,
@@ -128,7 +128,7 @@ def _append_without_run(
     )
 
 
-def _find_repeated(
+def _find_version_of_unanswered_attempt(
     request: HttpRequest,
     store: Store,
     owned_session: OwnedSession,
@@ -153,7 +153,7 @@ def _find_repeated(
     )
 
 
-def _save(
+def _save_version_of_run(
     checkpointer: SyncCheckpointer,
     session_id: str,
     body: request_schemas.SaveVersion,
@@ -181,11 +181,11 @@ def _save(
 def list_versions(
     request: HttpRequest, session_id: request_schemas.Identifier, before: int | None = None, limit: int = 50
 ) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     versions = checkpointer.list_checkpoints(session_id, before=before, limit=limit)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     next_cursor = versions[-1]["version"] if len(versions) == limit else None
-    return respond({"versions": mask_json_value(versions), "next": next_cursor})
+    return build_json_response({"versions": mask_json_value(versions), "next": next_cursor})
 
 
 @router.get(
@@ -195,12 +195,12 @@ def list_versions(
     summary="Load the newest version",
 )
 def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     latest = checkpointer.load_latest(session_id)
     if latest is None:
-        return respond({"version": None})
+        return build_json_response({"version": None})
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
-    return _respond_with_version(latest)
+    return _build_version_response(latest)
 
 
 @router.get(
@@ -210,14 +210,14 @@ def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) ->
     summary="Load one version",
 )
 def load_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     loaded = checkpointer.load(session_id, version)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
-    return _respond_with_version(loaded)
+    return _build_version_response(loaded)
 
 
-def _respond_with_version(loaded: dict[str, Any]) -> HttpResponse:
-    return respond({"version": mask_json_value(loaded)}, etag=loaded["version"])
+def _build_version_response(loaded: dict[str, Any]) -> HttpResponse:
+    return build_json_response({"version": mask_json_value(loaded)}, etag=loaded["version"])
 
 
 @router.delete(
@@ -227,8 +227,8 @@ def _respond_with_version(loaded: dict[str, Any]) -> HttpResponse:
     summary="Delete one version",
 )
 def delete_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
-    counts = get_client(request).delete_checkpoint(session_id, version)
-    return mark_as_storable(respond(dataclasses.asdict(counts)))
+    counts = get_client_checkpointer(request).delete_checkpoint(session_id, version)
+    return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 
 @router.get(
@@ -244,8 +244,8 @@ def list_messages(
     limit: int = 100,
     version: int | None = None,
 ) -> HttpResponse:
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     messages = checkpointer.messages(session_id, after=after, limit=limit, version=version)
     read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     next_cursor = after + len(messages) if len(messages) == limit else None
-    return respond({"messages": mask_json_value(messages), "next": next_cursor})
+    return build_json_response({"messages": mask_json_value(messages), "next": next_cursor})

@@ -12,11 +12,11 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET
 
 from harness_site.api.api import build_openapi_document
-from harness_site.api.json_responses import respond
+from harness_site.api.json_responses import build_json_response
 
 
 @cache
-def _get_document(prefix: str) -> dict[str, Any]:
+def _get_openapi_document(prefix: str) -> dict[str, Any]:
     return build_openapi_document(prefix)
 
 
@@ -24,14 +24,14 @@ def _get_document(prefix: str) -> dict[str, Any]:
 @require_GET
 def show_openapi_document(request: HttpRequest) -> HttpResponse:
     """Show the OpenAPI document."""
-    return respond(_get_document(reverse("harness_api:reference")))
+    return build_json_response(_get_openapi_document(reverse("harness_api:reference")))
 
 
 @login_not_required
 @require_GET
-def show_reference(request: HttpRequest) -> HttpResponse:
+def show_api_reference(request: HttpRequest) -> HttpResponse:
     """Show the routes as a page."""
-    document = _get_document(reverse("harness_api:reference"))
+    document = _get_openapi_document(reverse("harness_api:reference"))
     operations = [
         {"method": method.upper(), "path": path, "tag": operation["tags"][0], **operation}
         for path, methods in document["paths"].items()

@@ -20,9 +20,9 @@ from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log import DatabaseStepLog, StepValue
 from checkpoints.workflows.step_rows import StepRequest
 from harness_site.api import calls, read_audit, request_schemas, response_schemas
-from harness_site.api.client_checkpointers import hold_run
-from harness_site.api.json_responses import respond
-from harness_site.api.request_pipeline import AGENT, READER, get_client
+from harness_site.api.client_checkpointers import get_or_attach_run
+from harness_site.api.json_responses import build_json_response
+from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
 router = Router(tags=["workflows"])
@@ -35,12 +35,12 @@ router = Router(tags=["workflows"])
     summary="List workflows with their steps",
 )
 def list_workflows(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
-    store = get_client(request).store
+    store = get_client_checkpointer(request).store
     session = row_lookups.get_session(store, session_id)
     read_audit.record_session_read(request, session)
     rows = Workflow.objects.filter(session=session).order_by("pk")
     workflows = [_serialize_workflow(store, workflow) for workflow in rows]
-    return respond({"workflows": mask_json_value(workflows)})
+    return build_json_response({"workflows": mask_json_value(workflows)})
 
 
 @router.get(
@@ -52,11 +52,11 @@ def list_workflows(request: HttpRequest, session_id: request_schemas.Identifier)
 def read_workflow(
     request: HttpRequest, session_id: request_schemas.Identifier, workflow_id: request_schemas.Identifier
 ) -> HttpResponse:
-    store = get_client(request).store
+    store = get_client_checkpointer(request).store
     session = row_lookups.get_session(store, session_id)
     workflow = _get_workflow(session.pk, session_id, workflow_id)
     read_audit.record_session_read(request, session)
-    return respond(mask_json_value(_serialize_workflow(store, workflow)))
+    return build_json_response(mask_json_value(_serialize_workflow(store, workflow)))
 
 
 @router.post(
@@ -71,10 +71,10 @@ def open_workflow(
     workflow_id: request_schemas.Identifier,
     body: request_schemas.Fenced,
 ) -> HttpResponse:
-    checkpointer = get_client(request)
-    hold_run(checkpointer, session_id, body.fence)
+    checkpointer = get_client_checkpointer(request)
+    get_or_attach_run(checkpointer, session_id, body.fence)
     step_log = DatabaseStepLog.open(checkpointer.store, session_id, workflow_id)
-    return respond({"workflow_id": workflow_id, "steps": step_log.list_steps()})
+    return build_json_response({"workflow_id": workflow_id, "steps": step_log.list_steps()})
 
 
 @router.post(
@@ -90,25 +90,25 @@ def issue_step(
     body: request_schemas.IssueStep,
 ) -> HttpResponse:
     """Answer 201: run it now. 200: its stored value. 202: it runs elsewhere. 409: a person has to decide."""
-    checkpointer = get_client(request)
+    checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
-    owned_session = hold_run(checkpointer, session_id, body.fence)
-    step_request = _read_step_request(body)
+    owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
+    step_request = _parse_step_request(body)
     _let_retry_run_issued_step(request, store, owned_session, workflow_id, body)
     workflow = _get_workflow(owned_session.pk, session_id, workflow_id)
     step_log = DatabaseStepLog(store, session_id, workflow)
     try:
         issued = sansio.drive(step_log.issue_step_flow(step_request, WaitOptions(for_others=False)))
     except CallInProgress as error:
-        return calls.respond_with_running_call(error.call_id, error.tool)
+        return calls.build_running_call_response(error.call_id, error.tool)
     if isinstance(issued, StepValue):
-        return respond({"state": "answered", "value": issued.value})
-    return calls.respond_with_issued_call(owned_session, issued.issued_call, body.tool)
+        return build_json_response({"state": "answered", "value": issued.value})
+    return calls.build_issued_call_response(owned_session, issued.issued_call, body.tool)
 
 
-def _read_step_request(body: request_schemas.IssueStep) -> StepRequest:
-    tool = replace(calls.build_tool(body), idempotency=calls.read_policy(body))
-    args = to_canonical_json(calls.read_args(body), "args")
+def _parse_step_request(body: request_schemas.IssueStep) -> StepRequest:
+    tool = replace(calls.build_tool_of_agent(body), idempotency=calls.parse_idempotency_policy(body))
+    args = to_canonical_json(calls.parse_call_args(body), "args")
     return StepRequest(validate_id("step id", body.step_id), tool, args, validate_id("version", body.version))
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from django.utils import translation
 
-from harness_site.audit.audit_entries import AuditEntry
+from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.core import csv_rows, formatting
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.core.unreadable_rows import UnreadableRecord
@@ -19,7 +19,7 @@ def generate_csv_lines(entries: Iterable[AuditEntry | UnreadableRecord]) -> Iter
     for entry in entries:
         with translation.override("en"):
             cells = (
-                csv_rows.build_unreadable_cells(entry, HEAD)
+                csv_rows.build_unreadable_row_cells(entry, HEAD)
                 if isinstance(entry, UnreadableRecord)
                 else _build_entry_cells(entry)
             )

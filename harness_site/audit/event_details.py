@@ -12,7 +12,7 @@ from checkpoints.enums import ActorKind, Role
 from harness_site.core import formatting, status_labels
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.templatetags.harness_tags import at
+from harness_site.templatetags.harness_tags import render_time
 
 _NAMES: Final[dict[str, Promise]] = {
     "added": _("added"),
@@ -125,10 +125,10 @@ def format_detail_value(value: Any, key: str = "") -> str:
         return formatting.format_duration(value)
     if not isinstance(value, str):
         return json_tree.dump_masked_json(value)
-    if (word := _find_label(value, key)) is not None:
+    if (word := _find_value_label(value, key)) is not None:
         return str(word)
-    moment = _parse_time(value)
-    return mask_and_reveal_hidden(value) if moment is None else at(moment)
+    moment = _parse_iso_time(value)
+    return mask_and_reveal_hidden(value) if moment is None else render_time(moment)
 
 
 def format_actor(name: str, kind: str) -> str:
@@ -148,7 +148,7 @@ def format_actor(name: str, kind: str) -> str:
     return mask_and_reveal_hidden(name)
 
 
-def list_shown_details(details: Mapping[str, Any], hidden: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
+def format_shown_details(details: Mapping[str, Any], hidden: frozenset[str] = frozenset()) -> list[tuple[str, str]]:
     """Return the words for the names and values of the details, without those that are `hidden` or None."""
     return [
         (format_detail_name(key), format_detail_value(value, key))
@@ -157,11 +157,11 @@ def list_shown_details(details: Mapping[str, Any], hidden: frozenset[str] = froz
     ]
 
 
-def _find_label(value: str, key: str) -> str | Promise | None:
+def _find_value_label(value: str, key: str) -> str | Promise | None:
     if key == "page":
         return _PAGES.get(value)
     if key in _STATUS_DETAILS:
-        return status_labels.format_status_chip(value)[1]
+        return status_labels.get_status_shape_and_label(value)[1]
     if key in _ROLE_DETAILS and value in Role.values:
         return Role(value).label
     if key in _METHOD_DETAILS and all(method in _METHODS for method in value.split(", ")):
@@ -169,7 +169,7 @@ def _find_label(value: str, key: str) -> str | Promise | None:
     return None
 
 
-def _parse_time(value: str) -> datetime | None:
+def _parse_iso_time(value: str) -> datetime | None:
     if len(value) < _ISO:
         return None
     try:

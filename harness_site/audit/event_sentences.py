@@ -16,10 +16,10 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
-from harness_site.audit.audit_entries import AuditEntry
+from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.event_details import format_actor, format_detail_value
 from harness_site.core.formatting import format_number, shorten_to_one_line
-from harness_site.core.status_labels import format_status_chip
+from harness_site.core.status_labels import get_status_shape_and_label
 
 #: Kind → sentences. The first one of which all values are known is used.
 _SENTENCES: Final[dict[str, tuple[Promise, ...]]] = {
@@ -142,7 +142,9 @@ def build_entry_sentence(entry: AuditEntry) -> SafeString:
     }
     if "decision" in values:
         decision = str(entry.details["decision"])
-        values["decision"] = format_html("<b>{}</b>", format_status_chip(_HOOK_ANSWERS.get(decision, decision))[1])
+        values["decision"] = format_html(
+            "<b>{}</b>", get_status_shape_and_label(_HOOK_ANSWERS.get(decision, decision))[1]
+        )
     values |= {
         "actor": _format_actor_in_sentence(entry),
         "session": _format_session_in_sentence(entry),

@@ -89,19 +89,19 @@ def _list_sessions_in_url(request: HttpRequest, match: ResolverMatch) -> set[int
 
 
 def _record_session_view(request: HttpRequest, member: Membership, session: int) -> None:
-    if not _query_recent_view(session, member.user.get_username(), _get_repeat_threshold(request)):
+    if not _query_recent_view(session, member.user.get_username(), _compute_repeated_view_cutoff(request)):
         audit_events.record_member_event(member, AuditKind.VIEWED, request=request, session_pk=session)
 
 
 def _record_excerpts_shown(request: HttpRequest, member: Membership, excerpts: ShownExcerpts) -> None:
     recent_sessions = _query_recently_shown_sessions(
-        sorted(excerpts.sessions), member.user.get_username(), _get_repeat_threshold(request)
+        sorted(excerpts.sessions), member.user.get_username(), _compute_repeated_view_cutoff(request)
     )
     new_sessions = excerpts.sessions.difference(recent_sessions)
     audit_events.record_excerpts_shown(member, sorted(new_sessions), request=request, page=excerpts.page)
 
 
-def _get_repeat_threshold(request: HttpRequest) -> datetime:
+def _compute_repeated_view_cutoff(request: HttpRequest) -> datetime:
     """Return the time since which a recorded reading counts as the same one."""
     return clock.now() - (FOLLOWED_FOR if request.headers.get("HX-Request") else ONCE_IN)
 

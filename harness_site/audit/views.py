@@ -13,8 +13,8 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events as recording
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.audit import audit_entries, csv_table
-from harness_site.audit.audit_entries import AuditFilter, AuditSubject
+from harness_site.audit import audit_trail_query, csv_table
+from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
 from harness_site.core.downloads import CSV, build_download_response
 from harness_site.core.masking.masked_references import resolve_masked_reference
 
@@ -28,20 +28,20 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace_id
     audit_filter = _parse_audit_filter(request.GET)
     before_key = request.GET.get("before", "")
-    page = audit_entries.load_audit_page(
-        workspace, audit_filter, before=int(before_key) if _is_number(before_key) else None
+    page = audit_trail_query.load_audit_page(
+        workspace, audit_filter, before=int(before_key) if _is_entry_key(before_key) else None
     )
     context = {
         "page": page,
-        "groups": audit_entries.group_entries(page.entries),
+        "groups": audit_trail_query.group_entries(page.entries),
         "wanted": audit_filter,
         "subjects": AuditSubject.choices,
-        "integrity": audit_entries.load_chain_integrity(workspace),
-        "rows_checked": audit_entries.load_rows_check(workspace),
-        "signing_key": audit_entries.find_signing_key_id(),
+        "integrity": audit_trail_query.load_chain_integrity(workspace),
+        "rows_checked": audit_trail_query.load_last_row_verification(workspace),
+        "signing_key": audit_trail_query.get_decision_signing_key_id(),
         "here": _build_query_string(request),
         "following": _build_query_string(request, before=str(page.before)) if page.before else "",
-        "later": _is_number(before_key),
+        "later": _is_entry_key(before_key),
     }
     return render(request, "audit/log.html", context)
 
@@ -70,7 +70,9 @@ def export_audit_log(request: MemberRequest) -> HttpResponseBase:
     )
     name = f"audit-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(
-        csv_table.generate_csv_lines(audit_entries.iterate_all_entries(request.membership.workspace_id, audit_filter)),
+        csv_table.generate_csv_lines(
+            audit_trail_query.iterate_all_entries(request.membership.workspace_id, audit_filter)
+        ),
         CSV,
         name,
     )
@@ -108,7 +110,7 @@ def _parse_day(text: str) -> date | None:
     return day if day < date.max else None
 
 
-def _is_number(text: str) -> bool:
+def _is_entry_key(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 18
 
 

@@ -11,11 +11,11 @@ from django.urls import get_script_prefix, get_urlconf, reverse
 
 def get_page_path(view_name: str) -> str:
     """Return the path of the page with this URL name, which has no arguments."""
-    return _reverse_once(view_name, get_urlconf() or settings.ROOT_URLCONF, get_script_prefix())
+    return _reverse_url_cached(view_name, get_urlconf() or settings.ROOT_URLCONF, get_script_prefix())
 
 
 @cache
-def _reverse_once(view_name: str, urlconf: str, _script_prefix: str) -> str:
+def _reverse_url_cached(view_name: str, urlconf: str, _script_prefix: str) -> str:
     return reverse(view_name, urlconf)
 
 

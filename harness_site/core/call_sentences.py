@@ -9,18 +9,22 @@ from django.utils.translation import gettext
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
 from harness_site.core.masking.known_values import has_short_value
-from harness_site.core.masking.masker import collect_secret_values, mask_secret_fields_only, masking_secrets_of
+from harness_site.core.masking.masker import (
+    collect_secret_values,
+    mask_secret_fields_in_context,
+    mask_secret_fields_only,
+)
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
 logger = logging.getLogger(__name__)
 
 
-def mask_call_sentence(tool: str, sentence: str, args: Any) -> str:
+def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
     """Describe a call with secrets masked.
 
     The sentence of the tool is used without the values of secret fields, else one built from tool name and arguments.
     """
-    with masking_secrets_of(args):
+    with mask_secret_fields_in_context(args):
         if sentence and not has_short_value(sentence, collect_secret_values(args)):
             return mask_and_reveal_hidden(sentence)
         return build_default_call_sentence(tool, args)
@@ -29,7 +33,7 @@ def mask_call_sentence(tool: str, sentence: str, args: Any) -> str:
 def format_call_sentence(call: ToolCall) -> str:
     """Describe what a call was about to do: in the tool's words, else made from its name and arguments."""
     try:
-        return mask_call_sentence(call.tool, call.sentence, formatting.parse_json_or_text(call.args_as_called))
+        return build_masked_call_sentence(call.tool, call.sentence, formatting.parse_json_or_text(call.args_as_called))
     except (ValueError, RecursionError):
         logger.exception("The arguments of the call %s cannot be put in words.", getattr(call, "pk", ""))
         return build_default_call_sentence(call.tool, gettext("its arguments cannot be shown"))

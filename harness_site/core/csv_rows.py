@@ -28,16 +28,16 @@ def format_csv_line(cells: Iterable[str]) -> str:
     return buffer.getvalue()
 
 
-def build_unreadable_cells(record: UnreadableRecord, head: Sequence[str]) -> list[str]:
+def build_unreadable_row_cells(record: UnreadableRecord, head: Sequence[str]) -> list[str]:
     """Build the cells of a line for a record that cannot be displayed."""
     return [f"{record.kind} {record.pk} cannot be shown", *("" for _ in head[1:])]
 
 
 def _escape_formula_cell(cell: str) -> str:
-    return _RUN.sub(_quote_cells, mask_and_reveal_hidden(cell))
+    return _RUN.sub(_prefix_formulas_with_apostrophe, mask_and_reveal_hidden(cell))
 
 
-def _quote_cells(run: re.Match[str]) -> str:
+def _prefix_formulas_with_apostrophe(run: re.Match[str]) -> str:
     """Insert an apostrophe before every formula at the start of a cell in or after this run of separators."""
     text, start, end = run.string, run.start(), run.end()
     formula = text[end : end + 1] in _SIGNS

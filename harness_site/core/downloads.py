@@ -57,11 +57,11 @@ def build_download_response(
     headers = {"Content-Disposition": content_disposition_header(True, name), "Harness-Ending": form.ending}
     if total:
         headers["Harness-Total"] = total
-    pieces = masker.keep_rules_while_iterating(_stream_with_ending(content, form, name))
+    pieces = masker.iterate_under_current_rules(_stream_or_mark_as_failed(content, form, name))
     return StreamingHttpResponse(pieces, content_type=form.content_type, headers=headers)
 
 
-def _stream_with_ending(
+def _stream_or_mark_as_failed(
     content: Iterable[bytes] | Iterable[str], form: ExportFormat, name: str
 ) -> Iterator[bytes | str]:
     try:

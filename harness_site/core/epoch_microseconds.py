@@ -27,7 +27,7 @@ def convert_to_datetime(instant: int) -> datetime:
     return _EPOCH + instant * _MICROSECOND
 
 
-def close_open_range(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
+def fill_open_range_ends(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
     """Replace open ends of a range by bounds beyond all possible moments."""
     return since or _FIRST, until or _LAST
 

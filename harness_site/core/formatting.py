@@ -26,11 +26,11 @@ def format_number(number: Decimal | float, digits: int = 0) -> str:
     """Format a number with `digits` decimal places and the separators of the reader's language: 1,234.5 or 1.234,5."""
     if not digits and isinstance(number, int) and 0 <= number < 1000:  # has no separators in any language
         return str(number)
-    return _format_digits_in_language(f"{number:.{digits}f}", digits, get_language())
+    return _insert_thousands_separators(f"{number:.{digits}f}", digits, get_language())
 
 
 @lru_cache(maxsize=4_096)
-def _format_digits_in_language(number: str, digits: int, _language: str | None) -> str:
+def _insert_thousands_separators(number: str, digits: int, _language: str | None) -> str:
     """Insert the separators of the current language, which is a part of the key of the cache."""
     return number_format(number, digits, use_l10n=True, force_grouping=True)
 
@@ -65,7 +65,7 @@ def format_duration(seconds: float) -> str:
         return gettext("%(count)s ms") % {"count": round(seconds * 1000)}
     if seconds < 10:
         return gettext("%(count)s s") % {"count": format_number(seconds, 1)}
-    return _format_whole_unit(seconds)
+    return _format_duration_in_largest_unit(seconds)
 
 
 def format_time_ago(moment: datetime, now: datetime) -> str:
@@ -76,7 +76,7 @@ def format_time_ago(moment: datetime, now: datetime) -> str:
     seconds = int((now - moment).total_seconds())
     if seconds < 5:
         return gettext("just now")
-    amount, unit = _split_off_unit(seconds)
+    amount, unit = _convert_to_largest_unit(seconds)
     match unit:
         case "day":
             sentence = ngettext("%(count)s day ago", "%(count)s days ago", amount)
@@ -92,7 +92,7 @@ def format_time_ago(moment: datetime, now: datetime) -> str:
 def format_deadline(moment: datetime, now: datetime) -> str:
     """Format the time until or since a deadline in one unit."""
     seconds = (moment - now).total_seconds()
-    amount, unit = _split_off_unit(abs(seconds))
+    amount, unit = _convert_to_largest_unit(abs(seconds))
     match unit, seconds > 0:
         case "day", True:
             sentence = ngettext("due in %(count)s day", "due in %(count)s days", amount)
@@ -113,8 +113,8 @@ def format_deadline(moment: datetime, now: datetime) -> str:
     return sentence % {"count": amount}
 
 
-def _format_whole_unit(seconds: float) -> str:
-    amount, unit = _split_off_unit(seconds)
+def _format_duration_in_largest_unit(seconds: float) -> str:
+    amount, unit = _convert_to_largest_unit(seconds)
     match unit:
         case "day":
             sentence = ngettext("%(count)s day", "%(count)s days", amount)
@@ -127,7 +127,7 @@ def _format_whole_unit(seconds: float) -> str:
     return sentence % {"count": amount}
 
 
-def _split_off_unit(seconds: float) -> tuple[int, str]:
+def _convert_to_largest_unit(seconds: float) -> tuple[int, str]:
     """Return the amount, rounded down, of the largest unit that the duration reaches."""
     size, unit = next((step for step in _UNITS if seconds >= step[0]), _UNITS[-1])
     return int(seconds // size), unit
@@ -161,7 +161,7 @@ def parse_json_or_text(stored: str) -> Any:
     return parse_or_text(stored)
 
 
-def indent_json(stored: str) -> str:
+def indent_masked_json(stored: str) -> str:
     """Indent stored JSON text; a text that is not JSON is returned as is."""
     try:
         return mask_and_reveal_hidden(dump_masked_json(parse_json(stored), indent=2))
@@ -169,10 +169,10 @@ def indent_json(stored: str) -> str:
         return mask_and_reveal_hidden(stored)
 
 
-def format_json_for_reading(stored: str) -> str:
+def format_json_or_text(stored: str) -> str:
     """Format stored JSON for reading: a string as its text, anything else indented."""
     value = parse_json_or_text(stored)
-    return mask_and_reveal_hidden(value) if isinstance(value, str) else indent_json(stored)
+    return mask_and_reveal_hidden(value) if isinstance(value, str) else indent_masked_json(stored)
 
 
 def shorten_to_one_line(value: Any, limit: int = 60) -> str:

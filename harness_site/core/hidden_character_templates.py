@@ -13,18 +13,18 @@ from django.http import HttpRequest
 from django.template.backends import django
 from django.utils.safestring import SafeString, mark_safe
 
-from harness_site.core.rendering.hidden_characters import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 
 
 class Template(django.Template):
     """A template of `Templates`."""
 
     def render(self, context: dict[str, Any] | None = None, request: HttpRequest | None = None) -> SafeString:
-        return mark_safe(name_hidden_characters(super().render(context, request)))  # noqa: S308 - a template's output
+        return mark_safe(replace_hidden_characters_by_names(super().render(context, request)))  # noqa: S308 - a template's output
 
 
 class Templates(django.DjangoTemplates):
-    """The template backend of the site: that of Django, with its output filtered by `name_hidden_characters`."""
+    """The site's template backend: that of Django, with hidden characters in its output replaced by their names."""
 
     def get_template(self, template_name: str) -> Template:
         return Template(super().get_template(template_name).template, self)

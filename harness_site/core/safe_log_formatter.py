@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from harness_site.core.rendering.hidden_characters import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 
 #: Prefix of the further lines of an entry, so that none looks like a new entry.
 _CONTINUED: Final = "\n    | "
@@ -15,4 +15,4 @@ class OneEntryFormatter(logging.Formatter):
     """Formatter that names hidden characters and marks the further lines of an entry, for example of a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return name_hidden_characters(super().format(record)).replace("\n", _CONTINUED)
+        return replace_hidden_characters_by_names(super().format(record)).replace("\n", _CONTINUED)

@@ -140,7 +140,7 @@ class KeyedCall(Protocol):
     def key_scope(self) -> str: ...
 
 
-def format_status_chip(value: str) -> tuple[str, str]:
+def get_status_shape_and_label(value: str) -> tuple[str, str]:
     """Return the chip shape and label of a status or decision; unknown values of newer versions are returned as is."""
     shape, label = STATES.get(value, ("off", value.replace("_", " ").capitalize()))
     return shape, str(label)
@@ -154,10 +154,12 @@ def format_phase(value: str) -> str:
 def format_decision_verb(decision: str) -> str:
     """Return the verb of a decision, to follow the name of the person."""
     verb = _DID.get(decision)
-    return str(verb) if verb else gettext("decided: %(decision)s") % {"decision": format_status_chip(decision)[1]}
+    return (
+        str(verb) if verb else gettext("decided: %(decision)s") % {"decision": get_status_shape_and_label(decision)[1]}
+    )
 
 
-def get_decision_sentence(decision: str) -> str:
+def get_decision_sentence_template(decision: str) -> str:
     """Return the sentence about a decision, with the placeholders `%(name)s` and `%(time)s`."""
     sentence = _DECIDED_AT.get(decision)
     return str(sentence) if sentence else gettext("%(name)s decided at %(time)s")

@@ -29,17 +29,19 @@ class UnreadableRecord:
     pk: Any
 
 
-def read_rows_or_mark_unreadable(
+def convert_rows_or_mark_unreadable(
     rows: Iterable[Row | UnreadableRecord], read: Callable[[Row], Read], kind: str
 ) -> list[Read | UnreadableRecord]:
     """Apply `read` to each row; a failed row is logged with its traceback and replaced by a placeholder.
 
     A placeholder among the rows is kept. Database errors are not caught.
     """
-    return [row if isinstance(row, UnreadableRecord) else _read_row_or_mark_unreadable(row, read, kind) for row in rows]
+    return [
+        row if isinstance(row, UnreadableRecord) else _convert_row_or_mark_unreadable(row, read, kind) for row in rows
+    ]
 
 
-def _read_row_or_mark_unreadable(row: Row, read_row: Callable[[Row], Read], kind: str) -> Read | UnreadableRecord:
+def _convert_row_or_mark_unreadable(row: Row, read_row: Callable[[Row], Read], kind: str) -> Read | UnreadableRecord:
     try:
         return read_row(row)
     except Error:
@@ -49,7 +51,7 @@ def _read_row_or_mark_unreadable(row: Row, read_row: Callable[[Row], Read], kind
         return UnreadableRecord(kind, row.pk)
 
 
-def read_or_use_fallback(description: str, read: Callable[[], Read], fallback: Read) -> Read:
+def call_or_use_fallback(description: str, read: Callable[[], Read], fallback: Read) -> Read:
     """Return the result of `read`, or `fallback` if it fails, so that a page about one record displays the rest.
 
     The traceback is logged.

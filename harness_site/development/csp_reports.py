@@ -50,8 +50,14 @@ def list_csp_violations(request: HttpRequest) -> HttpResponse:
 
 
 def _parse_csp_violation(report: dict[str, Any]) -> CspViolation:
-    def said(name: str) -> str:
+    def read_field(name: str) -> str:
         return str(report.get(name, ""))[:_MAX_FIELD_LENGTH]
 
-    position = f"{said('source-file')}:{said('line-number')}" if report.get("source-file") else ""
-    return CspViolation(clock.now(), said("document-uri"), said("effective-directive"), said("blocked-uri"), position)
+    position = f"{read_field('source-file')}:{read_field('line-number')}" if report.get("source-file") else ""
+    return CspViolation(
+        clock.now(),
+        read_field("document-uri"),
+        read_field("effective-directive"),
+        read_field("blocked-uri"),
+        position,
+    )

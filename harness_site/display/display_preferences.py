@@ -24,7 +24,7 @@ def load_display_choice_into_session(*, request: HttpRequest | None, user: User,
     """Copy the choice of an account to a new user session."""
     preference = DisplayPreference.objects.filter(user=user).first()
     if request is not None and preference is not None:
-        _copy_to_session(request, preference)
+        _copy_preference_to_session(request, preference)
 
 
 def save_display_choice(request: HttpRequest, user: User, *, time_zone: str, language: str, theme: str) -> None:
@@ -32,7 +32,7 @@ def save_display_choice(request: HttpRequest, user: User, *, time_zone: str, lan
     preference, _ = DisplayPreference.objects.update_or_create(
         user=user, defaults={"time_zone": time_zone, "language": language, "theme": theme}
     )
-    _copy_to_session(request, preference)
+    _copy_preference_to_session(request, preference)
 
 
 def get_account_time_zone(user: User | None) -> tzinfo:
@@ -41,21 +41,21 @@ def get_account_time_zone(user: User | None) -> tzinfo:
     return ZoneInfo(name) if name and is_time_zone(name) else UTC
 
 
-def get_theme(request: HttpRequest) -> str:
+def get_reader_theme(request: HttpRequest) -> str:
     """Return the chosen theme; empty for that of the system."""
     session = getattr(request, "session", None)
     theme = session.get(THEME_KEY, "") if session is not None else ""
     return theme if theme in Theme.values else ""
 
 
-def get_language(request: HttpRequest) -> str:
+def get_reader_language(request: HttpRequest) -> str:
     """Return the code of the chosen language; empty for that of the browser."""
     session = getattr(request, "session", None)
     language = session.get(LANGUAGE_KEY, "") if session is not None else ""
     return language if language in dict(settings.LANGUAGES) else ""
 
 
-def _copy_to_session(request: HttpRequest, preference: DisplayPreference) -> None:
+def _copy_preference_to_session(request: HttpRequest, preference: DisplayPreference) -> None:
     request.session[TIME_ZONE_KEY] = preference.time_zone
     request.session[LANGUAGE_KEY] = preference.language
     request.session[THEME_KEY] = preference.theme

@@ -4,8 +4,8 @@ from django.utils import timezone, translation
 from django.utils.deprecation import MiddlewareMixin
 
 from harness_site.accounts.redirects import is_path_of_site
-from harness_site.display.display_preferences import get_language
-from harness_site.display.time_zones import get_time_zone
+from harness_site.display.display_preferences import get_reader_language
+from harness_site.display.time_zones import get_reader_time_zone
 
 
 class ReaderPreferencesMiddleware(MiddlewareMixin):
@@ -17,8 +17,8 @@ class ReaderPreferencesMiddleware(MiddlewareMixin):
     def process_request(self, request: HttpRequest) -> None:
         # Pages of a project that includes the site have a time zone of their own.
         if is_path_of_site(request.path):
-            timezone.activate(get_time_zone(request))
-            if language := get_language(request):
+            timezone.activate(get_reader_time_zone(request))
+            if language := get_reader_language(request):
                 translation.activate(language)
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

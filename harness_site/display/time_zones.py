@@ -27,14 +27,14 @@ def list_time_zones() -> tuple[str, ...]:
 
 
 @cache
-def _get_all_names() -> frozenset[str]:
+def _get_all_time_zone_names() -> frozenset[str]:
     # With the aliases: browsers report old names such as Asia/Calcutta.
     return frozenset(available_timezones()) | {"UTC"}
 
 
 @cache
 def _get_names_by_key() -> dict[str, str]:
-    return {_build_key(name): name for name in sorted(_get_all_names())}
+    return {_build_key(name): name for name in sorted(_get_all_time_zone_names())}
 
 
 def _build_key(name: str) -> str:
@@ -43,7 +43,7 @@ def _build_key(name: str) -> str:
 
 
 def is_time_zone(name: str) -> bool:
-    return name in _get_all_names()
+    return name in _get_all_time_zone_names()
 
 
 def find_time_zone(text: str) -> str:
@@ -64,7 +64,7 @@ def suggest_time_zone(text: str) -> str:
     return find_time_zone(whole[0]) if whole else ""
 
 
-def get_time_zone(request: HttpRequest) -> tzinfo:
+def get_reader_time_zone(request: HttpRequest) -> tzinfo:
     """Return the time zone for the times of a response; a name that does not exist counts as none."""
     session = getattr(request, "session", None)
     chosen = str(session.get(SESSION_KEY, "")) if session is not None else ""

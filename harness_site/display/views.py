@@ -55,8 +55,8 @@ def edit_display(request: HttpRequest) -> HttpResponse:
     """Edit the choice of any signed-in user; it belongs to a user, not to a workspace."""
     initial = {
         "time_zone": request.session.get(time_zones.SESSION_KEY, ""),
-        "language": display_preferences.get_language(request),
-        "theme": display_preferences.get_theme(request),
+        "language": display_preferences.get_reader_language(request),
+        "theme": display_preferences.get_reader_theme(request),
     }
     form = DisplayForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST" and form.is_valid():

@@ -43,16 +43,16 @@ class Connection:
     build_blocks: Callable[[], list[Block]]
 
 
-def build_python_blocks() -> list[Block]:
+def build_python_example_blocks() -> list[Block]:
     """Build the blocks for a program that knows the database's URL."""
     return [*_build_database_blocks(""), _build_program_block(example_agent_sources.PYTHON)]
 
 
-def build_langgraph_blocks() -> list[Block]:
+def build_langgraph_example_blocks() -> list[Block]:
     return [*_build_database_blocks("langgraph"), _build_program_block(example_agent_sources.LANGGRAPH)]
 
 
-def build_claude_blocks() -> list[Block]:
+def build_claude_example_blocks() -> list[Block]:
     """Build the blocks for the Claude Agent SDK, whose program cannot be scripted."""
     sentence = _(
         "Save this program as first_agent.py, and run it where Claude Code is signed in: python first_agent.py"
@@ -60,19 +60,19 @@ def build_claude_blocks() -> list[Block]:
     return [*_build_database_blocks("claude"), Block("program", sentence, example_agent_sources.CLAUDE)]
 
 
-def build_openai_agents_blocks() -> list[Block]:
+def build_openai_agents_example_blocks() -> list[Block]:
     return [*_build_database_blocks("openai-agents"), _build_program_block(example_agent_sources.OPENAI_AGENTS)]
 
 
-def build_pydantic_ai_blocks() -> list[Block]:
+def build_pydantic_ai_example_blocks() -> list[Block]:
     return [*_build_database_blocks("pydantic-ai"), _build_program_block(example_agent_sources.PYDANTIC_AI)]
 
 
-def build_strands_blocks() -> list[Block]:
+def build_strands_example_blocks() -> list[Block]:
     return [*_build_database_blocks("strands"), _build_program_block(example_agent_sources.STRANDS)]
 
 
-def build_django_blocks() -> list[Block]:
+def build_django_example_blocks() -> list[Block]:
     """Build the blocks for a Django project that shares this database."""
     return [
         Block(
@@ -88,14 +88,15 @@ def build_django_blocks() -> list[Block]:
     ]
 
 
-def build_http_blocks() -> list[Block]:
+def build_http_example_blocks() -> list[Block]:
     """Build the blocks for a program that reaches this site over HTTP, and has no connection to the database."""
     address = build_absolute_url(reverse("harness:home")).rstrip("/")
     return [
         Block(
             "shell",
             _("Install the library. Create a token for an agent under API tokens, and put it in the place of TOKEN:"),
-            f'pip install "{_get_package("remote")}"\nexport HARNESS_ADDRESS={address}\nexport HARNESS_TOKEN=TOKEN',
+            f'pip install "{_get_pip_requirement("remote")}"\n'
+            f"export HARNESS_ADDRESS={address}\nexport HARNESS_TOKEN=TOKEN",
             "bash",
         ),
         _build_program_block(example_agent_sources.HTTP),
@@ -103,18 +104,18 @@ def build_http_blocks() -> list[Block]:
 
 
 CONNECTIONS: Final = (
-    Connection("python", "Python", build_python_blocks),
-    Connection("langgraph", "LangGraph", build_langgraph_blocks),
-    Connection("claude", "Claude Agent SDK", build_claude_blocks),
-    Connection("openai-agents", "OpenAI Agents", build_openai_agents_blocks),
-    Connection("pydantic-ai", "Pydantic AI", build_pydantic_ai_blocks),
-    Connection("strands", "Strands Agents", build_strands_blocks),
-    Connection("http", gettext_lazy("Python over HTTP"), build_http_blocks),
-    Connection("django", gettext_lazy("Django project"), build_django_blocks),
+    Connection("python", "Python", build_python_example_blocks),
+    Connection("langgraph", "LangGraph", build_langgraph_example_blocks),
+    Connection("claude", "Claude Agent SDK", build_claude_example_blocks),
+    Connection("openai-agents", "OpenAI Agents", build_openai_agents_example_blocks),
+    Connection("pydantic-ai", "Pydantic AI", build_pydantic_ai_example_blocks),
+    Connection("strands", "Strands Agents", build_strands_example_blocks),
+    Connection("http", gettext_lazy("Python over HTTP"), build_http_example_blocks),
+    Connection("django", gettext_lazy("Django project"), build_django_example_blocks),
 )
 
 
-def find_connection(key: str) -> Connection:
+def get_connection_or_first(key: str) -> Connection:
     """Return the way with this key, or the first one."""
     return next((way for way in CONNECTIONS if way.key == key), CONNECTIONS[0])
 
@@ -126,10 +127,11 @@ def _build_program_block(program: str) -> Block:
 def _build_database_blocks(extra: str) -> list[Block]:
     """Build the commands that create a login of agents, install the library with an extra, and name the database."""
     if connection.vendor == "sqlite":
-        shell = f'pip install "{_get_package(extra)}"\nexport HARNESS_DATABASE_URL={shlex.quote(_get_sqlite_path())}'
+        database = shlex.quote(_get_sqlite_path())
+        shell = f'pip install "{_get_pip_requirement(extra)}"\nexport HARNESS_DATABASE_URL={database}'
         sentence = _("Install the library on this machine, and tell it where the database is:")
         return [Block("shell", sentence, shell, "bash")]
-    package = _get_package(",".join(filter(None, [extra, "postgres"])))
+    package = _get_pip_requirement(",".join(filter(None, [extra, "postgres"])))
     return [
         Block(
             "login",
@@ -149,7 +151,7 @@ def _build_database_blocks(extra: str) -> list[Block]:
     ]
 
 
-def _get_package(extra: str) -> str:
+def _get_pip_requirement(extra: str) -> str:
     """Return what pip installs: the library as it is here, so that agents and site agree on the tables."""
     return f"{BASE_DIR if IS_CHECKOUT else 'harness-checkpoints'}{extra and f'[{extra}]'}"
 

@@ -17,10 +17,10 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.installation.installation_checks import (
     Level,
     Status,
-    check_address,
     check_database,
     check_mail,
     check_migrations,
+    check_site_address,
 )
 from harness_site.installation.migration_state import probe
 
@@ -38,16 +38,16 @@ class Step:
     action: str
 
 
-def find_first_session(workspace: Workspace) -> Session | None:
+def find_oldest_session(workspace: Workspace) -> Session | None:
     """Return the oldest session of a workspace; None until an agent has opened one."""
     return Session.objects.filter(workspace=workspace).order_by("pk").first()
 
 
-def list_steps(request: MemberRequest) -> list[Step]:
+def list_first_steps(request: MemberRequest) -> list[Step]:
     """List the steps with their state, in the order in which to do them."""
     return [
         _build_admin_step(request),
-        _build_status_step(check_address(request)),
+        _build_status_step(check_site_address(request)),
         _build_database_step(),
         _build_status_step(check_mail()),
         _build_agent_step(request.membership.workspace),
@@ -57,15 +57,15 @@ def list_steps(request: MemberRequest) -> list[Step]:
 def has_open_steps(request: HttpRequest, member: Membership) -> bool:
     """Return whether a step is left; stops at the first one, and asks the settings before the database."""
     return not (
-        _is_done(check_mail())
-        and _is_done(check_address(request))
+        _is_status_ok(check_mail())
+        and _is_status_ok(check_site_address(request))
         and _has_second_factor(member.user)
-        and find_first_session(member.workspace) is not None
+        and find_oldest_session(member.workspace) is not None
         and probe.is_current()
     )
 
 
-def _is_done(status: Status) -> bool:
+def _is_status_ok(status: Status) -> bool:
     return status.level is Level.OK
 
 
@@ -84,7 +84,7 @@ def _build_admin_step(request: MemberRequest) -> Step:
 
 
 def _build_status_step(status: Status) -> Step:
-    done = _is_done(status)
+    done = _is_status_ok(status)
     url = f"{reverse('harness_installation:system')}#{status.key}"
     # Advice that ends with a line to copy stands on the system page, beside that line.
     summary = status.summary if done or status.line else f"{status.summary} {status.advice}"
@@ -99,7 +99,7 @@ def _build_database_step() -> Step:
 
 
 def _build_agent_step(workspace: Workspace) -> Step:
-    session = find_first_session(workspace)
+    session = find_oldest_session(workspace)
     url = reverse("harness_installation:connect")
     if session is None:
         return Step(_("First agent"), False, _("Connect one with the program on this page."), url, _("Connect"))

@@ -87,25 +87,25 @@ class Status:
     line: str = ""
 
 
-def load_system_status(request: HttpRequest, workspace: Workspace) -> list[Status]:
+def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[Status]:
     """Run every check. One that fails is reported as a problem and does not hide the others."""
     checks: list[tuple[str, str, Callable[[], Status]]] = [
         ("version", _("Version"), check_version),
         ("database", _("Database"), check_database),
         ("migrations", _("Migrations"), check_migrations),
-        ("address", _("Address of this site"), lambda: check_address(request)),
+        ("address", _("Address of this site"), lambda: check_site_address(request)),
         ("mail", _("Mail"), check_mail_delivery),
         ("webhooks", _("Webhooks"), lambda: check_webhooks(workspace)),
         ("background", _("Sweeper and background work"), check_background_work),
-        ("leases", _("Leases"), check_leases),
+        ("leases", _("Leases"), check_run_leases),
         ("search", _("Search index"), check_search_index),
         ("seals", _("Seals"), check_seals),
         ("decisions", _("Signed decisions"), check_decision_signatures),
         ("witness", _("Witness"), check_external_audit_witness),
-        ("clock", _("Clock"), check_clock),
-        ("disk", _("Disk"), check_disk),
+        ("clock", _("Clock"), check_database_clock_difference),
+        ("disk", _("Disk"), check_free_disk_space),
     ]
-    return [_run_check(key, title, check) for key, title, check in checks]
+    return [_run_check_or_report_failure(key, title, check) for key, title, check in checks]
 
 
 def check_version() -> Status:
@@ -118,7 +118,7 @@ def check_version() -> Status:
 
 
 def check_database() -> Status:
-    name, size = describe_database()
+    name, size = get_database_version_and_size()
     summary = _("%(database)s, %(size)s.") % {"database": name, "size": filesizeformat(size)}
     advice = ""
     if connection.vendor == "sqlite":
@@ -126,7 +126,7 @@ def check_database() -> Status:
     return Status("database", _("Database"), Level.OK, summary, advice)
 
 
-def describe_database() -> tuple[str, int]:
+def get_database_version_and_size() -> tuple[str, int]:
     """Return product and version of the database, and its size in bytes."""
     if connection.vendor == "sqlite":
         path = Path(str(connection.settings_dict["NAME"]))
@@ -158,7 +158,7 @@ def check_migrations() -> Status:
     return Status("migrations", title, Level.OK, summary % {"count": state.applied})
 
 
-def check_address(request: HttpRequest) -> Status:
+def check_site_address(request: HttpRequest) -> Status:
     """Compare the configured address with the one that the browser has used."""
     title, address = _("Address of this site"), settings.SITE_ADDRESS
     used = f"{request.scheme}://{request.get_host()}"
@@ -276,7 +276,7 @@ def check_background_work() -> Status:
     return Status("background", title, Level.OK, summary)
 
 
-def check_leases() -> Status:
+def check_run_leases() -> Status:
     """Count the runs that own a session, and those whose lease is over although nobody has noticed."""
     title, owning = _("Leases"), Run.objects.filter(status__in=OWNING_RUN_STATUSES)
     live_count = len(owning.values_list("pk")[:_COUNTED])
@@ -297,7 +297,7 @@ def check_leases() -> Status:
 
 def check_search_index() -> Status:
     title, index = _("Search index"), load_index_status()
-    if not index.begun and index.behind:
+    if not index.was_ever_complete and index.behind:
         summary = _("The index is being built. About %(count)d texts are left.") % {"count": index.behind}
         advice = _("Recent texts are found first. If the number does not fall, run this command:")
         return Status("search", title, Level.ATTENTION, summary, advice, "harness index_search")
@@ -382,7 +382,7 @@ def check_external_audit_witness() -> Status:
     return Status("witness", _("Witness"), Level.OFF, summary, advice, "harness verify_audit")
 
 
-def check_clock() -> Status:
+def check_database_clock_difference() -> Status:
     before = clock.now()
     database_time = clock.database_now("default")
     difference = database_time - (before + (clock.now() - before) / 2)
@@ -393,7 +393,7 @@ def check_clock() -> Status:
     return Status("clock", _("Clock"), Level.OK, summary)
 
 
-def check_disk() -> Status:
+def check_free_disk_space() -> Status:
     """Report the free space where the database file or the state folder lies."""
     title = _("Disk")
     is_file = connection.vendor == "sqlite"
@@ -402,9 +402,9 @@ def check_disk() -> Status:
     values = {"free": filesizeformat(usage.free), "total": filesizeformat(usage.total)}
     summary = _("%(free)s of %(total)s free on this machine.") % values
     advice = "" if is_file else _("The database's own disk is on its server: watch it there.")
-    if _is_below(usage.free, usage.total, _DISK_ALARM):
+    if _is_disk_space_below(usage.free, usage.total, _DISK_ALARM):
         return Status("disk", title, Level.PROBLEM, summary, _("Free space now: a full disk stops every agent."))
-    if _is_below(usage.free, usage.total, _DISK_WARNING):
+    if _is_disk_space_below(usage.free, usage.total, _DISK_WARNING):
         return Status("disk", title, Level.ATTENTION, summary, _("Free space soon, for example with harness prune."))
     return Status("disk", title, Level.OK, summary, advice)
 
@@ -414,12 +414,12 @@ def _get_state_folder() -> Path:
     return folder if folder.exists() else Path.cwd()
 
 
-def _is_below(free: int, total: int, limits: tuple[float, int]) -> bool:
+def _is_disk_space_below(free: int, total: int, limits: tuple[float, int]) -> bool:
     share, size = limits
     return free < total * share and free < size
 
 
-def _run_check(key: str, title: str, check: Callable[[], Status]) -> Status:
+def _run_check_or_report_failure(key: str, title: str, check: Callable[[], Status]) -> Status:
     try:
         return check()
     except (Error, OSError) as error:

@@ -17,18 +17,18 @@ from harness_site.accounts import audit_events
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.views.member_settings import InvitationForm
-from harness_site.installation.agent_connection_examples import CONNECTIONS, find_connection
-from harness_site.installation.first_steps import find_first_session, list_steps
-from harness_site.installation.installation_checks import Level, load_system_status
+from harness_site.installation.agent_connection_examples import CONNECTIONS, get_connection_or_first
+from harness_site.installation.first_steps import find_oldest_session, list_first_steps
+from harness_site.installation.installation_checks import Level, run_installation_checks
 from harness_site.mail_transport import (
     MAIL_ERRORS,
     describe_connection_error,
     is_mail_configured,
     log_mail_error,
-    send_through_server,
+    send_email_through_server,
     set_email_headers,
 )
-from harness_site.notifications.recipients import get_email_address
+from harness_site.notifications.recipients import get_notification_address
 from harness_site.site_address import build_absolute_url
 
 
@@ -46,7 +46,7 @@ class TestMailForm(forms.Form):
 @require_GET
 @require_member(Role.ADMIN)
 def show_first_steps(request: MemberRequest) -> HttpResponse:
-    steps = list_steps(request)
+    steps = list_first_steps(request)
     context = {
         "steps": steps,
         "next_step": next((step for step in steps if not step.done), None),
@@ -84,7 +84,7 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
     set_email_headers(email, to=address, subject=_("Test message"))
     email.set_content(_("This is a test message. Mail from Harness works.") + f"\n\n{link}\n")
     try:
-        send_through_server(email, link)
+        send_email_through_server(email, link)
     except MAIL_ERRORS as error:
         log_mail_error("The test message", error)
         return _render_system_page(request, form=form, mail_problem=describe_connection_error(error), status=409)
@@ -94,27 +94,27 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
 
 
 def _build_connect_context(request: MemberRequest) -> dict[str, object]:
-    way = find_connection(request.GET.get("how", ""))
+    way = get_connection_or_first(request.GET.get("how", ""))
     blocks = way.build_blocks()
     return {
         "connections": CONNECTIONS,
         "way": way,
         "blocks": blocks,
         "needs_login": any(block.key == "login" for block in blocks),
-        "first_session": find_first_session(request.membership.workspace),
+        "first_session": find_oldest_session(request.membership.workspace),
     }
 
 
 def _render_system_page(
     request: MemberRequest, *, form: TestMailForm | None = None, mail_problem: str = "", status: int = 200
 ) -> HttpResponse:
-    statuses = load_system_status(request, request.membership.workspace)
+    statuses = run_installation_checks(request, request.membership.workspace)
     if mail_problem:
         statuses = [replace(one, level=Level.PROBLEM) if one.key == "mail" else one for one in statuses]
     context = {
         "statuses": statuses,
         "open_count": sum(one.level in (Level.PROBLEM, Level.ATTENTION) for one in statuses),
-        "form": form or TestMailForm(initial={"address": get_email_address(request.membership.user)}),
+        "form": form or TestMailForm(initial={"address": get_notification_address(request.membership.user)}),
         "can_mail": is_mail_configured(),
         "mail_problem": mail_problem,
         "tab": "system",

@@ -57,14 +57,14 @@ class ChangeFeedTask(BackgroundTask):
         while True:
             try:
                 cursor = cursor or ChangeCursor(await database_sync_to_async(database_now)("default"))
-                await publish_changes(await database_sync_to_async(cursor.read)())
+                await publish_changes(await database_sync_to_async(cursor.fetch_new_changes)())
                 if clock() >= next_sealing:
                     next_sealing = clock() + SEALING_SECONDS
                     await database_sync_to_async(seal_events_of_all_workspaces)()
                 if clock() >= next_heartbeat:
                     next_heartbeat = clock() + HEARTBEAT_SECONDS
                     await get_channel_layer_or_fail().group_send(EVERYBODY, {"type": "live.heartbeat"})
-                self.record_round()
+                self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)
             await asyncio.sleep(POLL_SECONDS)

@@ -36,7 +36,7 @@ class ChangeCursor:
         self._position = start
         self._told: dict[int, SessionChange] = {}
 
-    def read(self) -> list[SessionChange]:
+    def fetch_new_changes(self) -> list[SessionChange]:
         """Return the changes since the last call; one query."""
         changes = list_changes_since(self._position)
         new_changes = list(self._filter_unseen_changes(changes))

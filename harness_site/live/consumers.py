@@ -10,7 +10,7 @@ from django.conf import settings
 
 from checkpoints.db import clock
 from harness_site.accounts.models import Membership
-from harness_site.accounts.user_sessions import ACTIVITY_UPDATE_INTERVAL, record_activity
+from harness_site.accounts.user_sessions import ACTIVITY_UPDATE_INTERVAL, record_user_session_activity
 from harness_site.core import formatting
 from harness_site.core.moment_parameters import parse_aware_datetime
 from harness_site.live.change_feed import EVERYBODY, get_group_name
@@ -31,7 +31,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def connect(self) -> None:
         self._seen_until = 0.0
         self._session_key: str | None = self.scope["cookies"].get(settings.SESSION_COOKIE_NAME)
-        membership = await self._load_viewer()
+        membership = await self._load_viewer_membership()
         if membership is None:
             await self.close()
             return
@@ -47,12 +47,14 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         """Ignore messages from the browser."""
 
     async def live_changed(self, event: dict[str, Any]) -> None:
-        await self._send_messages([{"session": pk, "revision": revision} for pk, revision in event["changed"]])
+        await self._send_messages_if_permitted(
+            [{"session": pk, "revision": revision} for pk, revision in event["changed"]]
+        )
 
     async def live_heartbeat(self, event: dict[str, Any]) -> None:
-        await self._send_messages([{"at": formatting.format_iso_time(clock.now())}])
+        await self._send_messages_if_permitted([{"at": formatting.format_iso_time(clock.now())}])
 
-    async def _send_messages(self, messages: list[dict[str, Any]]) -> None:
+    async def _send_messages_if_permitted(self, messages: list[dict[str, Any]]) -> None:
         if not await self._can_still_view():
             await self.close(SIGNED_OUT)
             return
@@ -62,14 +64,14 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     async def _can_still_view(self) -> bool:
         if monotonic() < self._trusted_until:
             return True
-        membership = await self._load_viewer()
+        membership = await self._load_viewer_membership()
         return membership is not None and membership.workspace_id == self._workspace
 
-    async def _load_viewer(self) -> Membership | None:
+    async def _load_viewer_membership(self) -> Membership | None:
         self._trusted_until = monotonic() + TRUSTED_SECONDS
         if monotonic() >= self._seen_until:
             self._seen_until = monotonic() + ACTIVITY_UPDATE_INTERVAL.total_seconds()
-            await database_sync_to_async(record_activity)(self._session_key)
+            await database_sync_to_async(record_user_session_activity)(self._session_key)
         return await database_sync_to_async(find_viewer_membership)(self._session_key)
 
     async def _send_missed_changes(self) -> None:

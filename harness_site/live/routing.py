@@ -10,7 +10,7 @@ from harness_site.live.consumers import LiveConsumer
 from harness_site.live.websocket_access import SameOriginMiddleware
 
 
-def websocket_application() -> Any:
+def build_websocket_application() -> Any:
     """Return the ASGI application for websockets; its URL lies below that of the site's pages.
 
     Call it after the apps are loaded.

@@ -24,7 +24,7 @@ from harness_site.mcp_guard.guarded_session import GuardedSession
 from harness_site.mcp_guard.policies import ToolPolicies, parse_policies
 from harness_site.mcp_guard.proxy import GuardProxy
 from harness_site.mcp_guard.standard_input import StandardInput
-from harness_site.mcp_server.stdio import read_token
+from harness_site.mcp_server.stdio import read_token_from_environment
 
 #: Seconds that running calls have after the client has left.
 LEAVE_SECONDS: Final = 5.0
@@ -55,15 +55,15 @@ def run_guard(arguments: list[str]) -> None:
     Raises:
         SystemExit: An argument cannot be used, the log cannot be reached, or the server has ended.
     """
-    options = read_options(arguments)
+    options = parse_guard_options(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="harness mcp-guard: %(message)s")
-    raise SystemExit(anyio.run(_serve, options))
+    raise SystemExit(anyio.run(_serve_client, options))
 
 
-def read_options(arguments: list[str]) -> GuardOptions:
+def parse_guard_options(arguments: list[str]) -> GuardOptions:
     """Read the arguments of the command and the environment. Raises `SystemExit` for what cannot be used."""
-    parser = _build_parser()
-    own, command = _split_command(arguments)
+    parser = _build_argument_parser()
+    own, command = _split_options_and_command(arguments)
     options = parser.parse_args(own)
     if not command:
         parser.error("the command of the MCP server is missing: harness mcp-guard -- <command>")
@@ -72,7 +72,7 @@ def read_options(arguments: list[str]) -> GuardOptions:
         policies = parse_policies([*options.policy, *lines])
     except ValueError as error:
         parser.error(str(error))
-    token = read_token() if options.url else None
+    token = read_token_from_environment() if options.url else None
     address = options.url or os.environ.get("HARNESS_DATABASE_URL")
     if not address:
         parser.error("set HARNESS_URL and HARNESS_TOKEN, or HARNESS_DATABASE_URL: calls are logged there")
@@ -82,7 +82,7 @@ def read_options(arguments: list[str]) -> GuardOptions:
     return GuardOptions(command, policies, address, token, options.workspace, session_id, options.agent, options.wait)
 
 
-def _build_parser() -> argparse.ArgumentParser:
+def _build_argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="harness mcp-guard",
         usage="harness mcp-guard [options] -- <command of the MCP server>",
@@ -106,7 +106,7 @@ def _build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
+def _split_options_and_command(arguments: list[str]) -> tuple[list[str], list[str]]:
     if "--" not in arguments:
         return arguments, []
     border = arguments.index("--")
@@ -119,7 +119,7 @@ def _make_session_id(command: list[str]) -> str:
     return f"mcp-{Path(command[0]).name[:100]}-{digest[:12]}"
 
 
-async def _serve(options: GuardOptions) -> int:
+async def _serve_client(options: GuardOptions) -> int:
     """Serve the client. Returns the exit status."""
     try:
         checkpointer = _open_checkpointer(options)
@@ -155,25 +155,25 @@ async def _run_proxy(session: GuardedSession, policies: ToolPolicies, server: An
     async with stdio_server(stdin=cast("Any", lines)) as (from_client, to_client):
         proxy = GuardProxy(session, policies, from_client, to_client, *server)
 
-        async def follow_client(tasks: TaskGroup) -> None:
+        async def forward_until_client_ends(tasks: TaskGroup) -> None:
             await proxy.forward_client_messages(tasks)
             has_ended.set()
 
-        async def follow_server() -> None:
+        async def forward_until_server_ends() -> None:
             nonlocal has_server_ended
             await proxy.forward_server_messages()
             has_server_ended = True
             has_ended.set()
 
-        async def follow_signals() -> None:
+        async def wait_for_termination_signal() -> None:
             with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
                 async for _ in signals:
                     has_ended.set()
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(follow_client, tasks)
-            tasks.start_soon(follow_server)
-            tasks.start_soon(follow_signals)
+            tasks.start_soon(forward_until_client_ends, tasks)
+            tasks.start_soon(forward_until_server_ends)
+            tasks.start_soon(wait_for_termination_signal)
             await has_ended.wait()
             await proxy.wait_for_calls(LEAVE_SECONDS)
             tasks.cancel_scope.cancel()

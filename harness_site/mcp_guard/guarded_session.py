@@ -53,7 +53,7 @@ class CallRequest:
     given_id: str | None = None
 
     @property
-    def kind(self) -> tuple[str, str]:
+    def tool_and_arguments(self) -> tuple[str, str]:
         """Tool and canonical arguments: what makes two calls alike."""
         return self.tool, json.dumps(self.arguments, sort_keys=True, ensure_ascii=False)
 
@@ -82,7 +82,7 @@ class GuardedSession:
     _unanswered: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     _tools: dict[tuple[str, str], Tool] = field(default_factory=dict)
 
-    async def dispatch(self, request: CallRequest, forward: Forward) -> ToolResult:
+    async def dispatch_call(self, request: CallRequest, forward: Forward) -> ToolResult:
         """Log a call, forward it unless the log has its answer, and log its outcome.
 
         Args:
@@ -96,7 +96,7 @@ class GuardedSession:
             ReviewRequired: A person has to decide first, and did not within `wait_seconds`.
             CheckpointsError: The call could not be logged, or its result could not.
         """
-        call_id = request.given_id or self._reuse_or_generate_call_id(request.kind)
+        call_id = request.given_id or self._reuse_or_generate_call_id(request.tool_and_arguments)
         is_forwarded = False
 
         async def forward_once(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class GuardedSession:
         try:
             while True:
                 try:
-                    result = await self._dispatch_once(request, call_id)
+                    result = await self._dispatch_with_call_id(request, call_id)
                     answered = True
                     return result
                 except (ReviewRequired, CallInProgress):
@@ -124,12 +124,12 @@ class GuardedSession:
         finally:
             _forward.reset(token)
             if not answered and request.given_id is None:
-                self._unanswered.setdefault(request.kind, []).append(call_id)
+                self._unanswered.setdefault(request.tool_and_arguments, []).append(call_id)
 
     def reuse_call_id(self, request: CallRequest, call_id: str) -> None:
         """Use the identifier again for the next call of the same kind: this one had no final answer."""
         if request.given_id is None:
-            self._unanswered.setdefault(request.kind, []).append(call_id)
+            self._unanswered.setdefault(request.tool_and_arguments, []).append(call_id)
 
     async def record_answer(self, request: CallRequest, call_id: str, content: str) -> None:
         """Save a version with the call and its answer. The next call of the same kind is then a new operation."""
@@ -145,7 +145,7 @@ class GuardedSession:
         ]
         try:
             async with self._saving:
-                handle = await self._open_handle()
+                handle = await self._get_or_open_handle()
                 await handle.append(messages)
         except CheckpointsError as error:
             logger.warning("The answer of call %s could not be saved: %s", call_id, error)
@@ -154,20 +154,20 @@ class GuardedSession:
         """Release the session. Errors are logged."""
         await self._close_handle()
 
-    async def _dispatch_once(self, request: CallRequest, call_id: str) -> ToolResult:
-        await self._open_handle()
+    async def _dispatch_with_call_id(self, request: CallRequest, call_id: str) -> ToolResult:
+        await self._get_or_open_handle()
         # A call with an identifier of the client is one operation for ever, in one step that all runs share.
         policy, step = ("call", 0) if request.given_id else (request.policy.idempotency, None)
-        registry = ToolRegistry([self._get_tool(request, policy)])
+        registry = ToolRegistry([self._get_or_build_tool(request, policy)])
         bound = registry.for_session(self.checkpointer, self.session_id)
         return await bound.adispatch(request.tool, request.arguments, call_id, step=step, in_progress="raise")
 
-    def _get_tool(self, request: CallRequest, idempotency: Any) -> Tool:
+    def _get_or_build_tool(self, request: CallRequest, idempotency: Any) -> Tool:
         key = (request.tool, idempotency)
         if key not in self._tools:
             self._tools[key] = Tool(
                 request.tool,
-                _run_forward,
+                _call_forward_function,
                 side_effects=frozenset({request.policy.side_effect}),
                 idempotency=idempotency,
                 requires_approval=request.policy.requires_approval,
@@ -182,13 +182,13 @@ class GuardedSession:
         digest = hashlib.sha256(kind[1].encode("utf-8", "surrogatepass")).hexdigest()
         return f"{kind[0]}-{digest[:8]}-{secrets.token_hex(4)}"
 
-    async def _open_handle(self) -> SessionHandle:
+    async def _get_or_open_handle(self) -> SessionHandle:
         async with self._opening:
             if self._handle is None:
-                self._handle = await self._enter_handle()
+                self._handle = await self._open_handle_when_not_busy()
             return self._handle
 
-    async def _enter_handle(self) -> SessionHandle:
+    async def _open_handle_when_not_busy(self) -> SessionHandle:
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             handle = self.checkpointer.session(self.session_id, agent=self.agent, title=self.title)
@@ -213,5 +213,5 @@ class GuardedSession:
             logger.warning("The session %s could not be released: %s", self.session_id, error)
 
 
-async def _run_forward(**arguments: Any) -> dict[str, Any]:
+async def _call_forward_function(**arguments: Any) -> dict[str, Any]:
     return await _forward.get()(arguments)

@@ -46,7 +46,7 @@ class ToolPolicies:
 
     patterns: tuple[tuple[str, ToolPolicy], ...] = ()
 
-    def find(self, tool: str) -> ToolPolicy:
+    def find_policy(self, tool: str) -> ToolPolicy:
         """Return the policy of a tool: that of the first pattern that matches, or else `mutate`."""
         return next((policy for pattern, policy in self.patterns if fnmatchcase(tool, pattern)), UNKNOWN_TOOL)
 
@@ -65,10 +65,10 @@ def parse_policies(lines: Sequence[str]) -> ToolPolicies:
         ValueError: A line cannot be read.
     """
     stripped = [line.strip() for line in lines]
-    return ToolPolicies(tuple(_parse_line(line) for line in stripped if line and not line.startswith("#")))
+    return ToolPolicies(tuple(_parse_policy_line(line) for line in stripped if line and not line.startswith("#")))
 
 
-def _parse_line(line: str) -> tuple[str, ToolPolicy]:
+def _parse_policy_line(line: str) -> tuple[str, ToolPolicy]:
     pattern, colon, text = line.rpartition(":")
     words = [word.strip() for word in text.split("+")]
     effects = [word for word in words if word in _SIDE_EFFECTS]

@@ -78,7 +78,7 @@ class GuardProxy:
                 continue
             message = received.message
             if isinstance(message, types.JSONRPCRequest) and message.method == "tools/call":
-                await self._start_call(tasks, message)
+                await self._start_logged_call_or_forward(tasks, message)
             elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
                 await self._cancel_call(tasks, message)
             else:
@@ -99,33 +99,33 @@ class GuardProxy:
                     if not running.reply.done():
                         running.reply.set_result(message)
                     continue
-                message = self._edit_tool_list(message)
+                message = self._remove_schemas_from_tool_list(message)
             await self._send_to_client(message)
-        self._end_calls()
+        self._end_calls_of_ended_server()
 
-    def _end_calls(self) -> None:
+    def _end_calls_of_ended_server(self) -> None:
         self._has_server_ended = True
         for running in self._calls.values():
-            _end_without_reply(running, "The server ended during the call.")
+            _end_call_without_reply(running, "The server ended during the call.")
 
     async def wait_for_calls(self, seconds: float) -> None:
         """Wait until all calls are answered; those that are not after this time have an unknown outcome."""
         with anyio.move_on_after(seconds):
-            await self._wait_until_idle()
+            await self._wait_until_no_call_runs()
         for running in self._calls.values():
-            _end_without_reply(running, "The client left during the call.")
+            _end_call_without_reply(running, "The client left during the call.")
             if running.reply is None:
                 running.scope.cancel()
-        await self._wait_until_idle()
+        await self._wait_until_no_call_runs()
 
-    async def _wait_until_idle(self) -> None:
+    async def _wait_until_no_call_runs(self) -> None:
         self._is_idle = anyio.Event()
         if self._calls:
             await self._is_idle.wait()
 
     # messages
 
-    def _edit_tool_list(self, message: Reply) -> Reply:
+    def _remove_schemas_from_tool_list(self, message: Reply) -> Reply:
         if message.id not in self._tool_lists:
             return message
         self._tool_lists.discard(message.id)
@@ -133,14 +133,14 @@ class GuardProxy:
             return message
         listed = message.result.get("tools")
         names = {tool.get("name") for tool in listed if isinstance(tool, dict)} if isinstance(listed, list) else set()
-        logged = {name for name in names if isinstance(name, str) and self.policies.find(name).is_logged}
+        logged = {name for name in names if isinstance(name, str) and self.policies.find_policy(name).is_logged}
         return message.model_copy(update={"result": tool_results.remove_output_schemas(message.result, logged)})
 
     async def _send_to_server(self, message: types.JSONRPCMessage) -> None:
         try:
             await self.to_server.send(SessionMessage(message))
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            self._end_calls()
+            self._end_calls_of_ended_server()
 
     async def _send_to_client(self, message: types.JSONRPCMessage) -> bool:
         try:
@@ -151,9 +151,9 @@ class GuardProxy:
 
     # calls
 
-    async def _start_call(self, tasks: TaskGroup, message: types.JSONRPCRequest) -> None:
+    async def _start_logged_call_or_forward(self, tasks: TaskGroup, message: types.JSONRPCRequest) -> None:
         try:
-            request = self._read_request(message)
+            request = self._parse_logged_call(message)
         except ValueError as error:
             refusal = types.ErrorData(code=types.INVALID_PARAMS, message=f"{error} Nothing was forwarded.")
             await self._send_to_client(types.JSONRPCError(jsonrpc="2.0", id=message.id, error=refusal))
@@ -162,15 +162,15 @@ class GuardProxy:
             await self._send_to_server(message)
             return
         running = self._calls[message.id] = _RunningCall(anyio.CancelScope())
-        tasks.start_soon(self._run_call, message, request, running)
+        tasks.start_soon(self._run_and_answer_call, message, request, running)
 
-    def _read_request(self, message: types.JSONRPCRequest) -> CallRequest | None:
+    def _parse_logged_call(self, message: types.JSONRPCRequest) -> CallRequest | None:
         """Read a call; None for one that is not logged. Raises `ValueError`."""
         params = message.params or {}
         name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
         if not isinstance(name, str) or not isinstance(arguments, dict | None):
             raise ValueError("The call has no name, or its arguments are not an object.")
-        policy = self.policies.find(name)
+        policy = self.policies.find_policy(name)
         if not policy.is_logged:
             return None
         if message.id in self._calls:
@@ -182,10 +182,12 @@ class GuardProxy:
             given_id = validate_id("call id", given_id)
         return CallRequest(name, arguments or {}, policy, given_id)
 
-    async def _run_call(self, message: types.JSONRPCRequest, request: CallRequest, running: _RunningCall) -> None:
+    async def _run_and_answer_call(
+        self, message: types.JSONRPCRequest, request: CallRequest, running: _RunningCall
+    ) -> None:
         try:
             with running.scope:
-                reply, call_id, content = await self._dispatch(message, request, running)
+                reply, call_id, content = await self._dispatch_call(message, request, running)
                 if running.is_cancelled or not await self._send_to_client(reply) or call_id is None:
                     return
                 await self.session.record_answer(request, call_id, content)
@@ -194,32 +196,32 @@ class GuardProxy:
             if not self._calls:
                 self._is_idle.set()
 
-    async def _dispatch(
+    async def _dispatch_call(
         self, message: types.JSONRPCRequest, request: CallRequest, running: _RunningCall
     ) -> tuple[Reply, str | None, str]:
         """Make the call. Returns the reply, and the id and text of a call that is answered by it."""
         replies: list[Reply] = []
 
         async def forward(arguments: dict[str, Any]) -> dict[str, Any]:
-            reply = await self._request_server(message, arguments, running)
+            reply = await self._send_call_to_server(message, arguments, running)
             replies.append(reply)
-            return _read_reply(reply)
+            return _get_result_of_reply(reply)
 
         try:
-            result = await self.session.dispatch(request, forward)
+            result = await self.session.dispatch_call(request, forward)
         except CheckpointsError as error:
             if replies and not isinstance(error, ReviewRequired):
                 logger.warning("The call %s ran, and its result is not in the log: %s", request.tool, error)
                 return replies[-1], None, ""
-            return _build_error(message, error), None, ""
+            return _build_error_reply(message, error), None, ""
         if not replies:
-            return _build_replay(message, result), result.call_id, result.content
-        if _asks_for_input(replies[-1]):
+            return _build_replayed_reply(message, result), result.call_id, result.content
+        if _requires_more_input(replies[-1]):
             self.session.reuse_call_id(request, result.call_id)
             return replies[-1], None, ""
         return replies[-1], result.call_id, result.content
 
-    async def _request_server(
+    async def _send_call_to_server(
         self, message: types.JSONRPCRequest, arguments: dict[str, Any], running: _RunningCall
     ) -> Reply:
         if self._has_server_ended:
@@ -240,42 +242,42 @@ class GuardProxy:
             running.scope.cancel()
             return
         await self._send_to_server(message)
-        tasks.start_soon(_end_after, running, CANCEL_SECONDS)
+        tasks.start_soon(_end_call_after, running, CANCEL_SECONDS)
 
 
-async def _end_after(running: _RunningCall, seconds: float) -> None:
+async def _end_call_after(running: _RunningCall, seconds: float) -> None:
     await anyio.sleep(seconds)
-    _end_without_reply(running, "The client cancelled the call, and the server gave no answer.")
+    _end_call_without_reply(running, "The client cancelled the call, and the server gave no answer.")
 
 
-def _end_without_reply(running: _RunningCall, reason: str) -> None:
+def _end_call_without_reply(running: _RunningCall, reason: str) -> None:
     if running.reply is not None and not running.reply.done():
         running.reply.set_exception(OutcomeUnknown(reason))
 
 
-def _read_reply(reply: Reply) -> dict[str, Any]:
+def _get_result_of_reply(reply: Reply) -> dict[str, Any]:
     """Return the result of a call that happened. Raises `CallFailed`, and `OutcomeUnknown`."""
     if isinstance(reply, types.JSONRPCError):
         text = f"The server answered with error {reply.error.code}: {reply.error.message}"
         raise CallFailed(text) if reply.error.code in _NOTHING_RAN else OutcomeUnknown(text)
-    if _asks_for_input(reply):
+    if _requires_more_input(reply):
         raise CallFailed("The server asked for more input.")
     if reply.result.get("isError") is True:
-        raise CallFailed(tool_results.list_texts(reply.result) or "The server says that the call failed.")
+        raise CallFailed(tool_results.join_texts_of_result(reply.result) or "The server says that the call failed.")
     return reply.result
 
 
-def _asks_for_input(reply: Reply) -> bool:
+def _requires_more_input(reply: Reply) -> bool:
     """Return whether the server did not run the call yet: the client sends it again, with more input."""
     return isinstance(reply, types.JSONRPCResponse) and reply.result.get("resultType") == "input_required"
 
 
-def _build_replay(message: types.JSONRPCRequest, result: ToolResult) -> Reply:
-    value = tool_results.build_result(result.content, is_error=result.is_error)
+def _build_replayed_reply(message: types.JSONRPCRequest, result: ToolResult) -> Reply:
+    value = tool_results.build_tool_result(result.content, is_error=result.is_error)
     return types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result=value)
 
 
-def _build_error(message: types.JSONRPCRequest, error: CheckpointsError) -> Reply:
+def _build_error_reply(message: types.JSONRPCRequest, error: CheckpointsError) -> Reply:
     value = tool_results.build_text_result(_describe_error(error), is_error=True)
     return types.JSONRPCResponse(jsonrpc="2.0", id=message.id, result=value)
 

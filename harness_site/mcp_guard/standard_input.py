@@ -17,7 +17,7 @@ class StandardInput:
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         # A descriptor of its own: the transport of the SDK replaces the first one.
-        threading.Thread(target=self._read, args=(os.dup(0),), name="harness-stdin", daemon=True).start()
+        threading.Thread(target=self._read_lines, args=(os.dup(0),), name="harness-stdin", daemon=True).start()
 
     def __aiter__(self) -> Self:
         return self
@@ -32,16 +32,16 @@ class StandardInput:
         """End the iteration."""
         self._lines.put_nowait(None)
 
-    def _read(self, descriptor: int) -> None:
+    def _read_lines(self, descriptor: int) -> None:
         # Without a buffered reader, whose lock would be held when the interpreter ends.
         rest = b""
         while piece := os.read(descriptor, _PIECE_BYTES):
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
-                self._put(line.decode("utf-8", "replace"))
-        self._put(None)
+                self._put_line(line.decode("utf-8", "replace"))
+        self._put_line(None)
 
-    def _put(self, line: str | None) -> None:
+    def _put_line(self, line: str | None) -> None:
         try:
             self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
         except RuntimeError:  # the loop has ended

@@ -9,9 +9,9 @@ from typing import Any, Final
 _COMPLETE: Final = {"resultType": "complete"}
 
 
-def build_result(content: str, *, is_error: bool) -> dict[str, Any]:
+def build_tool_result(content: str, *, is_error: bool) -> dict[str, Any]:
     """Build the result of `tools/call` from a stored text: the server's own result, or a text that a person wrote."""
-    stored = None if is_error else _parse_result(content)
+    stored = None if is_error else _parse_stored_result(content)
     return build_text_result(content, is_error=is_error) if stored is None else {**_COMPLETE, **stored}
 
 
@@ -20,7 +20,7 @@ def build_text_result(text: str, *, is_error: bool) -> dict[str, Any]:
     return {**_COMPLETE, "content": [{"type": "text", "text": text}], "isError": is_error}
 
 
-def list_texts(result: dict[str, Any]) -> str:
+def join_texts_of_result(result: dict[str, Any]) -> str:
     """Return the texts of a result, one below the other."""
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
@@ -28,7 +28,7 @@ def list_texts(result: dict[str, Any]) -> str:
     return "\n".join(texts)
 
 
-def _parse_result(content: str) -> dict[str, Any] | None:
+def _parse_stored_result(content: str) -> dict[str, Any] | None:
     try:
         value = json.loads(content)
     except ValueError:

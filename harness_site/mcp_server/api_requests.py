@@ -41,12 +41,12 @@ class ApiProblem(Exception):
         return " ".join(part for part in parts if part)
 
 
-def build_path(*parts: str) -> str:
+def build_api_path(*parts: str) -> str:
     """Build a path of the API from identifiers and names, with the escapes that `docs/http-api.md` describes."""
-    return "/".join(_escape_part(part) for part in parts)
+    return "/".join(_escape_path_part(part) for part in parts)
 
 
-def _escape_part(part: str) -> str:
+def _escape_path_part(part: str) -> str:
     escaped = part.replace("~", "~0").replace("/", "~1")
     if set(escaped) == {"."}:
         escaped = escaped.replace(".", "~2")
@@ -74,22 +74,22 @@ class ApiRequests:
         """Close the connections."""
         await self._client.aclose()
 
-    async def read(self, path: str, **parameters: Any) -> Any:
+    async def get_resource(self, path: str, **parameters: Any) -> Any:
         """Request a resource. Parameters that are None are left out. Raises `ApiProblem`."""
         given = {name: value for name, value in parameters.items() if value is not None}
-        return await self._send("GET", path, params=given)
+        return await self._send_with_retries("GET", path, params=given)
 
-    async def write(self, path: str, fields: Mapping[str, Any]) -> Any:
+    async def post_with_idempotency_key(self, path: str, fields: Mapping[str, Any]) -> Any:
         """Do a write, once: all attempts have the same key. Fields that are None are left out. Raises `ApiProblem`."""
         given = {name: value for name, value in fields.items() if value is not None}
-        return await self._send("POST", path, json=given, headers={"Idempotency-Key": uuid.uuid4().hex})
+        return await self._send_with_retries("POST", path, json=given, headers={"Idempotency-Key": uuid.uuid4().hex})
 
-    async def _send(self, method: str, path: str, **options: Any) -> Any:
+    async def _send_with_retries(self, method: str, path: str, **options: Any) -> Any:
         """Send a request until it is answered, or until all attempts have failed. Raises `ApiProblem`."""
         may_have_happened = False
         for pause in (*PAUSES, None):
             try:
-                return _read_answer(await self._client.request(method, path, **options))
+                return _parse_response(await self._client.request(method, path, **options))
             except httpx.TransportError as error:
                 may_have_happened |= method != "GET" and not isinstance(error, httpx.ConnectError)
                 if pause is None:
@@ -111,7 +111,7 @@ class ApiRequests:
         raise AssertionError  # the loop ends by an answer or an error
 
 
-def _read_answer(response: httpx.Response) -> Any:
+def _parse_response(response: httpx.Response) -> Any:
     try:
         value = response.json()
     except ValueError:

@@ -16,7 +16,7 @@ from channels.db import database_sync_to_async
 
 from checkpoints.exceptions import CheckpointsError, RouteNotFound, ServerFailed, TokenInvalid
 from harness_site.accounts import api_tokens
-from harness_site.api.problems import respond_with_problem
+from harness_site.api.problems import build_problem_response
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send
 
 PATH: Final = "/mcp"
@@ -48,24 +48,26 @@ class McpEndpoint:
                 authorization, find_address=lambda: address
             )
         except api_tokens.TokenRefused:
-            await _send_problem(TokenInvalid(), send)
+            await _send_problem_response(TokenInvalid(), send)
             return
         if not IS_INSTALLED:
-            await _send_problem(
+            await _send_problem_response(
                 ServerFailed(_MISSING, may_have_happened=False), send, status=HTTPStatus.NOT_IMPLEMENTED
             )
             return
         if scope["method"] != "POST":
-            await _send_problem(RouteNotFound(scope["method"], PATH), send, status=HTTPStatus.METHOD_NOT_ALLOWED)
+            await _send_problem_response(
+                RouteNotFound(scope["method"], PATH), send, status=HTTPStatus.METHOD_NOT_ALLOWED
+            )
             return
-        await self._serve(headers, scope, receive, send)
+        await self._serve_mcp_request(headers, scope, receive, send)
 
-    async def _serve(self, headers: dict[str, str], scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_mcp_request(self, headers: dict[str, str], scope: Scope, receive: Receive, send: Send) -> None:
         import httpx
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
         from harness_site.mcp_server.api_requests import ApiRequests
-        from harness_site.mcp_server.server import build_server
+        from harness_site.mcp_server.server import build_mcp_server
 
         root = scope.get("root_path", "")
         address = f"{scope['scheme']}://{headers.get('host', 'localhost')}{root}"
@@ -82,14 +84,14 @@ class McpEndpoint:
             finally:
                 await api.close()
 
-        manager = StreamableHTTPSessionManager(build_server(open_api), stateless=True, json_response=True)
+        manager = StreamableHTTPSessionManager(build_mcp_server(open_api), stateless=True, json_response=True)
         send_message: Any = send
         async with manager.run():
             await manager.handle_request(scope, receive, send_message)
 
 
-async def _send_problem(error: CheckpointsError, send: Send, *, status: int | None = None) -> None:
-    response = respond_with_problem(error, status)
+async def _send_problem_response(error: CheckpointsError, send: Send, *, status: int | None = None) -> None:
+    response = build_problem_response(error, status)
     headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
     if status == HTTPStatus.METHOD_NOT_ALLOWED:
         headers.append((b"allow", b"POST"))

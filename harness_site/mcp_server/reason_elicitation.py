@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.server.session import ServerSession
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from harness_site.core.rendering.hidden_characters import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 
 REASON: Final = "reason"
 _SCHEMA: Final[dict[str, Any]] = {
@@ -39,20 +39,20 @@ async def elicit_reason(
     request with the answer.
     """
     given = params.arguments or {}
-    question = name_hidden_characters(
+    question = replace_hidden_characters_by_names(
         f"Reason for the decision {given['kind']} about the call {given['call_id']} "
         f"of the session {given['session_id']}"
     )
     if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return _read_reason(await session.elicit_form(question, _SCHEMA, related_request_id=request_id))
+        return _get_reason_of_answer(await session.elicit_form(question, _SCHEMA, related_request_id=request_id))
     answer = (params.input_responses or {}).get(REASON)
     if answer is not None:
-        return _read_reason(answer)
+        return _get_reason_of_answer(answer)
     form = types.ElicitRequestFormParams(message=question, requested_schema=_SCHEMA)
     return types.InputRequiredResult(input_requests={REASON: types.ElicitRequest(params=form)})
 
 
-def _read_reason(answer: types.InputResponse) -> str | None:
+def _get_reason_of_answer(answer: types.InputResponse) -> str | None:
     if not isinstance(answer, types.ElicitResult) or answer.action != "accept":
         return None
     reason = (answer.content or {}).get(REASON)

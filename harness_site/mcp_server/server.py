@@ -12,7 +12,7 @@ from mcp.server.lowlevel import Server
 from pydantic import ValidationError
 
 from checkpoints import __version__
-from harness_site.core.rendering.hidden_characters import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 from harness_site.mcp_server.api_requests import ApiProblem, ApiRequests
 from harness_site.mcp_server.reason_elicitation import REASON, can_elicit, elicit_reason
 from harness_site.mcp_server.tools import TOOLS, ToolDefinition
@@ -27,7 +27,7 @@ _TOOLS: Final = {tool.name: tool for tool in TOOLS}
 OpenApi = Callable[[], AbstractAsyncContextManager[ApiRequests]]
 
 
-def build_server(open_api: OpenApi) -> Server[Any]:
+def build_mcp_server(open_api: OpenApi) -> Server[Any]:
     """Build the server. `open_api` opens the client with which one call of a tool makes its requests."""
 
     async def list_tools(context: Any, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -39,7 +39,7 @@ def build_server(open_api: OpenApi) -> Server[Any]:
     ) -> types.CallToolResult | types.InputRequiredResult:
         tool = _TOOLS.get(params.name)
         if tool is None:
-            return _build_error(f"InvalidInput: There is no tool {params.name!r}.")
+            return _build_error_result(f"InvalidInput: There is no tool {params.name!r}.")
         given = params.arguments or {}
         try:
             if tool.elicits_reason and _lacks_only_reason(tool, given) and can_elicit(context.session):
@@ -47,17 +47,17 @@ def build_server(open_api: OpenApi) -> Server[Any]:
                 if isinstance(reason, types.InputRequiredResult):
                     return reason
                 if reason is None:
-                    return _build_error("ReasonRequired: The person gave no reason. Nothing was recorded.")
+                    return _build_error_result("ReasonRequired: The person gave no reason. Nothing was recorded.")
                 given = {**given, REASON: reason}
             arguments = tool.arguments.model_validate(given)
         except ValidationError as error:
-            return _build_error(f"InvalidFields: {_describe_fields(error)}")
+            return _build_error_result(f"InvalidFields: {_describe_argument_errors(error)}")
         try:
             async with open_api() as api:
                 value = await tool.run(api, arguments)
         except ApiProblem as problem:
-            return _build_error(str(problem))
-        return _build_result(value)
+            return _build_error_result(str(problem))
+        return _build_call_result(value)
 
     return Server(
         "harness",
@@ -94,30 +94,33 @@ def _describe_tool(tool: ToolDefinition, elicits_reason: bool) -> types.Tool:
     )
 
 
-def _describe_fields(error: ValidationError) -> str:
+def _describe_argument_errors(error: ValidationError) -> str:
     problems = [f"{'.'.join(map(str, problem['loc'])) or 'arguments'}: {problem['msg']}" for problem in error.errors()]
     return "; ".join(problems)
 
 
-def _build_result(value: dict[str, Any]) -> types.CallToolResult:
-    safe = reveal_hidden(value)
+def _build_call_result(value: dict[str, Any]) -> types.CallToolResult:
+    safe = replace_hidden_characters_in_json(value)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=json.dumps(safe, ensure_ascii=False))], structured_content=safe
     )
 
 
-def _build_error(text: str) -> types.CallToolResult:
+def _build_error_result(text: str) -> types.CallToolResult:
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=name_hidden_characters(text))], is_error=True
+        content=[types.TextContent(type="text", text=replace_hidden_characters_by_names(text))], is_error=True
     )
 
 
-def reveal_hidden(value: Any) -> Any:
+def replace_hidden_characters_in_json(value: Any) -> Any:
     """Name the hidden characters of all texts in a JSON value: an assistant reads them, a person would not."""
     if isinstance(value, str):
-        return name_hidden_characters(value)
+        return replace_hidden_characters_by_names(value)
     if isinstance(value, dict):
-        return {name_hidden_characters(name): reveal_hidden(item) for name, item in value.items()}
+        return {
+            replace_hidden_characters_by_names(name): replace_hidden_characters_in_json(item)
+            for name, item in value.items()
+        }
     if isinstance(value, list):
-        return [reveal_hidden(item) for item in value]
+        return [replace_hidden_characters_in_json(item) for item in value]
     return value

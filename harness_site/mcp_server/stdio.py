@@ -15,7 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from harness_site.mcp_server.api_requests import ApiRequests
-from harness_site.mcp_server.server import build_server
+from harness_site.mcp_server.server import build_mcp_server
 
 
 def run_stdio_server(arguments: list[str]) -> None:
@@ -38,16 +38,16 @@ def run_stdio_server(arguments: list[str]) -> None:
         help="address of the site (default: HARNESS_URL, or http://127.0.0.1:8000)",
     )
     url = parser.parse_args(arguments).url
-    token = read_token()
+    token = read_token_from_environment()
     if not token:
         raise SystemExit(
             "harness mcp: set HARNESS_TOKEN, or HARNESS_TOKEN_FILE. `harness create_token assistant auditor` makes a "
             "token that reads; the role approver may also decide."
         )
-    anyio.run(_serve, build_api_server(url, token))
+    anyio.run(_serve_over_stdio, build_api_server(url, token))
 
 
-def read_token() -> str:
+def read_token_from_environment() -> str:
     """Read the token from the environment, or from the file that it names."""
     file = os.environ.get("HARNESS_TOKEN_FILE")
     token = os.environ.get("HARNESS_TOKEN") or (Path(file).read_text() if file else "")
@@ -65,10 +65,10 @@ def build_api_server(url: str, token: str) -> Server[Any]:
         finally:
             await api.close()
 
-    return build_server(open_api)
+    return build_mcp_server(open_api)
 
 
-async def _serve(server: Server[Any]) -> None:
+async def _serve_over_stdio(server: Server[Any]) -> None:
     async with stdio_server() as (read_stream, write_stream):
         await server.run(read_stream, write_stream, server.create_initialization_options())
     sys.stdout.flush()

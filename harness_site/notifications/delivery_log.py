@@ -28,7 +28,7 @@ class DeliveryLogPage:
     before: UUID | None
 
 
-def load_delivery_page(
+def load_delivery_log_page(
     workspace: int, *, status: DeliveryStatus | None = None, before: UUID | None = None, size: int = PAGE
 ) -> DeliveryLogPage:
     deliveries = Delivery.objects.filter(notice__workspace=workspace)
@@ -44,10 +44,10 @@ def load_delivery_page(
 
 def load_recent_deliveries(workspace: int) -> DeliveryLogPage:
     """Load the first page of the log."""
-    return load_delivery_page(workspace, size=RECENT)
+    return load_delivery_log_page(workspace, size=RECENT)
 
 
-def retry_delivery(by: Membership, pk: UUID, *, request: HttpRequest) -> bool:
+def requeue_given_up_delivery(by: Membership, pk: UUID, *, request: HttpRequest) -> bool:
     """Queue a delivery again that was given up; return False if this workspace has no such delivery."""
     with transaction.atomic():
         deliveries = Delivery.objects.filter(pk=pk, notice__workspace=by.workspace_id)

@@ -83,7 +83,7 @@ def send_due_deliveries(*, limit: int = LIMIT) -> DeliveryRound:
         delivery = _claim_due_delivery()
         if delivery is None:
             break
-        totals += attempt_delivery(delivery)
+        totals += attempt_delivery_and_record_outcome(delivery)
     return totals
 
 
@@ -96,10 +96,10 @@ def send_test_message(webhook: Webhook, *, by: Membership, request: HttpRequest)
             notice=notice, webhook=webhook, recipient=webhook.host, attempts=1, due_at=now + CLAIM
         )
         webhook_services.record_webhook_event(by, AuditKind.WEBHOOK_TESTED, webhook, request)
-    attempt_delivery(delivery, most=1)
+    attempt_delivery_and_record_outcome(delivery, most=1)
 
 
-def attempt_delivery(delivery: Delivery, *, most: int = MOST_ATTEMPTS) -> DeliveryRound:
+def attempt_delivery_and_record_outcome(delivery: Delivery, *, most: int = MOST_ATTEMPTS) -> DeliveryRound:
     """Try to send a claimed delivery, and record the outcome."""
     started_at = time.monotonic()
     outcome = _send_and_get_outcome(delivery)

@@ -15,7 +15,7 @@ RETENTION: Final = timedelta(days=90)
 LIMIT: Final = 500
 
 
-def delete_old_notices() -> int:
+def delete_old_notices_and_deliveries() -> int:
     """Delete old notices with their deliveries; return the number of notices.
 
     Notices with unsent deliveries stay, and so do those of calls that still wait: they would be sent again.

@@ -10,7 +10,7 @@ from channels.db import database_sync_to_async
 
 from harness_site.core.background_task import BackgroundTask
 from harness_site.notifications.delivery_queue import send_due_deliveries
-from harness_site.notifications.delivery_retention import delete_old_notices
+from harness_site.notifications.delivery_retention import delete_old_notices_and_deliveries
 from harness_site.notifications.notice_collector import create_due_notices
 
 #: Seconds between two rounds.
@@ -33,8 +33,8 @@ class DeliveryTask(BackgroundTask):
                 await database_sync_to_async(send_due_deliveries)()
                 if clock() >= next_forgetting:
                     next_forgetting = clock() + FORGET_SECONDS
-                    await database_sync_to_async(delete_old_notices)()
-                self.record_round()
+                    await database_sync_to_async(delete_old_notices_and_deliveries)()
+                self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)
             await asyncio.sleep(ROUND_SECONDS)

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
-from harness_site.mail_transport import MAIL_ERRORS, log_mail_error, send_through_server, set_email_headers
+from harness_site.mail_transport import MAIL_ERRORS, log_mail_error, send_email_through_server, set_email_headers
 from harness_site.notifications.models import Preferences
 from harness_site.site_address import build_absolute_url
 
@@ -49,7 +49,7 @@ def send_confirmation_link(user: User, address: str, *, request: HttpRequest) ->
     set_email_headers(email, to=address, subject=_("Confirm your e-mail address"))
     email.set_content(_build_confirmation_text(user, link))
     try:
-        send_through_server(email, link)
+        send_email_through_server(email, link)
     except MAIL_ERRORS as error:
         log_mail_error("A link that confirms an address", error)
         return LinkResult.FAILED
@@ -67,7 +67,7 @@ def parse_confirmed_address(token: str, user: User) -> str:
     return str(address)
 
 
-def confirm_address(token: str, user: User, *, request: HttpRequest) -> None:
+def confirm_email_address(token: str, user: User, *, request: HttpRequest) -> None:
     """Use the address of this link for messages from now on. Raises `LinkRefused`."""
     address = parse_confirmed_address(token, user)
     with transaction.atomic():

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from checkpoints.enums import Role
 from harness_site.accounts.models import Membership
 from harness_site.mail_transport import is_mail_configured
-from harness_site.notifications.recipients import get_email_address, get_preferences
+from harness_site.notifications.recipients import get_notification_address, get_notification_preferences
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def load_email_addresses(members: Sequence[Membership]) -> dict[int, str]:
     """Return the address for notifications of each member, by the key of the user, in two queries."""
     users = [member.user for member in members]
     prefetch_related_objects(users, "notification_preferences", "emailaddress_set")
-    return {user.pk: get_email_address(user) for user in users}
+    return {user.pk: get_notification_address(user) for user in users}
 
 
 def explain_missing_notifications(member: Membership) -> NotificationGap | None:
@@ -49,10 +49,10 @@ def _explain_missing_mail_server(member: Membership) -> NotificationGap:
 
 
 def _explain_own_missing_notifications(user: User) -> NotificationGap | None:
-    url, preferences = reverse("harness_notifications:notification-preferences"), get_preferences(user)
+    url, preferences = reverse("harness_notifications:notification-preferences"), get_notification_preferences(user)
     if not preferences.email:
         return NotificationGap(_("You turned off e-mail about waiting calls."), url, _("Change"))
-    if get_email_address(user):
+    if get_notification_address(user):
         return None
     if preferences.asked_address:
         sentence = _("You get no e-mail about waiting calls: your address is not confirmed yet.")

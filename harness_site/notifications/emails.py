@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
 from harness_site.display.display_preferences import get_account_time_zone
-from harness_site.mail_transport import NoMailServer, is_mail_configured, send_through_server, set_email_headers
+from harness_site.mail_transport import NoMailServer, is_mail_configured, send_email_through_server, set_email_headers
 from harness_site.notifications.models import Delivery
 from harness_site.notifications.notice_text import NoticeItem, NoticeMessage
 from harness_site.site_address import build_absolute_url
@@ -27,26 +27,28 @@ def send_notification_email(delivery: Delivery, message: NoticeMessage) -> None:
     if not is_mail_configured():
         raise NoMailServer
     with timezone.override(get_account_time_zone(delivery.user)):
-        composed = compose_notification(delivery, message)
-    send_through_server(composed, message.link)
+        composed = compose_notification_email(delivery, message)
+    send_email_through_server(composed, message.link)
 
 
-def compose_notification(delivery: Delivery, message: NoticeMessage) -> EmailMessage:
+def compose_notification_email(delivery: Delivery, message: NoticeMessage) -> EmailMessage:
     """Compose a notification; its message id is derived from the delivery and the same in every attempt."""
     email = EmailMessage()
     set_email_headers(email, to=delivery.recipient, subject=message.headline)
     email["Message-ID"] = f"<{delivery.pk}@{urlsplit(settings.SITE_ADDRESS).hostname}>"
     email["X-Harness-Delivery"] = str(delivery.pk)
     preferences = build_absolute_url(reverse("harness_notifications:notification-preferences"))
-    email.set_content(_build_plain_text(message, preferences))
+    email.set_content(_build_plain_text_body(message, preferences))
     html = render_to_string("notifications/message.html", {"message": message, "preferences": preferences})
     email.add_alternative(html, subtype="html")
     return email
 
 
-def _build_plain_text(message: NoticeMessage, preferences: str) -> str:
+def _build_plain_text_body(message: NoticeMessage, preferences: str) -> str:
     item_lines = [line for item in message.items for line in (*_format_item_lines(item), "")]
-    remainder_lines = [_("… and %(number)d more.") % {"number": message.more}, ""] if message.more > 0 else []
+    remainder_lines = (
+        [_("… and %(number)d more.") % {"number": message.omitted_count}, ""] if message.omitted_count > 0 else []
+    )
     note = [_("%(name)s wrote: “%(note)s”") % {"name": message.handed_by, "note": message.note}, ""]
     head = [message.headline, "", *(note if message.note else []), message.explanation, "", message.link, ""]
     workspace = _("Workspace %(workspace)s.") % {"workspace": message.workspace}

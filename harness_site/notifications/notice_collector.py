@@ -18,7 +18,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from checkpoints.db import clock
 from checkpoints.enums import UNDECIDED_CALL_STATUSES
 from checkpoints.models import ToolCall, Workspace
-from harness_site.core.unreadable_rows import read_or_use_fallback
+from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.notifications.models import Delivery, Event, Notice, NoticedCall
 from harness_site.notifications.recipients import list_recipients
 
@@ -54,7 +54,7 @@ def _create_notices_of_workspace(workspace: int) -> int:
             groups[Event(call.status), call.tool].append(call)
         now = clock.database_now("default")
         for call in _query_unescalated_deadlines().filter(workspace=workspace).order_by("pk"):
-            if (event := _get_deadline_event_if_readable(call, now)) is not None:
+            if (event := _get_deadline_event_or_none(call, now)) is not None:
                 groups[event, call.tool].append(call)
         for (event, tool), calls in groups.items():
             _add_calls_to_notice(workspace, event, tool, calls, now)
@@ -85,12 +85,12 @@ def _list_workspaces_with_passed_deadlines() -> set[int]:
     if not calls:
         return set()
     now = clock.database_now("default")
-    return {call.workspace_id for call in calls if _get_deadline_event_if_readable(call, now) is not None}
+    return {call.workspace_id for call in calls if _get_deadline_event_or_none(call, now) is not None}
 
 
-def _get_deadline_event_if_readable(call: ToolCall, now: datetime) -> Event | None:
+def _get_deadline_event_or_none(call: ToolCall, now: datetime) -> Event | None:
     """Return the due event of a call's deadline; None if its record is unreadable, so that other calls are notified."""
-    return read_or_use_fallback(f"The deadline of call {call.pk}", lambda: _get_deadline_event(call, now), None)
+    return call_or_use_fallback(f"The deadline of call {call.pk}", lambda: _get_deadline_event(call, now), None)
 
 
 def _get_deadline_event(call: ToolCall, now: datetime) -> Event | None:

@@ -88,7 +88,7 @@ class NoticeMessage:
     note: str = ""
 
     @property
-    def more(self) -> int:
+    def omitted_count(self) -> int:
         return self.count - len(self.items)
 
 
@@ -100,14 +100,14 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
     event = Event(notice.event)
     with masker.use_masking_rules(masking_rules.load_workspace_masking_rules(notice.workspace)):
         if event is Event.TEST:
-            return _build_message(
+            return _build_message_of_items(
                 notice,
                 gettext("Test message"),
                 [],
                 0,
                 _build_workspace_url(reverse("harness_review:review"), notice.workspace),
             )
-        calls, count = _list_waiting_calls(notice)
+        calls, count = _load_first_waiting_calls_and_count(notice)
         if not calls:
             return None
         items = []
@@ -116,10 +116,10 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
             values = secrets.get(call.session_id, ())
             with (
                 masker.mask_values_in_context(values),
-                masker.masking_secrets_of(formatting.parse_json_or_text(call.args)),
+                masker.mask_secret_fields_in_context(formatting.parse_json_or_text(call.args)),
             ):
-                items.append(_build_item(call, notice.workspace))
-        return _build_message(
+                items.append(_build_notice_item(call, notice.workspace))
+        return _build_message_of_items(
             notice,
             _build_headline(notice, items, count, to_person=to_person),
             items,
@@ -142,7 +142,9 @@ def _format_masked_line(text: str) -> str:
     return format_on_one_line(mask_and_reveal_hidden(text))
 
 
-def _build_message(notice: Notice, headline: str, items: list[NoticeItem], count: int, link: str) -> NoticeMessage:
+def _build_message_of_items(
+    notice: Notice, headline: str, items: list[NoticeItem], count: int, link: str
+) -> NoticeMessage:
     event = Event(notice.event)
     workspace, tool = _format_masked_line(notice.workspace.name), _format_masked_line(notice.tool)
     handover = [_format_masked_line(text) for text in (notice.handed_by, notice.handed_to, notice.note)]
@@ -151,7 +153,7 @@ def _build_message(notice: Notice, headline: str, items: list[NoticeItem], count
     )
 
 
-def _list_waiting_calls(notice: Notice) -> tuple[list[ToolCall], int]:
+def _load_first_waiting_calls_and_count(notice: Notice) -> tuple[list[ToolCall], int]:
     """Return the first calls of a notice that still wait in the same status, and their number."""
     call_pks = notice.noticed.values("tool_call_id")
     calls = ToolCall.objects.filter(pk__in=call_pks, status__in=notice.noticed.values("status")).order_by("pk")
@@ -172,7 +174,7 @@ def _build_queue_url(call: ToolCall, workspace: Workspace) -> str:
     return f"{_build_workspace_url(reverse('harness_review:review'), workspace)}?{query}"
 
 
-def _build_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
+def _build_notice_item(call: ToolCall, workspace: Workspace) -> NoticeItem:
     agent, session_id, tool = (
         _format_masked_line(call.session.agent),
         _format_masked_line(call.session.session_id),

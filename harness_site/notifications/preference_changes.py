@@ -14,7 +14,7 @@ from harness_site.notifications.models import Preferences
 from harness_site.notifications.recipients import get_account_address
 
 
-def update_preferences(user: User, wanted: Mapping[str, Any], *, request: HttpRequest) -> Preferences:
+def update_notification_preferences(user: User, wanted: Mapping[str, Any], *, request: HttpRequest) -> Preferences:
     """Save the fields of `Preferences` in `wanted`.
 
     A new address is stored in `asked_address` until it is confirmed. The audit event names the changed fields.
@@ -22,7 +22,7 @@ def update_preferences(user: User, wanted: Mapping[str, Any], *, request: HttpRe
     with transaction.atomic():
         preferences = Preferences.objects.select_for_update().filter(user=user).first() or Preferences(user=user)
         old_values = model_to_dict(preferences)
-        for name, value in {**wanted, **_compute_address_fields(preferences, user, wanted["address"])}.items():
+        for name, value in {**wanted, **_compute_changed_address_fields(preferences, user, wanted["address"])}.items():
             setattr(preferences, name, value)
         preferences.save()
         changed_fields = sorted(name for name, value in model_to_dict(preferences).items() if value != old_values[name])
@@ -33,7 +33,7 @@ def update_preferences(user: User, wanted: Mapping[str, Any], *, request: HttpRe
     return preferences
 
 
-def _compute_address_fields(preferences: Preferences, user: User, typed: str) -> dict[str, str]:
+def _compute_changed_address_fields(preferences: Preferences, user: User, typed: str) -> dict[str, str]:
     if typed == preferences.address:
         return {"asked_address": ""}
     if not typed or typed == get_account_address(user):

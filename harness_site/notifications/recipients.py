@@ -30,26 +30,26 @@ def list_recipients(workspace: int, event: Event) -> list[Recipient]:
 
 def list_webhook_recipients(workspace: int, event: Event) -> list[Recipient]:
     hooks = Webhook.objects.filter(workspace=workspace).order_by("pk")
-    return [Recipient(hook.host, webhook=hook) for hook in hooks if hook.wants(event)]
+    return [Recipient(hook.host, webhook=hook) for hook in hooks if hook.wants_event(event)]
 
 
 def find_email_recipient(member: Membership, event: Event) -> Recipient | None:
     """Return a member as the recipient of an e-mail; None if they get none about this event."""
     if not is_mail_configured() or not has_role_for_event(member, event):
         return None
-    address = _get_wanted_address(member.user, event)
+    address = _get_address_if_event_wanted(member.user, event)
     return Recipient(address, user=member.user) if address else None
 
 
-def get_preferences(user: User) -> Preferences:
+def get_notification_preferences(user: User) -> Preferences:
     """Return the preferences of a user, or unsaved defaults."""
     stored: Preferences | None = getattr(user, "notification_preferences", None)
     return stored or Preferences(user=user)
 
 
-def get_email_address(user: User) -> str:
+def get_notification_address(user: User) -> str:
     """Return the address for a user's notifications; empty if there is none."""
-    return get_preferences(user).address or get_account_address(user)
+    return get_notification_preferences(user).address or get_account_address(user)
 
 
 def get_account_address(user: User) -> str:
@@ -78,8 +78,8 @@ def _list_email_recipients(workspace: int, event: Event) -> list[Recipient]:
     members = Membership.objects.filter(workspace=workspace).select_related("user__notification_preferences")
     ordered_members = members.prefetch_related("user__emailaddress_set").order_by("pk")
     users = [member.user for member in ordered_members if has_role_for_event(member, event)]
-    return [Recipient(address, user=user) for user in users if (address := _get_wanted_address(user, event))]
+    return [Recipient(address, user=user) for user in users if (address := _get_address_if_event_wanted(user, event))]
 
 
-def _get_wanted_address(user: User, event: Event) -> str:
-    return get_email_address(user) if get_preferences(user).wants(event) else ""
+def _get_address_if_event_wanted(user: User, event: Event) -> str:
+    return get_notification_address(user) if get_notification_preferences(user).wants_event(event) else ""

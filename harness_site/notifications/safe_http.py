@@ -63,7 +63,7 @@ def parse_webhook_url(address: str) -> SplitResult:
     return parts
 
 
-def post(address: str, body: bytes, headers: Mapping[str, str]) -> int:
+def post_to_public_address(address: str, body: bytes, headers: Mapping[str, str]) -> int:
     """Send `body` by POST; return the status of the response. Redirects are not followed.
 
     Raises `AddressRefused`, and `OSError` or `HTTPException` if there is no response.
@@ -71,7 +71,7 @@ def post(address: str, body: bytes, headers: Mapping[str, str]) -> int:
     parts = parse_webhook_url(address)
     connection = _CheckedConnection(parts)
     # The timeout per step does not stop a server that sends single bytes slowly.
-    watchdog = threading.Timer(WHOLE, connection.cut)
+    watchdog = threading.Timer(WHOLE, connection.shut_down_socket)
     watchdog.start()
     try:
         path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
@@ -103,7 +103,7 @@ class _CheckedConnection(http.client.HTTPConnection):
         if self._secure:
             self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
 
-    def cut(self) -> None:
+    def shut_down_socket(self) -> None:
         if self.sock is not None:
             with suppress(OSError):
                 self.sock.shutdown(socket.SHUT_RDWR)

@@ -4,10 +4,14 @@ from harness_site.notifications.views import delivery_pages, notification_prefer
 
 app_name = "harness_notifications"
 urlpatterns = [
-    path("accounts/notifications/", notification_preferences.edit_preferences, name="notification-preferences"),
+    path(
+        "accounts/notifications/",
+        notification_preferences.edit_notification_preferences,
+        name="notification-preferences",
+    ),
     path(
         "accounts/notifications/confirm/<str:token>/",
-        notification_preferences.confirm_email_address,
+        notification_preferences.show_or_confirm_email_address,
         name="confirm-address",
     ),
     path("settings/notifications/", webhook_settings.list_webhooks, name="webhooks"),
@@ -17,5 +21,5 @@ urlpatterns = [
     path("settings/notifications/<int:pk>/resume/", webhook_settings.resume_webhook, name="webhook-resume"),
     path("settings/notifications/<int:pk>/delete/", webhook_settings.delete_webhook, name="webhook-delete"),
     path("settings/notifications/log/", delivery_pages.show_delivery_log, name="delivery-log"),
-    path("settings/notifications/log/<uuid:pk>/again/", delivery_pages.retry_delivery, name="delivery-again"),
+    path("settings/notifications/log/<uuid:pk>/again/", delivery_pages.requeue_delivery, name="delivery-again"),
 ]

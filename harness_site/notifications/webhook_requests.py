@@ -47,7 +47,7 @@ def send_to_webhook(delivery: Delivery, message: NoticeMessage) -> int:
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     secret = field_encryption.decrypt_field(webhook.encrypted_secret, purpose=ENCRYPTION_PURPOSE)
     headers = _build_request_headers(delivery, message.event, body, secret)
-    return safe_http.post(
+    return safe_http.post_to_public_address(
         field_encryption.decrypt_field(webhook.encrypted_address, purpose=ENCRYPTION_PURPOSE), body, headers
     )
 
@@ -83,7 +83,7 @@ def build_slack_payload(message: NoticeMessage) -> dict[str, Any]:
 
     Slack neither links names, channels and addresses in it nor fetches previews.
     """
-    text = _format_call_list(message)
+    text = _format_slack_call_list(message)
     headline = _escape_slack_text(message.headline, 300)
     return {
         "text": headline,
@@ -104,7 +104,7 @@ def build_slack_payload(message: NoticeMessage) -> dict[str, Any]:
     }
 
 
-def _format_call_list(message: NoticeMessage) -> str:
+def _format_slack_call_list(message: NoticeMessage) -> str:
     """Format one line for each call that fits as a whole, and the number of the others."""
     lines: list[str] = []
     for item in message.items[:_SLACK_ITEMS]:

@@ -76,19 +76,19 @@ class Chart:
     is_empty: bool
 
     @property
-    def view(self) -> str:
+    def view_box(self) -> str:
         return f"0 0 {WIDTH} {HEIGHT}"
 
 
-def draw_sessions(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
+def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
     """Draw the sessions that started in each step by their outcome."""
     amounts = [
-        (("ok", t.completed), ("bad", t.failed), ("hatched", t.undecided), ("run", t.open)) for _step, t in steps
+        (("ok", t.completed), ("bad", t.failed), ("hatched", t.undecided), ("run", t.unfinished)) for _step, t in steps
     ]
     titles = [
         _("%(time)s: %(sessions)s started, %(completed)s completed, %(failed)s failed, %(undecided)s need a decision")
         % {
-            "time": format_step(period, step),
+            "time": format_step_of_period(period, step),
             "sessions": format_count(totals.sessions),
             "completed": format_count(totals.completed),
             "failed": format_count(totals.failed),
@@ -96,51 +96,51 @@ def draw_sessions(period: Period, steps: Sequence[tuple[datetime, SessionTotals]
         }
         for step, totals in steps
     ]
-    return _draw_bars(period, [step for step, _totals in steps], amounts, titles, "sort=started", format_count)
+    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, "sort=started", format_count)
 
 
-def draw_failures(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
+def draw_failed_sessions_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
     amounts = [(("bad", totals.failed),) for _step, totals in steps]
     titles = [
         ngettext("%(time)s: %(number)s session failed", "%(time)s: %(number)s sessions failed", totals.failed)
-        % {"time": format_step(period, step), "number": format_count(totals.failed)}
+        % {"time": format_step_of_period(period, step), "number": format_count(totals.failed)}
         for step, totals in steps
     ]
-    return _draw_bars(period, [step for step, _totals in steps], amounts, titles, FAILED_QUERY, format_count)
+    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, FAILED_QUERY, format_count)
 
 
-def draw_interruptions(period: Period, steps: Sequence[tuple[datetime, int]]) -> Chart:
+def draw_interrupted_calls_chart(period: Period, steps: Sequence[tuple[datetime, int]]) -> Chart:
     amounts = [(("hatched", number),) for _step, number in steps]
     titles = [
         ngettext("%(time)s: %(number)s call was interrupted", "%(time)s: %(number)s calls were interrupted", number)
-        % {"time": format_step(period, step), "number": format_count(number)}
+        % {"time": format_step_of_period(period, step), "number": format_count(number)}
         for step, number in steps
     ]
-    return _draw_bars(period, [step for step, _number in steps], amounts, titles, "interrupted=1", format_count)
+    return _draw_bar_chart(period, [step for step, _number in steps], amounts, titles, "interrupted=1", format_count)
 
 
-def draw_costs(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
+def draw_cost_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
     amounts = [(("cost", float(totals.cost)),) for _step, totals in steps]
-    titles = [f"{format_step(period, step)}: {format_money(totals.cost)}" for step, totals in steps]
-    return _draw_bars(period, [step for step, _totals in steps], amounts, titles, "sort=started", _format_dollars)
+    titles = [f"{format_step_of_period(period, step)}: {format_money(totals.cost)}" for step, totals in steps]
+    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, "sort=started", _format_dollars)
 
 
-def draw_waiting_times(period: Period, steps: Sequence[tuple[datetime, WaitingTimes]]) -> Chart:
+def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, WaitingTimes]]) -> Chart:
     """Draw the median and the 95th percentile of the time from a question to its decision."""
     highest = max((waits.p95 or 0 for _step, waits in steps), default=0)
     top = next((end for end in _DURATIONS if end >= highest), ceil(highest / 2_592_000) * 2_592_000)
     titles = [
         _("%(time)s: half of the decisions within %(median)s, 95 %% within %(p95)s")
         % {
-            "time": format_step(period, step),
+            "time": format_step_of_period(period, step),
             "median": format_duration(waits.median or 0),
             "p95": format_duration(waits.p95 or 0),
         }
         if waits.decisions
-        else _("%(time)s: no decision") % {"time": format_step(period, step)}
+        else _("%(time)s: no decision") % {"time": format_step_of_period(period, step)}
         for step, waits in steps
     ]
-    bars = _place_bars(period, [step for step, _waits in steps], [()] * len(steps), titles, DECIDED_QUERY)
+    bars = _build_positioned_bars(period, [step for step, _waits in steps], [()] * len(steps), titles, DECIDED_QUERY)
     lines = (
         _draw_line("p95", [waits.p95 for _step, waits in steps], top),
         _draw_line("p50", [waits.median for _step, waits in steps], top),
@@ -149,9 +149,9 @@ def draw_waiting_times(period: Period, steps: Sequence[tuple[datetime, WaitingTi
     return Chart(bars, lines, ticks, build_time_labels(period), not highest)
 
 
-def format_step(period: Period, step: datetime) -> str:
+def format_step_of_period(period: Period, step: datetime) -> str:
     """Format the start of a step: an hour in the reader's time zone, or a day, which is in UTC."""
-    return _format_hour(step) if period.hourly else format_weekday(step.date())
+    return _format_hour(step) if period.has_hourly_steps else format_weekday(step.date())
 
 
 def _format_hour(step: datetime) -> str:
@@ -163,14 +163,14 @@ def build_time_labels(period: Period) -> tuple[str, ...]:
     steps = period.list_steps()
     number = min(5, len(steps))
     chosen = [steps[round(index * (len(steps) - 1) / max(1, number - 1))] for index in range(number)]
-    return tuple(_format_hour(step) if period.hourly else format_day(step.date()) for step in chosen)
+    return tuple(_format_hour(step) if period.has_hourly_steps else format_day(step.date()) for step in chosen)
 
 
 def _format_dollars(amount: float) -> str:
     return format_money(Decimal(str(round(amount, 4)))) if amount else _("$%(amount)s") % {"amount": format_number(0)}
 
 
-def _draw_bars(
+def _draw_bar_chart(
     period: Period,
     steps: Sequence[datetime],
     amounts: Sequence[Sequence[tuple[str, float]]],
@@ -179,10 +179,10 @@ def _draw_bars(
     format_amount: Callable[..., str],
 ) -> Chart:
     highest = max((sum(amount for _kind, amount in parts) for parts in amounts), default=0)
-    top = _round_up(float(highest), whole=format_amount is format_count)
+    top = _round_up_to_axis_end(float(highest), whole=format_amount is format_count)
     pieces = [_stack_bar_segments(parts, top) for parts in amounts]
     ticks = tuple(format_amount(_convert_to_int_if_whole(value)) for value in (top, top / 2, 0))
-    bars = _place_bars(period, steps, pieces, titles, query)
+    bars = _build_positioned_bars(period, steps, pieces, titles, query)
     return Chart(bars, (), ticks, build_time_labels(period), not highest)
 
 
@@ -190,7 +190,7 @@ def _convert_to_int_if_whole(value: float) -> float:
     return int(value) if value == int(value) else value
 
 
-def _round_up(highest: float, *, whole: bool) -> float:
+def _round_up_to_axis_end(highest: float, *, whole: bool) -> float:
     """Round the highest value up to an end of the axis whose half is a round number, too."""
     if highest <= 0:
         return 2.0
@@ -199,7 +199,7 @@ def _round_up(highest: float, *, whole: bool) -> float:
     return max(top, 2.0 * ceil(top / 2)) if whole else float(top)
 
 
-def _place_bars(
+def _build_positioned_bars(
     period: Period,
     steps: Sequence[datetime],
     pieces: Sequence[tuple[BarPiece, ...]],

@@ -39,13 +39,13 @@ def load_current_counts(workspace: int, agent: str = "") -> CurrentCounts:
     return CurrentCounts(
         running=BoundedCount(min(sum(bool(held) for held, _ in active), LIMIT), is_truncated),
         stalled=BoundedCount(min(sum(lost and not held for held, lost in active), LIMIT), is_truncated),
-        paused=_count_up_to_limit(_query_paused_sessions(sessions).count()),
-        failed=_count_up_to_limit(_query_recently_ended(sessions, SessionStatus.FAILED).count()),
-        completed=_count_up_to_limit(_query_recently_ended(sessions, SessionStatus.COMPLETED).count()),
+        paused=_build_bounded_count(_query_paused_sessions(sessions).count()),
+        failed=_build_bounded_count(_query_recently_ended(sessions, SessionStatus.FAILED).count()),
+        completed=_build_bounded_count(_query_recently_ended(sessions, SessionStatus.COMPLETED).count()),
     )
 
 
-def _count_up_to_limit(number: int) -> BoundedCount:
+def _build_bounded_count(number: int) -> BoundedCount:
     return BoundedCount(min(number, LIMIT), number > LIMIT)
 
 

@@ -36,7 +36,7 @@ class Period:
     step: timedelta
 
     @property
-    def hourly(self) -> bool:
+    def has_hourly_steps(self) -> bool:
         return self.step == _HOUR
 
     @property
@@ -48,7 +48,7 @@ class Period:
         return (self.end - timedelta(microseconds=1)).date()
 
     @property
-    def preceding(self) -> Period:
+    def preceding_period(self) -> Period:
         """The period of the same length before this one."""
         return Period("", self.start - (self.end - self.start), self.start, self.step)
 
@@ -57,17 +57,17 @@ class Period:
 
     def build_query(self) -> str:
         """Return the parameters `first` and `last` that select this period in lists."""
-        if self.hourly:
+        if self.has_hourly_steps:
             return build_range_query(self.start, self.end)
         return f"first={self.first_day.isoformat()}&last={self.last_day.isoformat()}"
 
     def build_step_query(self, step: datetime) -> str:
         """Return the parameters `first` and `last` that select one step of this period in lists."""
-        if self.hourly:
+        if self.has_hourly_steps:
             return build_range_query(step, step + _HOUR)
         return f"first={step.date().isoformat()}&last={step.date().isoformat()}"
 
-    def get_step(self, moment: datetime) -> datetime:
+    def get_step_start(self, moment: datetime) -> datetime:
         """Return the start of the step that contains a moment."""
         return self.start + (moment - self.start) // self.step * self.step
 
@@ -95,7 +95,7 @@ def parse_period(query: QueryDict, now: datetime) -> tuple[Period, str]:
         )
     if first.year < 2000:
         return _build_period(DEFAULT, now), _("Choose days after 1999. The last 14 days are shown instead.")
-    return Period("", _get_midnight(first), _get_midnight(last) + _DAY, _DAY), ""
+    return Period("", _get_utc_midnight(first), _get_utc_midnight(last) + _DAY, _DAY), ""
 
 
 def build_range_query(since: datetime, until: datetime) -> str:
@@ -107,9 +107,9 @@ def _build_period(key: str, now: datetime) -> Period:
     if not days:
         end = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
         return Period(key, end - _DAY, end, _HOUR)
-    end = _get_midnight(now.astimezone(UTC).date()) + _DAY
+    end = _get_utc_midnight(now.astimezone(UTC).date()) + _DAY
     return Period(key, end - days * _DAY, end, _DAY)
 
 
-def _get_midnight(day: date) -> datetime:
+def _get_utc_midnight(day: date) -> datetime:
     return datetime.combine(day, time.min, UTC)

@@ -42,7 +42,7 @@ class SessionTotals:
     cost: Decimal = Decimal(0)
 
     @property
-    def open(self) -> int:
+    def unfinished(self) -> int:
         """Number of all other sessions: running, paused or cancelled."""
         return self.sessions - self.completed - self.failed - self.undecided
 
@@ -123,7 +123,7 @@ class PeriodTotals:
     tools: tuple[ToolTotals, ...]
 
     @property
-    def interrupted(self) -> int:
+    def interrupted_call_count(self) -> int:
         return sum(number for _, number in self.interruptions)
 
     @property
@@ -152,42 +152,42 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
     With `agent`, only the sessions and calls of this agent count.
     """
     scope = _Scope(workspace, agent)
-    sessions = {row["start"]: row for row in _query_sessions(scope, period)}
+    sessions = {row["start"]: row for row in _query_session_sums(scope, period)}
     all_agents = _load_totals_by_agent(workspace, period)
     agents = tuple(each for each in all_agents if not agent or each.name == agent)
-    models = _load_models(scope, period)
-    waits = _load_waits(scope, period)
-    by_step = _group_by_step(period, sessions.items(), _add_session_rows)
-    wait_steps = _group_by_step(period, waits.items(), _sum_counters)
-    interrupted = _query_interruptions(scope, period).values_list("start", "number")
+    models = _load_model_totals(scope, period)
+    waits = _load_wait_counts_by_start(scope, period)
+    by_step = _combine_rows_by_step(period, sessions.items(), _sum_session_rows)
+    wait_steps = _combine_rows_by_step(period, waits.items(), _sum_counters)
+    interrupted = _query_interruption_sums(scope, period).values_list("start", "number")
     undecided = ((moment, 1) for moment in _query_undecided_interruptions(scope, period))
-    interruptions = _group_by_step(period, chain(interrupted, undecided), sum)
+    interruptions = _combine_rows_by_step(period, chain(interrupted, undecided), sum)
     return PeriodTotals(
         steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
-        total=_add_session_rows(sessions.values()),
-        preceding=_load_session_totals(scope, period.preceding),
+        total=_sum_session_rows(sessions.values()),
+        preceding=_load_session_totals(scope, period.preceding_period),
         agents=agents[:MAX_LISTED],
         others=max(0, len(agents) - MAX_LISTED),
         agent_names=tuple(sorted(each.name for each in all_agents if each.name)),
         models=models[:MAX_LISTED],
         other_models=max(0, len(models) - MAX_LISTED),
         waits=compute_waiting_times(_sum_counters(waits.values())),
-        preceding_waits=_load_total_waits(scope, period.preceding),
+        preceding_waits=_load_waiting_times_of_period(scope, period.preceding_period),
         wait_steps=tuple(
             (step, compute_waiting_times(wait_steps.get(step, Counter()))) for step in period.list_steps()
         ),
         interruptions=tuple((step, interruptions.get(step, 0)) for step in period.list_steps()),
-        tools=tuple(_load_tools(scope, period)),
+        tools=tuple(_load_tool_totals(scope, period)),
     )
 
 
 def compute_waiting_times(classes: Mapping[int, int]) -> WaitingTimes:
     """Compute percentiles from the number of decisions in each class of waiting times."""
     decisions = sum(classes.values())
-    return WaitingTimes(decisions, _find_percentile(classes, 0.5), _find_percentile(classes, 0.95))
+    return WaitingTimes(decisions, _compute_percentile(classes, 0.5), _compute_percentile(classes, 0.95))
 
 
-def _find_percentile(classes: Mapping[int, int], share: float) -> float | None:
+def _compute_percentile(classes: Mapping[int, int], share: float) -> float | None:
     needed, seen = share * sum(classes.values()), 0
     for wait in sorted(classes):
         seen += classes[wait]
@@ -196,14 +196,14 @@ def _find_percentile(classes: Mapping[int, int], share: float) -> float | None:
     return None
 
 
-def _group_by_step(period: Period, rows: Iterable[tuple[datetime, Any]], add: Any) -> dict[datetime, Any]:
+def _combine_rows_by_step(period: Period, rows: Iterable[tuple[datetime, Any]], add: Any) -> dict[datetime, Any]:
     groups: defaultdict[datetime, list[Any]] = defaultdict(list)
     for start, row in rows:
-        groups[period.get_step(start)].append(row)
+        groups[period.get_step_start(start)].append(row)
     return {step: add(group) for step, group in groups.items()}
 
 
-def _add_session_rows(rows: Iterable[Mapping[str, Any]]) -> SessionTotals:
+def _sum_session_rows(rows: Iterable[Mapping[str, Any]]) -> SessionTotals:
     rows = list(rows)
     counts = {name: sum(row[f"{name}_sum"] for row in rows) for name in _COUNTS}
     return SessionTotals(**counts, cost=sum((row["cost_sum"] for row in rows), Decimal(0)))
@@ -217,15 +217,15 @@ def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
 
 
 def _load_totals_by_agent(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
-    rows = _query_agents(_Scope(workspace, ""), period)
-    agents = [(row["agent"], _add_session_rows([row])) for row in rows]
+    rows = _query_session_sums_by_agent(_Scope(workspace, ""), period)
+    agents = [(row["agent"], _sum_session_rows([row])) for row in rows]
     highest = max((totals.cost for _, totals in agents), default=Decimal(0))
     ranked = sorted(agents, key=lambda pair: (-pair[1].cost, -pair[1].sessions, pair[0]))
     return tuple(AgentTotals(name, totals, float(totals.cost / highest) if highest else 0.0) for name, totals in ranked)
 
 
-def _load_models(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]:
-    rows: QuerySet[Any, Any] = _query_rows(ModelSums, scope, period).values("model", "several")
+def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]:
+    rows: QuerySet[Any, Any] = _query_sums_of_period(ModelSums, scope, period).values("model", "several")
     totals = list(rows.annotate(number=Sum("sessions"), spent=Sum("cost")))
     highest = max((row["spent"] for row in totals), default=Decimal(0))
     return tuple(
@@ -236,48 +236,48 @@ def _load_models(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]:
     )
 
 
-def _load_waits(scope: _Scope, period: Period) -> dict[datetime, Counter[int]]:
+def _load_wait_counts_by_start(scope: _Scope, period: Period) -> dict[datetime, Counter[int]]:
     waits: defaultdict[datetime, Counter[int]] = defaultdict(Counter)
-    rows = _query_rows(DecisionSums, scope, period)
+    rows = _query_sums_of_period(DecisionSums, scope, period)
     for start, wait, decisions in rows.values_list("start", "wait", "decisions"):
         waits[start][wait] += decisions
     return dict(waits)
 
 
-def _load_total_waits(scope: _Scope, period: Period) -> WaitingTimes:
+def _load_waiting_times_of_period(scope: _Scope, period: Period) -> WaitingTimes:
     """Load the waiting times of a whole period, without its steps."""
-    rows: QuerySet[Any, Any] = _query_rows(DecisionSums, scope, period).values("wait")
+    rows: QuerySet[Any, Any] = _query_sums_of_period(DecisionSums, scope, period).values("wait")
     return compute_waiting_times(dict(rows.annotate(number=Sum("decisions")).values_list("wait", "number")))
 
 
-def _load_tools(scope: _Scope, period: Period) -> Iterable[ToolTotals]:
-    for row in _query_tools(scope, period):
+def _load_tool_totals(scope: _Scope, period: Period) -> Iterable[ToolTotals]:
+    for row in _query_tool_sums(scope, period):
         if row["all"]:
             mean = row["took"] / row["ended"] if row["ended"] else None
             yield ToolTotals(row["tool"], row["all"], row["bad"], row["lost"], mean)
 
 
-def _query_rows(model: type[Model], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
+def _query_sums_of_period(model: type[Model], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
     rows: QuerySet[Any, Any] = model._default_manager.order_by()
     rows = rows.filter(workspace=scope.workspace, start__gte=period.start, start__lt=period.end)
     return rows.filter(agent=scope.agent) if scope.agent else rows
 
 
-def _query_sessions(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
+def _query_session_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
     rows: QuerySet[Any, Any] = (
-        _query_rows(SessionSums, scope, period).values("start").annotate(**_build_sum_expressions())
+        _query_sums_of_period(SessionSums, scope, period).values("start").annotate(**_build_sum_expressions())
     )
     return rows
 
 
 def _load_session_totals(scope: _Scope, period: Period) -> SessionTotals:
-    sums = _query_rows(SessionSums, scope, period).aggregate(**_build_sum_expressions())
-    return _add_session_rows([{name: amount or 0 for name, amount in sums.items()}])
+    sums = _query_sums_of_period(SessionSums, scope, period).aggregate(**_build_sum_expressions())
+    return _sum_session_rows([{name: amount or 0 for name, amount in sums.items()}])
 
 
-def _query_agents(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
+def _query_session_sums_by_agent(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
     rows: QuerySet[Any, Any] = (
-        _query_rows(SessionSums, scope, period).values("agent").annotate(**_build_sum_expressions())
+        _query_sums_of_period(SessionSums, scope, period).values("agent").annotate(**_build_sum_expressions())
     )
     return rows
 
@@ -286,8 +286,8 @@ def _build_sum_expressions() -> dict[str, Sum]:
     return {f"{name}_sum": Sum(name) for name in (*_COUNTS, "cost")}
 
 
-def _query_interruptions(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
-    rows: QuerySet[Any, Any] = _query_rows(ToolSums, scope, period).values("start")
+def _query_interruption_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = _query_sums_of_period(ToolSums, scope, period).values("start")
     annotated: QuerySet[Any, Any] = rows.annotate(number=Sum("interrupted"))
     return annotated
 
@@ -300,8 +300,8 @@ def _query_undecided_interruptions(scope: _Scope, period: Period) -> QuerySet[To
     return in_period.order_by("interrupted_at", "pk").values_list("issued_at", flat=True)[:_MAX_UNDECIDED]
 
 
-def _query_tools(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
-    rows: QuerySet[Any, Any] = _query_rows(ToolSums, scope, period).values("tool")
+def _query_tool_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = _query_sums_of_period(ToolSums, scope, period).values("tool")
     annotated: QuerySet[Any, Any] = rows.annotate(
         all=Sum("calls"), lost=Sum("interrupted"), bad=Sum("failed"), ended=Sum("timed"), took=Sum("seconds")
     )

@@ -10,7 +10,7 @@ from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_duration
 from harness_site.overview import charts, current_counts, periods, totals
 from harness_site.overview.templatetags.harness_overview import format_share
@@ -48,21 +48,21 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
         "failed_words": _describe_failures(sums.total, sums.preceding),
-        "cost_change": _describe_change(sums.total.cost, sums.preceding.cost),
-        "wait_words": _describe_waits(sums.waits, sums.preceding_waits),
+        "cost_change": _describe_cost_change(sums.total.cost, sums.preceding.cost),
+        "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
         "charts": {
-            "sessions": charts.draw_sessions(period, sums.steps),
-            "waits": charts.draw_waiting_times(period, sums.wait_steps),
-            "failures": charts.draw_failures(period, sums.steps),
-            "interruptions": charts.draw_interruptions(period, sums.interruptions),
-            "costs": charts.draw_costs(period, sums.steps),
+            "sessions": charts.draw_session_outcome_chart(period, sums.steps),
+            "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
+            "failures": charts.draw_failed_sessions_chart(period, sums.steps),
+            "interruptions": charts.draw_interrupted_calls_chart(period, sums.interruptions),
+            "costs": charts.draw_cost_chart(period, sums.steps),
         },
         "complete_at": get_index_completion_time(),
     }
     return render(request, "overview/overview.html", context)
 
 
-def _describe_change(amount: Decimal, before: Decimal) -> str:
+def _describe_cost_change(amount: Decimal, before: Decimal) -> str:
     """Describe the change from the preceding period; empty if that had nothing to compare with."""
     if not before:
         return ""
@@ -84,7 +84,7 @@ def _describe_failures(total: SessionTotals, preceding: SessionTotals) -> str:
     return _("%(share)s of %(number)s, before: %(preceding)s") % values
 
 
-def _describe_waits(waits: WaitingTimes, preceding: WaitingTimes) -> str:
+def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str:
     """Describe how long nearly all decisions took, and how long in the preceding period if it had decisions."""
     if waits.p95 is None:
         return _("no decision")

@@ -16,7 +16,7 @@ from harness_site.core.masking.masker import (
     MASK,
     MaskedField,
     find_secret_list_item_indexes,
-    list_masked_fields,
+    list_fields_with_masked_names,
     mask_json_value,
     restore_masked_values,
 )
@@ -104,17 +104,17 @@ def compute_arguments_digest(args: dict[str, Any]) -> str:
 
 def list_value_differences(before: Any, after: Any) -> tuple[ArgumentDifference, ...]:
     """List the differences of two JSON values, value by value."""
-    return tuple(_compare_values("", before, after, 0))
+    return tuple(_generate_value_differences("", before, after, 0))
 
 
-def _compare_values(path: str, before: Any, after: Any, depth: int) -> Iterator[ArgumentDifference]:
+def _generate_value_differences(path: str, before: Any, after: Any, depth: int) -> Iterator[ArgumentDifference]:
     if to_canonical_json(before) == to_canonical_json(after):
         return
     if depth < _DEEP and isinstance(before, dict) and isinstance(after, dict):
-        old, new = ({field.key: field for field in list_masked_fields(value)} for value in (before, after))
+        old, new = ({field.key: field for field in list_fields_with_masked_names(value)} for value in (before, after))
         for key in sorted(old.keys() | new.keys()):
             field = old.get(key) or new[key]
-            yield from _compare_object_entry(
+            yield from _generate_entry_differences(
                 f"{path}.{field.name}" if path else field.name, old.get(key), new.get(key), depth
             )
     elif depth < _DEEP and isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
@@ -123,12 +123,12 @@ def _compare_values(path: str, before: Any, after: Any, depth: int) -> Iterator[
             if index in hidden and pair[0] != pair[1]:
                 yield _build_hidden_difference(f"{path}[{index + 1}]")
             elif index not in hidden:
-                yield from _compare_values(f"{path}[{index + 1}]", *pair, depth + 1)
+                yield from _generate_value_differences(f"{path}[{index + 1}]", *pair, depth + 1)
     else:
         yield _build_changed_difference(path, mask_json_value(before), mask_json_value(after))
 
 
-def _compare_object_entry(
+def _generate_entry_differences(
     path: str, old: MaskedField | None, new: MaskedField | None, depth: int
 ) -> Iterator[ArgumentDifference]:
     if old is None and new is not None:
@@ -139,7 +139,7 @@ def _compare_object_entry(
         if to_canonical_json(old.value) != to_canonical_json(new.value):
             yield _build_hidden_difference(path)
     elif old is not None and new is not None:
-        yield from _compare_values(path, old.value, new.value, depth + 1)
+        yield from _generate_value_differences(path, old.value, new.value, depth + 1)
 
 
 def _build_hidden_difference(path: str) -> ArgumentDifference:
@@ -147,12 +147,12 @@ def _build_hidden_difference(path: str) -> ArgumentDifference:
 
 
 def _format_field_value(field: MaskedField) -> str:
-    return MASK if field.hidden else _format_value(mask_json_value(field.value))
+    return MASK if field.hidden else _format_masked_value(mask_json_value(field.value))
 
 
 def _build_changed_difference(path: str, before: Any, after: Any) -> ArgumentDifference:
     if to_canonical_json(before) == to_canonical_json(after):
-        return ArgumentDifference(path, "changed", (DiffPiece("same", _format_value(after)),), hidden=True)
+        return ArgumentDifference(path, "changed", (DiffPiece("same", _format_masked_value(after)),), hidden=True)
     if (
         isinstance(before, str)
         and isinstance(after, str)
@@ -161,7 +161,7 @@ def _build_changed_difference(path: str, before: Any, after: Any) -> ArgumentDif
     ):
         return ArgumentDifference(path, "changed", word_diff.compute_word_diff(before, after))
     return ArgumentDifference(
-        path, "changed", (DiffPiece("del", _format_value(before)), DiffPiece("ins", _format_value(after)))
+        path, "changed", (DiffPiece("del", _format_masked_value(before)), DiffPiece("ins", _format_masked_value(after)))
     )
 
 
@@ -170,5 +170,5 @@ def _is_word_diff_useful(before: str, after: str) -> bool:
     return min(len(before), len(after)) > 40 and word_diff.compute_text_similarity(before, after) > 0.3
 
 
-def _format_value(value: Any) -> str:
+def _format_masked_value(value: Any) -> str:
     return value if isinstance(value, str) and value else json_tree.dump_masked_json(value, indent=None)

@@ -8,8 +8,8 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 
 from checkpoints.formats import parse_json
-from harness_site.core.masking.masker import MASK, list_masked_fields, mask_json_value, mask_text
-from harness_site.core.rendering.hidden_characters import escape_hidden, has_hidden_characters
+from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_json_value, mask_text
+from harness_site.core.rendering.hidden_characters import escape_hidden_in_json, has_hidden_characters
 from harness_site.review.argument_changes import InvalidArgumentText, format_editable_arguments
 
 #: Maximum number of fields; more arguments are edited as JSON.
@@ -30,11 +30,11 @@ class ArgumentField:
     typed: str
 
     @property
-    def lines(self) -> int:
+    def text_area_lines(self) -> int:
         """Height of the text area in lines, from 1 to 12."""
         return min(max(self.typed.count("\n") + 1 + len(self.typed) // _LINE, 1), 12)
 
-    def value(self) -> Any:
+    def parse_typed_value(self) -> Any:
         """Return the typed text as a JSON value. Raises `InvalidArgumentText`."""
         if self.kind == "text":
             return self.typed.replace("\r\n", "\n")
@@ -59,7 +59,8 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
     if len(arguments) > MAX_FIELDS:
         return ()
     masked_values = (
-        (field.key, MASK if field.hidden else mask_json_value(field.value)) for field in list_masked_fields(arguments)
+        (field.key, MASK if field.hidden else mask_json_value(field.value))
+        for field in list_fields_with_masked_names(arguments)
     )
     fields = enumerate((name, *_format_field_input(value)) for name, value in masked_values)
     return tuple(
@@ -70,14 +71,14 @@ def build_argument_fields(stored: str, typed: Mapping[str, str]) -> tuple[Argume
 
 def compose_arguments_json(fields: tuple[ArgumentField, ...]) -> str:
     """Compose the arguments of these fields as JSON text. Raises `InvalidArgumentText`."""
-    return json.dumps({field.name: field.value() for field in fields}, ensure_ascii=False)
+    return json.dumps({field.name: field.parse_typed_value() for field in fields}, ensure_ascii=False)
 
 
 def _format_field_input(value: Any) -> tuple[str, str]:
     """Return the field kind of a value and its text in the field."""
     if isinstance(value, str) and not has_hidden_characters(value):
         return "text", value
-    text = escape_hidden(json.dumps(value, ensure_ascii=False, indent=2))
+    text = escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=2))
     if isinstance(value, bool):
         return "boolean", text
     return ("number" if isinstance(value, int | float) else "json"), text

@@ -20,7 +20,7 @@ from harness_site.review.decision_errors import (
     NOTHING,
     DecisionProblem,
     describe_decision_error,
-    get_session_ended_problem,
+    find_session_problem_with_decision,
 )
 from harness_site.review.record_decision import build_decision_target
 from harness_site.review.restore_masked_results import restore_masked_result
@@ -37,7 +37,7 @@ class ChosenCall:
     kind: DecisionKind
 
     @classmethod
-    def parse(cls, text: str) -> Self | None:
+    def parse_form_value(cls, text: str) -> Self | None:
         pk, _, rest = text.partition(".")
         revision, _, kind = rest.partition(".")
         if kind not in DecisionKind.values or not all(part.isdecimal() and len(part) < 19 for part in (pk, revision)):
@@ -73,7 +73,9 @@ class CallAnswer:
     result: str
 
 
-def decide_each(answers: Sequence[CallAnswer], *, by: Membership, actor: Actor) -> list[BulkDecisionResult]:
+def record_decisions_by_answers(
+    answers: Sequence[CallAnswer], *, by: Membership, actor: Actor
+) -> list[BulkDecisionResult]:
     """Record each of these decisions about calls of the workspace, in this order and independently of each other."""
     store = Store(workspace=by.workspace.slug)
     calls = ToolCall.objects.filter(workspace=by.workspace, pk__in=[answer.pk for answer in answers])
@@ -83,7 +85,7 @@ def decide_each(answers: Sequence[CallAnswer], *, by: Membership, actor: Actor) 
         call = calls_by_pk.get(answer.pk)
         if call is None:
             continue
-        problem = get_session_ended_problem(call, answer.kind)
+        problem = find_session_problem_with_decision(call, answer.kind)
         if problem is None:
             try:
                 _record_outcome_decision(store, call, answer, actor)
@@ -110,7 +112,9 @@ def _record_outcome_decision(store: Store, call: ToolCall, answer: CallAnswer, a
     )
 
 
-def decide_all(chosen: Sequence[ChosenCall], *, by: Membership, actor: Actor, reason: str) -> list[BulkDecisionResult]:
+def record_decisions_by_late_results(
+    chosen: Sequence[ChosenCall], *, by: Membership, actor: Actor, reason: str
+) -> list[BulkDecisionResult]:
     """Record a decision about each of these calls of the workspace, in this order and independently of each other."""
     store = Store(workspace=by.workspace.slug)
     pks = [choice.pk for choice in chosen]
@@ -120,11 +124,11 @@ def decide_all(chosen: Sequence[ChosenCall], *, by: Membership, actor: Actor, re
     for result in LateResult.objects.filter(tool_call__in=calls_by_pk).select_related("run").order_by("pk"):
         late_results[result.tool_call_id].append(result)
     return [
-        _decide_and_report(
+        _record_decision_and_describe_refusal(
             store,
             calls_by_pk[choice.pk],
             choice,
-            outage_groups.combine_late_results(late_results[choice.pk]),
+            outage_groups.summarize_agreeing_late_results(late_results[choice.pk]),
             by=by,
             actor=actor,
             reason=reason,
@@ -134,7 +138,7 @@ def decide_all(chosen: Sequence[ChosenCall], *, by: Membership, actor: Actor, re
     ]
 
 
-def _decide_and_report(
+def _record_decision_and_describe_refusal(
     store: Store,
     call: ToolCall,
     seen: ChosenCall,

@@ -22,42 +22,42 @@ class BulkResults:
     rows: tuple[BulkDecisionResult, ...]
 
     @property
-    def recorded(self) -> list[BulkDecisionResult]:
+    def recorded_results(self) -> list[BulkDecisionResult]:
         return [row for row in self.rows if row.refused is None]
 
     @property
-    def refused(self) -> list[BulkDecisionResult]:
+    def refused_results(self) -> list[BulkDecisionResult]:
         return [row for row in self.rows if row.refused is not None]
 
 
-def store_bulk_results(request: MemberRequest, settled: list[BulkDecisionResult]) -> str:
-    """Store these results in place of the previous ones; return their name for `load_bulk_results`."""
+def store_bulk_results_in_user_session(request: MemberRequest, settled: list[BulkDecisionResult]) -> str:
+    """Store these results in place of the previous ones; return the name by which they are loaded again."""
     name = token_urlsafe(6)
     request.session[_KEY] = {
         "name": name,
         "workspace": request.membership.workspace_id,
         "at": clock.now().isoformat(),
-        "rows": [_build_result_row(result) for result in settled],
+        "rows": [_convert_result_to_session_row(result) for result in settled],
     }
     return name
 
 
-def load_bulk_results(request: MemberRequest, name: str) -> BulkResults | None:
+def load_bulk_results_from_user_session(request: MemberRequest, name: str) -> BulkResults | None:
     """Load the stored results in one query, or None if they were replaced or belong to another workspace."""
     stored: Any = request.session.get(_KEY)
     workspace = request.membership.workspace_id
     if not name or stored is None or (stored["name"], stored["workspace"]) != (name, workspace):
         return None
     calls = ToolCall.objects.filter(workspace=workspace).in_bulk([row["call"] for row in stored["rows"]])
-    rows = [_parse_result_row(calls[row["call"]], row) for row in stored["rows"] if row["call"] in calls]
+    rows = [_convert_session_row_to_result(calls[row["call"]], row) for row in stored["rows"] if row["call"] in calls]
     return BulkResults(datetime.fromisoformat(stored["at"]), tuple(rows))
 
 
-def _build_result_row(result: BulkDecisionResult) -> dict[str, Any]:
+def _convert_result_to_session_row(result: BulkDecisionResult) -> dict[str, Any]:
     refused = None if result.refused is None else asdict(result.refused)
     return {"call": result.call.pk, "kind": str(result.kind), "refused": refused, "final": result.final}
 
 
-def _parse_result_row(call: ToolCall, row: dict[str, Any]) -> BulkDecisionResult:
+def _convert_session_row_to_result(call: ToolCall, row: dict[str, Any]) -> BulkDecisionResult:
     refused = row["refused"] and DecisionProblem(**row["refused"])
     return BulkDecisionResult(call, DecisionKind(row["kind"]), refused or None, final=row["final"])

@@ -33,11 +33,11 @@ class TraceEvent:
 
 def has_never_run(call: ToolCall, evidence: CallEvidence) -> bool:
     """Return True if this attempt has not started the tool."""
-    decision = evidence.deciding
+    decision = evidence.final_decision
     return call.status in NOT_RUN_CALL_STATUSES or (decision is not None and decision.kind == DecisionKind.RESPOND)
 
 
-def build_call_trace(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[TraceEvent]:
+def list_call_trace_events(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[TraceEvent]:
     """Build the events of the card's trace section."""
     decision_events = list(_build_decision_events(call, evidence))
     if has_never_run(call, evidence):

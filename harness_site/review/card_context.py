@@ -23,9 +23,9 @@ from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core import formatting
 from harness_site.core.masking.masker import is_masking_active
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.unreadable_rows import read_or_use_fallback
+from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.review import argument_changes, decision_preview
-from harness_site.review.call_event_history import TraceEvent, build_call_trace, has_never_run
+from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
 from harness_site.review.decision_options import ANSWERS, AnswerOption
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
@@ -56,7 +56,7 @@ def _is_overdue(call: ToolCall) -> bool:
     return call.deadline is not None and call.deadline < clock.now()
 
 
-def may_decide(call: ToolCall, reader: Membership) -> bool:
+def may_member_decide_call(call: ToolCall, reader: Membership) -> bool:
     """Return whether the role of a member allows a decision about a call now; after its deadline only admins decide."""
     return reader.role == Role.ADMIN or (reader.role == Role.APPROVER and not _is_overdue(call))
 
@@ -65,7 +65,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     evidence = call_evidence.load_call_evidence(call)
     events_of_runs = run_events.load_run_events(call.session_id)
     undecided = call.status in UNDECIDED_CALL_STATUSES
-    decision = None if undecided else evidence.deciding
+    decision = None if undecided else evidence.final_decision
     no_events: list[TraceEvent] = []
     agreements = list_incomplete_agreements(call, evidence.decisions, build_voter_lookup(reader.workspace))
     return {
@@ -76,7 +76,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "undecided": undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
         "overdue": _is_overdue(call),
-        "may_decide": may_decide(call, reader),
+        "may_decide": may_member_decide_call(call, reader),
         "late_for": reader.role != Role.ADMIN,
         "heading": get_card_heading(call, decision),
         "known": evidence,
@@ -85,30 +85,32 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "decision": decision,
         "agreed_before": _list_earlier_equal_decisions(evidence, decision),
         "agreements": agreements,
-        "own_votes": undecided and _has_voice(agreements, reader.user.get_username()),
-        "edit": read_or_use_fallback(
+        "own_votes": undecided and _has_agreement_of_person(agreements, reader.user.get_username()),
+        "edit": call_or_use_fallback(
             f"What people changed about call {call.pk}", lambda: _build_edit_context(call, evidence), None
         ),
-        "cited": read_or_use_fallback(
+        "cited": call_or_use_fallback(
             f"The evidence about call {call.pk}", lambda: _build_evidence_context(decision), None
         ),
-        "events": read_or_use_fallback(
-            f"What happened to call {call.pk}", lambda: build_call_trace(call, evidence, events_of_runs), no_events
+        "events": call_or_use_fallback(
+            f"What happened to call {call.pk}",
+            lambda: list_call_trace_events(call, evidence, events_of_runs),
+            no_events,
         ),
         "takeovers": events_of_runs.takeovers,
-        "around": read_or_use_fallback(
+        "around": call_or_use_fallback(
             f"The conversation around call {call.pk}", lambda: _load_preceding_conversation(call), None
         ),
         "driver": decision_preview.get_live_owner_run(call.session),
-        "waiting_run": decision_preview.get_waiting_run(call.session),
+        "waiting_run": decision_preview.get_run_waiting_for_decision(call.session),
         "comments": list(Comment.objects.filter(call=call.pk).order_by("pk")),
         "withdrawal": _build_withdrawal_context(call, decision),
-        "withdrawn": _find_withdrawal(evidence) if undecided else None,
+        "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
         "next_call": None if undecided else pending_calls.find_longest_waiting_call(call.workspace_id),
     }
 
 
-def _has_voice(agreements: Sequence[Agreement], name: str) -> bool:
+def _has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:
     return any(voice.actor == name for agreement in agreements for voice in agreement.voices)
 
 
@@ -148,7 +150,7 @@ def _build_withdrawal_context(call: ToolCall, decision: Decision | None) -> dict
     return {"used": used, "version": min(call.step, call.session.latest_version) if used else 0}
 
 
-def _find_withdrawal(evidence: call_evidence.CallEvidence) -> Decision | None:
+def _find_withdrawal_that_reopened_call(evidence: call_evidence.CallEvidence) -> Decision | None:
     """Return the withdrawal after which the call waits again, or None."""
     moving = [decision for decision in evidence.decisions if decision.kind in DECIDING_KINDS and decision.final]
     return moving[-1] if moving and moving[-1].kind == DecisionKind.WITHDRAW else None
@@ -238,8 +240,8 @@ def build_decision_options(
     unknown = _("This cannot be predicted, because the session cannot be read.")
     fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
     description = f"What follows from a decision about call {call.pk}"
-    effects = read_or_use_fallback(
-        description, lambda: _describe_option_effects(call, by_kind, options), fallback_effects
+    effects = call_or_use_fallback(
+        description, lambda: _describe_effects_or_log_error(call, by_kind, options), fallback_effects
     )
     return [
         {
@@ -256,7 +258,7 @@ def build_decision_options(
     ]
 
 
-def _describe_option_effects(
+def _describe_effects_or_log_error(
     call: ToolCall, by_kind: dict[DecisionKind, Agreement], options: Sequence[AnswerOption]
 ) -> dict[DecisionKind, str]:
     try:

@@ -30,7 +30,7 @@ class DecidedRow:
     session_id: str
 
 
-def build_decided_row(decision: Decision) -> DecidedRow:
+def build_decision_list_row(decision: Decision) -> DecidedRow:
     call = decision.tool_call
     return DecidedRow(
         pk=decision.pk,

@@ -71,7 +71,7 @@ def describe_decision_error(
         return _build_conflict_problem(f"{_describe_changes_since(call, error.given)} {changed}", f"{nothing} {todo}")
     if isinstance(error, NotUndecided):
         what = _("This call does not need a decision: {status}.").format(
-            status=status_labels.format_status_chip(error.status)[1].lower()
+            status=status_labels.get_status_shape_and_label(error.status)[1].lower()
         )
         return _build_conflict_problem(f"{what}{_describe_later_interruption(call)}", str(nothing))
     if isinstance(error, DecisionNotAccepted):
@@ -107,7 +107,7 @@ def _build_conflict_problem(what: str, todo: str) -> DecisionProblem:
     return DecisionProblem(409, what, todo)
 
 
-def get_session_ended_problem(call: ToolCall, kind: str) -> DecisionProblem | None:
+def find_session_problem_with_decision(call: ToolCall, kind: str) -> DecisionProblem | None:
     """Return the problem with a decision in a quarantined session, or with one that would run a call of an ended
     session, or None if it can still run."""
     session = call.session

@@ -21,7 +21,7 @@ def get_live_owner_run(session: Session) -> Run | None:
     return owner if owner is not None and owner.is_owning and owner.lease_expires_at > clock.now() else None
 
 
-def get_waiting_run(session: Session) -> Run | None:
+def get_run_waiting_for_decision(session: Session) -> Run | None:
     """Return the live run that waits for a decision and continues by itself."""
     run = get_live_owner_run(session)
     return run if run is not None and run.status == RunStatus.WAITING else None

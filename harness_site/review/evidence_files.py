@@ -76,7 +76,7 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
     file = _query_cited_files(files).filter(pk=pk).first() if pk < 2**63 else None
     if file is None:
         raise Http404(_("There is no such file in this workspace."))
-    call_argument_secrets.mask_session_secrets(file.call.session_id)
+    call_argument_secrets.mask_session_secrets_in_response(file.call.session_id)
     content = bytes(file.content)
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise Http404(
@@ -105,7 +105,7 @@ def _decode_text_file(content: bytes) -> str:
     """Decode a text file in common encodings; return an empty text for anything else."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")
-    if encoding := _guess_wide_encoding(content):
+    if encoding := _guess_utf16_or_utf32_encoding(content):
         return content.decode(encoding, "replace")
     try:
         return content.decode("utf-8-sig")
@@ -113,7 +113,7 @@ def _decode_text_file(content: bytes) -> str:
         return "" if _CONTROL.search(content) else content.decode("cp1252", "replace")
 
 
-def _guess_wide_encoding(content: bytes) -> str:
+def _guess_utf16_or_utf32_encoding(content: bytes) -> str:
     """Guess the encoding of a UTF-16 or UTF-32 text without a byte order mark; return an empty text for any other.
 
     In such a text of Latin letters about half, or three of four, of the bytes are zero.

@@ -33,7 +33,7 @@ def _build_text_field(label: Any, **attrs: Any) -> forms.CharField:
     return forms.CharField(required=False, strip=False, label=label, widget=widget)
 
 
-def build_evidence(evidence: str) -> dict[str, Any]:
+def build_evidence_from_text(evidence: str) -> dict[str, Any]:
     """Build the evidence to store from the typed text: a link, or a text; empty without any."""
     if not evidence:
         return {}
@@ -86,25 +86,25 @@ class DecisionForm(forms.Form):
             self.add_error(name, words)
 
     @property
-    def first_invalid(self) -> str:
+    def first_invalid_field(self) -> str:
         """Name of the first field on the page that has an error; empty without one."""
         if not self.is_bound:
             return ""
         return next((name for name in self.shown_order if name in self.errors), "")
 
     @property
-    def first_error(self) -> str:
+    def first_error_message(self) -> str:
         """Error of the first invalid field, to be repeated beside the button."""
-        return str(self.errors[self.first_invalid][0]) if self.first_invalid else ""
+        return str(self.errors[self.first_invalid_field][0]) if self.first_invalid_field else ""
 
-    def focus_first_invalid(self) -> None:
+    def focus_first_invalid_field(self) -> None:
         """Let the browser focus the first invalid field when it loads the page."""
-        if self.first_invalid and self.first_invalid != "kind":
-            self.fields[self.first_invalid].widget.attrs["autofocus"] = True
+        if self.first_invalid_field and self.first_invalid_field != "kind":
+            self.fields[self.first_invalid_field].widget.attrs["autofocus"] = True
 
     def build_evidence(self) -> dict[str, Any]:
         """Build the evidence to store."""
-        return build_evidence(self.cleaned_data["evidence"])
+        return build_evidence_from_text(self.cleaned_data["evidence"])
 
 
 class OutcomeForm(DecisionForm):
@@ -191,7 +191,7 @@ class ApprovalForm(DecisionForm):
         return "\n".join(f"{mask_text(field.name)}: {field.typed}" for field in self.argument_fields)
 
     @property
-    def lines(self) -> int:
+    def text_area_lines(self) -> int:
         """Height of the text area in lines, from 4 to 20."""
         return min(max((self["args"].value() or "").count("\n") + 2, 4), 20)
 
@@ -202,7 +202,7 @@ class ApprovalForm(DecisionForm):
         return bool(data["kind"] == DecisionKind.EDIT and data["shown"] != self.digest)
 
 
-def bind_decision_form(
+def build_bound_decision_form(
     data: QueryDict, call: ToolCall, files: MultiValueDict[str, Any] | None = None
 ) -> OutcomeForm | ApprovalForm:
     """Bind the submitted data to the form of its answer, or to the form of the pending question."""

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 LIMIT = 20
 
 
-def interrupt_lost_calls(workspace: Workspace) -> None:
+def interrupt_calls_of_lost_runs(workspace: Workspace) -> None:
     """Interrupt the calls of lost runs in this workspace."""
     try:
         SyncCheckpointer(workspace=workspace.slug).sweep_lost_runs(limit=LIMIT)
@@ -27,7 +27,7 @@ def interrupt_lost_calls(workspace: Workspace) -> None:
         logger.warning("Runs that are gone could not be looked for: %s", error)
 
 
-def interrupt_if_lost(call: ToolCall) -> bool:
+def interrupt_call_if_run_lost(call: ToolCall) -> bool:
     """Interrupt this call if its run is lost; return True if the call may have changed."""
     if call.status != CallStatus.ISSUED or run_liveness.is_run_alive(call.run):
         return False

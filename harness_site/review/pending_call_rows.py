@@ -14,15 +14,15 @@ from django.utils.translation import gettext
 from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
 from checkpoints.models import ToolCall
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.masking.masker import mask_values_in_context, masking_secrets_of
+from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review.presence import NOBODY, CallPresence
 from harness_site.review.selectors.outage_groups import Outage
-from harness_site.review.views.outages import build_outage_url
+from harness_site.review.views.outages import build_outage_page_url
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_links import SessionLinks
-from harness_site.templatetags.harness_tags import ago, build_filter_url, in_sentence
+from harness_site.templatetags.harness_tags import build_filter_url, lowercase_label_in_sentence, render_time_ago
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class OutageGroupRow:
     calls: tuple[OutageCallLine | UnreadableRecord, ...] = ()
 
     @property
-    def more(self) -> int:
+    def omitted_count(self) -> int:
         """Number of calls that are on its page only."""
         return max(self.number - len(self.calls), 0)
 
@@ -105,12 +105,12 @@ class PendingCallRow:
     quarantine_address: str = ""
 
     @property
-    def approved(self) -> int:
+    def approval_count(self) -> int:
         """Number of people who have approved."""
         return sum(agreement.people for agreement in self.voices if agreement.kind == DecisionKind.APPROVE)
 
     @property
-    def has_people(self) -> bool:
+    def names_people(self) -> bool:
         """Return whether the row names people."""
         return self.company != NOBODY or self.approvals > 1
 
@@ -129,7 +129,7 @@ class PendingRowBuilder:
         self._cards = reverse("harness_review:card", args=[0]).removesuffix("0/")
         self._only_tool, self._only_agent = gettext("Only the tool %(tool)s"), gettext("Only the agent %(agent)s")
 
-    def build(
+    def build_row(
         self,
         call: ToolCall,
         agreements: tuple[Agreement, ...],
@@ -139,17 +139,17 @@ class PendingRowBuilder:
         now: datetime,
     ) -> PendingCallRow:
         args = formatting.parse_json_or_text(call.args)
-        with mask_values_in_context(self._secrets.get(call.session_id, ())), masking_secrets_of(args):
+        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
             return self._build_row_in_masking_context(call, agreements, company, together, now)
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall] = ()) -> OutageGroupRow:
-        lines = read_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call")
-        address = build_outage_url(outage)
+        lines = convert_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call")
+        address = build_outage_page_url(outage)
         return OutageGroupRow(outage.tool, outage.first, outage.last, outage.number, address, tuple(lines))
 
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
         args = formatting.parse_json_or_text(call.args)
-        with mask_values_in_context(self._secrets.get(call.session_id, ())), masking_secrets_of(args):
+        with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
             sentence = call_sentences.format_call_sentence(call)
             session_id = mask_and_reveal_hidden(call.session.session_id)
         return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id)
@@ -163,7 +163,7 @@ class PendingRowBuilder:
         now: datetime,
     ) -> PendingCallRow:
         session, deadline = call.session, call.deadline
-        css_class, status = status_labels.format_status_chip(call.status)
+        css_class, status = status_labels.get_status_shape_and_label(call.status)
         asking = call.status == CallStatus.AWAITING_APPROVAL
         return PendingCallRow(
             pk=call.pk,
@@ -182,7 +182,7 @@ class PendingRowBuilder:
             why="" if asking else status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable),
             risk=call.risk,
             risk_link=self._build_risk_link(call),
-            since=ago(call.interrupted_at or call.issued_at),
+            since=render_time_ago(call.interrupted_at or call.issued_at),
             deadline=deadline,
             approvals=call.approvals,
             voices=tuple(_build_agreement_row(agreement) for agreement in agreements),
@@ -207,7 +207,7 @@ class PendingRowBuilder:
         if call.risk == get_default_risk(call.side_effects.split(",")):
             return None
         words = str(Risk(call.risk).label) if call.risk in Risk.values else call.risk
-        label = gettext("Only %(risk)s") % {"risk": in_sentence(words)}
+        label = gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)}
         return FilterLink(words, build_filter_url(self._query, risk=call.risk), label)
 
 

@@ -41,7 +41,7 @@ class CallPresence:
     looking: tuple[str, ...] = ()
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def names_without_claim(self) -> tuple[str, ...]:
         """Names of the people who look without a claim."""
         holder = "" if self.theirs is None else self.theirs.name
         return tuple(name for name in self.looking if name != holder)
@@ -115,7 +115,7 @@ def record_card_presence(call: ToolCall, *, by: Membership, mine: bool) -> None:
         Claim.objects.filter(build_live_claim_condition(now), call=call, member=by).update(seen_at=now)
 
 
-def delete_old_rows() -> None:
+def delete_expired_presence_claims_and_comments() -> None:
     """Delete claims and presence rows past their retention, and comments on calls that were deleted."""
     for model in (Presence, Claim):
         model.objects.filter(seen_at__lt=clock.now() - _RETENTION).delete()

@@ -42,18 +42,18 @@ class QueueFilters:
     sort: QueueSort
 
     @property
-    def narrows(self) -> bool:
+    def has_filters(self) -> bool:
         return any((self.tool, self.agent, self.risk, self.age, self.limit, self.claimed))
 
     @property
-    def age_words(self) -> str:
+    def age_label(self) -> str:
         return str(AGES[self.age][1]) if self.age else ""
 
     @property
-    def claimed_words(self) -> str:
+    def claim_label(self) -> str:
         return str(CLAIMED.get(self.claimed, ""))
 
-    def filters(self, reader: Membership) -> CallFilters:
+    def build_call_filters(self, reader: Membership) -> CallFilters:
         """Convert to the filters of the selectors."""
         age = AGES[self.age][0] if self.age else None
         return CallFilters(self.tool, self.agent, self.risk, age, self.limit, self._build_condition(reader))

@@ -13,9 +13,9 @@ def restore_masked_result(call: ToolCall, typed: str) -> str:
 
     Raises `InvalidInput` if another text contains a mask, because the agent would see it.
     """
-    typed_text = _strip_display_marks(typed)
+    typed_text = _normalize_line_ends_and_blanks(typed)
     for text in _list_suggested_results(call):
-        if _strip_display_marks(mask_and_reveal_hidden(text)) == typed_text:
+        if _normalize_line_ends_and_blanks(mask_and_reveal_hidden(text)) == typed_text:
             return text
     if MASK not in typed:
         return typed
@@ -34,6 +34,6 @@ def _list_suggested_results(call: ToolCall) -> list[str]:
     return [text for text in late_texts + decision_texts if text is not None]
 
 
-def _strip_display_marks(text: str) -> str:
+def _normalize_line_ends_and_blanks(text: str) -> str:
     # Browsers send other line endings, and forms strip blanks.
     return text.replace("\r\n", "\n").strip()

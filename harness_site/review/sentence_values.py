@@ -11,17 +11,17 @@ from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
 
-def render_call_sentence(call: ToolCall) -> SafeString:
+def render_sentence_with_bold_values(call: ToolCall) -> SafeString:
     """Render the sentence of a call with the values in bold; as plain text if its template does not fit."""
     sentence = format_call_sentence(call)
     try:
-        pieces = list(split_sentence(sentence, call.sentence_template))
+        pieces = list(split_sentence_into_values_and_words(sentence, call.sentence_template))
     except ValueError:
         return conditional_escape(sentence)
     return format_html_join("", "{}", [[format_html("<b>{}</b>", text) if bold else text] for text, bold in pieces])
 
 
-def split_sentence(sentence: str, template: str) -> Iterator[tuple[str, bool]]:
+def split_sentence_into_values_and_words(sentence: str, template: str) -> Iterator[tuple[str, bool]]:
     """Split a sentence into pieces, each with whether it is a value.
 
     `sentence` is shown with masked secrets, so values are found between the words of the template. Values that no word

@@ -16,9 +16,9 @@ urlpatterns = [
     path("calls/<int:pk>/", decision_card.show_decision_card, name="card"),
     path("calls/<int:pk>/claim/", claims.claim_call, name="claim"),
     path("calls/<int:pk>/release/", claims.release_call, name="release"),
-    path("calls/<int:pk>/comment/", claims.comment_on_call, name="comment"),
+    path("calls/<int:pk>/comment/", claims.add_comment_and_hand_over, name="comment"),
     path("calls/<int:pk>/withdraw/", decision_card.withdraw_decision, name="withdraw"),
-    path("calls/<int:pk>/present/", claims.report_presence, name="present"),
+    path("calls/<int:pk>/present/", claims.record_presence_and_show_people, name="present"),
     path("calls/<int:pk>/change/", decision_card.preview_argument_change, name="change"),
     path("calls/<int:pk>/verify/", decision_card.request_verification, name="verify"),
 ]

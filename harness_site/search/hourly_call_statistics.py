@@ -45,7 +45,7 @@ class Tally:
     amounts: tuple[float, ...]
 
 
-def compute_call_tally(workspace: int, call: Any) -> Tally | None:
+def build_call_tally(workspace: int, call: Any) -> Tally | None:
     """Return the amounts of a call that is settled for good; `call` has the required fields of `ToolCall`.
 
     None for one that tells nothing about its tool, and for one of an imported session without times or results.
@@ -56,10 +56,12 @@ def compute_call_tally(workspace: int, call: Any) -> Tally | None:
     timed = not interrupted and call.settled_at not in {None, call.issued_at}
     seconds = (call.settled_at - call.issued_at).total_seconds() if timed else 0.0
     amounts = (1, call.status == CallStatus.FAILED, interrupted, timed, max(seconds, 0.0))
-    return Tally(ToolSums, (workspace, _get_hour(call.issued_at), True, call.session__agent, call.tool), amounts)
+    return Tally(
+        ToolSums, (workspace, _truncate_to_hour(call.issued_at), True, call.session__agent, call.tool), amounts
+    )
 
 
-def compute_decision_tally(workspace: int, decision: Any) -> Tally | None:
+def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
     """Return the waiting time of a final decision of a person, else None.
 
     `decision` has the required fields of `Decision` and the times of its call.
@@ -69,12 +71,12 @@ def compute_decision_tally(workspace: int, decision: Any) -> Tally | None:
     is_withdrawal = decision.kind == DecisionKind.WITHDRAW
     if is_withdrawal or not decision.final or decision.actor_kind not in DECIDING_PEOPLE or since is None:
         return None
-    wait = get_wait_class((decision.created_at - since).total_seconds())
-    key = (workspace, _get_hour(decision.created_at), True, decision.session__agent, wait)
+    wait = get_wait_time_class((decision.created_at - since).total_seconds())
+    key = (workspace, _truncate_to_hour(decision.created_at), True, decision.session__agent, wait)
     return Tally(DecisionSums, key, (1,))
 
 
-def get_wait_class(seconds: float) -> int:
+def get_wait_time_class(seconds: float) -> int:
     """Return the class of a waiting time: 0 up to one second, then classes of which each is a fifth longer."""
     return min(_LAST_WAIT_CLASS, max(0, round(log(max(seconds, 1.0), _WAIT_FACTOR))))
 
@@ -84,7 +86,7 @@ def convert_wait_class_to_seconds(wait: int) -> float:
     return float(_WAIT_FACTOR**wait)
 
 
-def add_tallies(tallies: Iterable[Tally]) -> None:
+def add_tallies_to_hourly_sums(tallies: Iterable[Tally]) -> None:
     """Add tallies to the sums.
 
     Each has to be passed once, in the transaction that indexes its row.
@@ -109,5 +111,5 @@ def _build_add_to_totals_sql(model: type[ToolSums] | type[DecisionSums], fields:
     return f"{build_insert_sql(model, fields)} ON CONFLICT ({conflict}) DO UPDATE SET {additions}"
 
 
-def _get_hour(moment: datetime) -> datetime:
+def _truncate_to_hour(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(minute=0, second=0, microsecond=0)

@@ -19,7 +19,7 @@ from checkpoints.enums import SessionStatus
 from checkpoints.formats.canonical import parse_json
 from checkpoints.models import Checkpoint, ImportedFile, Session, Workspace
 from harness_site.search import llm_model_usage
-from harness_site.search.merge_hours_into_days import get_first_hour, merge_old_hours
+from harness_site.search.merge_hours_into_days import get_start_of_hourly_sums, merge_hourly_sums_into_days
 from harness_site.search.models import Fact, Kind, ModelSums, Progress, SessionSums, Trait
 
 #: Number of days that are kept up to date.
@@ -37,7 +37,7 @@ _AGENT_AMOUNTS: Final = ("sessions", "completed", "failed", "undecided", "cost")
 _MODEL_AMOUNTS: Final = ("sessions", "cost")
 
 
-def update_session_sums(since: datetime | None) -> datetime:
+def update_hourly_session_sums(since: datetime | None) -> datetime:
     """Recount the days of sessions changed `since`, or the newest days and those that were never counted.
 
     Returns the moment from which changes are not counted yet.
@@ -45,18 +45,18 @@ def update_session_sums(since: datetime | None) -> datetime:
     now = database_now("default")
     for workspace in Workspace.objects.values_list("pk", flat=True):
         _add_models_of_changed_sessions(workspace, since, now)
-        days = {*_list_days_to_count(workspace, since, now), *_list_days_without_models(workspace)}
+        days = {*_list_days_to_count(workspace, since, now), *_list_days_without_model_sums(workspace)}
         for day in sorted(days):
-            recount_day(workspace, day, hourly=day >= get_first_hour(now).date())
+            recount_session_sums_of_day(workspace, day, hourly=day >= get_start_of_hourly_sums(now).date())
     if since is None or since.hour != now.hour:
-        merge_old_hours(now)
+        merge_hourly_sums_into_days(now)
     return now
 
 
 def _add_models_of_changed_sessions(workspace: int, since: datetime | None, now: datetime) -> None:
     first = now - timedelta(days=KEPT_DAYS) if since is None else since - _OVERLAP
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=first)
-    llm_model_usage.add_models_of_versions(workspace, sessions.values_list("pk", flat=True).iterator())
+    llm_model_usage.record_models_of_sessions(workspace, sessions.values_list("pk", flat=True).iterator())
 
 
 def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -> Iterable[date]:
@@ -73,20 +73,20 @@ def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -
     return days | set(recent_days) if len(start_times) >= _FULL_RECOUNT_THRESHOLD else days
 
 
-def _list_days_without_models(workspace: int) -> set[date]:
+def _list_days_without_model_sums(workspace: int) -> set[date]:
     """List the days that were counted before the index had read all messages, which tell the models."""
-    if not _are_models_known():
+    if not _is_message_backlog_indexed():
         return set()
     agents, models = (rows.filter(workspace=workspace) for rows in (SessionSums.objects, ModelSums.objects))
-    return _list_days_of_sums(agents) - _list_days_of_sums(models)
+    return _list_days_with_sums(agents) - _list_days_with_sums(models)
 
 
-def _list_days_of_sums(sums: QuerySet[SessionSums] | QuerySet[ModelSums]) -> set[date]:
+def _list_days_with_sums(sums: QuerySet[SessionSums] | QuerySet[ModelSums]) -> set[date]:
     starts: QuerySet[Any, datetime] = sums.order_by().values_list("start", flat=True)
     return {start.date() for start in starts.distinct()}
 
 
-def _are_models_known() -> bool:
+def _is_message_backlog_indexed() -> bool:
     """Return whether the index has read all messages from before its beginning."""
     return Progress.objects.filter(kind=Kind.MESSAGE, older=0).exists()
 
@@ -108,32 +108,34 @@ def _list_imported_start_times(workspace: int, since: datetime) -> list[datetime
 
 def _list_uncounted_days(workspace: int, now: datetime) -> set[date]:
     counted = SessionSums.objects.filter(workspace=workspace, hourly=False)
-    return set(_list_newest_days(now, KEPT_DAYS)) - _list_days_of_sums(counted)
+    return set(_list_newest_days(now, KEPT_DAYS)) - _list_days_with_sums(counted)
 
 
 def _list_newest_days(now: datetime, number: int) -> list[date]:
     return [now.date() - timedelta(days=offset) for offset in range(number)]
 
 
-def recount_day(workspace: int, day: date, *, hourly: bool) -> None:
+def recount_session_sums_of_day(workspace: int, day: date, *, hourly: bool) -> None:
     """Recount one day, by hours or as a whole."""
     start = datetime.combine(day, time.min, UTC)
     sessions = _query_sessions_of_day(workspace, start)
     keys = {"period": TruncHour("created_at", tzinfo=UTC)} if hourly else {}
     agents = [
         SessionSums(agent=agent, start=period, **amounts)
-        for (period, agent), amounts in _count_by_agent(sessions, start, keys).items()
+        for (period, agent), amounts in _sum_sessions_by_agent(sessions, start, keys).items()
     ]
-    _replace_sums(workspace, SessionSums, ("agent",), _AGENT_AMOUNTS, start, agents, hourly=hourly)
-    if _are_models_known():
+    _replace_stored_sums(workspace, SessionSums, ("agent",), _AGENT_AMOUNTS, start, agents, hourly=hourly)
+    if _is_message_backlog_indexed():
         models = [
             ModelSums(agent=agent, model=model, several=several, start=period, sessions=number, cost=cost)
-            for (period, agent, model, several), (number, cost) in _count_by_model(sessions, start, keys).items()
+            for (period, agent, model, several), (number, cost) in _sum_sessions_by_model(sessions, start, keys).items()
         ]
-        _replace_sums(workspace, ModelSums, ("agent", "model", "several"), _MODEL_AMOUNTS, start, models, hourly=hourly)
+        _replace_stored_sums(
+            workspace, ModelSums, ("agent", "model", "several"), _MODEL_AMOUNTS, start, models, hourly=hourly
+        )
 
 
-def _replace_sums(
+def _replace_stored_sums(
     workspace: int,
     model: type[SessionSums | ModelSums],
     keys: tuple[str, ...],
@@ -170,7 +172,7 @@ def _query_sessions_of_day(workspace: int, start: datetime) -> QuerySet[Session]
     return sessions.filter(created_at__gte=start, created_at__lt=start + timedelta(days=1))
 
 
-def _count_by_agent(
+def _sum_sessions_by_agent(
     sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
 ) -> dict[tuple[datetime, str], dict[str, Any]]:
     rows: QuerySet[Any, Any] = sessions.values("agent", **keys).annotate(
@@ -183,7 +185,7 @@ def _count_by_agent(
     return {(row.get("period", start), row["agent"]): {name: row[name] for name in _AGENT_AMOUNTS} for row in rows}
 
 
-def _count_by_model(
+def _sum_sessions_by_model(
     sessions: QuerySet[Session], start: datetime, keys: dict[str, TruncHour]
 ) -> dict[tuple[datetime, str, str, bool], tuple[int, Decimal]]:
     """Count sessions and cost by period, agent, model, and whether the cost is that of several models."""
@@ -196,15 +198,15 @@ def _count_by_model(
         if row["first"] == row["last"]:
             totals[row.get("period", start), row["agent"], row["first"] or "", False] = (row["number"], row["cost"])
         mixed = mixed or row["first"] != row["last"]
-    for session in _list_sessions_of_several_models(sessions, keys) if mixed else ():
-        for model, several, cost in _divide_session(session):
+    for session in _load_sessions_of_several_models(sessions, keys) if mixed else ():
+        for model, several, cost in _divide_session_cost_by_model(session):
             key = (session.get("period", start), session["agent"], model, several)
             number, total = totals[key]
             totals[key] = (number + 1, total + cost)
     return totals
 
 
-def _list_sessions_of_several_models(sessions: QuerySet[Session], keys: dict[str, TruncHour]) -> Iterable[Any]:
+def _load_sessions_of_several_models(sessions: QuerySet[Session], keys: dict[str, TruncHour]) -> Iterable[Any]:
     facts: QuerySet[Any, Any] = Fact.objects.filter(session=OuterRef("pk"), trait=Trait.MODEL).order_by()
     number = Subquery(facts.values("session").annotate(number=Count("pk")).values("number"))
     newest = Checkpoint.objects.filter(session=OuterRef("pk"), version=OuterRef("latest_version"))
@@ -212,7 +214,7 @@ def _list_sessions_of_several_models(sessions: QuerySet[Session], keys: dict[str
     return rows.filter(models__gt=1).values("pk", "agent", "budget_spent_usd", "metadata", "usage", **keys).iterator()
 
 
-def _divide_session(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, Decimal]]:
+def _divide_session_cost_by_model(session: Mapping[str, Any]) -> Iterable[tuple[str, bool, Decimal]]:
     """Divide one session of several models; a rest that nothing divides has no model."""
     costs, rest = llm_model_usage.divide_cost_by_model(
         session["budget_spent_usd"], session["usage"], session["metadata"]

@@ -32,7 +32,7 @@ class IndexProblems:
     total: int
 
     @property
-    def more(self) -> int:
+    def omitted_count(self) -> int:
         return self.total - len(self.texts)
 
 

@@ -25,7 +25,7 @@ class IndexStatus:
     complete_at: datetime | None
 
     @property
-    def begun(self) -> bool:
+    def was_ever_complete(self) -> bool:
         return self.complete_at is not None
 
 
@@ -58,7 +58,7 @@ def get_index_completion_time() -> datetime | None:
     return _get_earliest_time(Progress.objects.values_list("complete_at", flat=True))
 
 
-def count_unindexed_of_kinds(kinds: Iterable[Kind]) -> int:
+def estimate_unindexed_texts_of_kinds(kinds: Iterable[Kind]) -> int:
     """Estimate how many texts of these kinds existed before the index and are not indexed yet."""
     return sum(_query_older_counts(sorted(kinds)))
 

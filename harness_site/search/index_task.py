@@ -32,8 +32,8 @@ class IndexerTask(BackgroundTask):
                 count = await database_sync_to_async(indexer.index_next_batch)()
                 if clock() >= next_days:
                     next_days = clock() + DAYS_SECONDS
-                    days = await database_sync_to_async(hourly_session_totals.update_session_sums)(days)
-                self.record_round()
+                    days = await database_sync_to_async(hourly_session_totals.update_hourly_session_sums)(days)
+                self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)
             await asyncio.sleep(

@@ -33,17 +33,17 @@ _ADD_FACTS: Final = (
 )
 
 
-def lock_existing_rows(kind: Kind, found: Iterable[IndexedText]) -> list[IndexedText]:
+def lock_and_keep_existing_rows(kind: Kind, found: Iterable[IndexedText]) -> list[IndexedText]:
     """Lock the source rows against deletion until the end of the transaction, and return the texts whose rows exist.
 
     Agents can still update the rows. A concurrent delete waits for this transaction and then deletes the passages too.
     """
     found = list(found)
-    existing_keys = lock_rows_of_kind(kind, [text.source for text in found])
+    existing_keys = lock_source_rows(kind, [text.source for text in found])
     return [text for text in found if text.source in existing_keys]
 
 
-def lock_rows_of_kind(kind: Kind, keys: list[int]) -> set[int]:
+def lock_source_rows(kind: Kind, keys: list[int]) -> set[int]:
     """Lock source rows against deletion until the end of the transaction, and return the keys of those that exist."""
     model = SOURCES[kind]
     if connection.vendor == "sqlite":
@@ -54,7 +54,7 @@ def lock_rows_of_kind(kind: Kind, keys: list[int]) -> set[int]:
         return {pk for (pk,) in cursor.fetchall()}
 
 
-def append_passages(kind: Kind, found: Sequence[IndexedText]) -> None:
+def index_newer_texts(kind: Kind, found: Sequence[IndexedText]) -> None:
     """Add texts that are newer than the index."""
     last = Passage.objects.aggregate(last=Max("pk"))["last"]
     rows = [row for text in found for row in _generate_passage_rows(kind, text, (last or 0) // ERA)]
@@ -67,14 +67,14 @@ def append_passages(kind: Kind, found: Sequence[IndexedText]) -> None:
     _insert_new_facts(found)
 
 
-def backfill_passages(kind: Kind, found: Sequence[IndexedText]) -> None:
+def index_older_texts(kind: Kind, found: Sequence[IndexedText]) -> None:
     """Add texts that are older than all indexed ones of their kind.
 
     Must not run concurrently.
     """
     first = Passage.objects.aggregate(first=Min("pk"))["first"]
     if first is None:
-        append_passages(kind, found)
+        index_newer_texts(kind, found)
         return
     rows = [row for text in found for row in _generate_passage_rows(kind, text, (first - 1) // ERA)]
     keyed = [(key, *row) for key, row in enumerate(rows, first - len(rows))]
@@ -85,7 +85,7 @@ def backfill_passages(kind: Kind, found: Sequence[IndexedText]) -> None:
 def _generate_passage_rows(kind: Kind, indexed_text: IndexedText, era: int) -> Iterator[tuple[Any, ...]]:
     """Yield rows with the columns of `_PASSAGE`."""
     source_columns = (indexed_text.workspace, indexed_text.session, kind.value, indexed_text.source)
-    for part, text in enumerate(text_extraction.split_into_pieces(indexed_text.text)):
+    for part, text in enumerate(text_extraction.split_into_overlapping_pieces(indexed_text.text)):
         state = (part, indexed_text.position, indexed_text.revision, indexed_text.open, era)
         problem = indexed_text.problem.value if indexed_text.problem and not part else None
         yield (*source_columns, *state, text, fold_case(text), build_dense_script_pairs(text), problem)
@@ -105,7 +105,12 @@ def _insert_new_facts(texts: Iterable[IndexedText]) -> None:
     """Insert facts that do not exist yet."""
     facts = sorted(
         {
-            (text.workspace, text.session, trait.value, text_extraction.replace_unstorable(value)[:_LONGEST_FACT])
+            (
+                text.workspace,
+                text.session,
+                trait.value,
+                text_extraction.replace_unstorable_characters(value)[:_LONGEST_FACT],
+            )
             for text in texts
             for trait, value in text.facts
         }

@@ -67,23 +67,23 @@ class _IndexBatch:
 def _index_batch_of_kind(kind: Kind) -> int:
     progress, oldest_open_xid = _get_or_create_progress(kind), _fetch_oldest_open_transaction_id()
     if not progress.older and not _has_unindexed_rows(progress):
-        _record_idle_progress(progress, oldest_open_xid)
+        _record_completed_index(progress, oldest_open_xid)
         return 0
-    lease = _take_index_lease(kind)
+    lease = _acquire_index_lease(kind)
     if lease is None:
         return 0
     progress, oldest_open_xid = Progress.objects.get(kind=kind), _fetch_oldest_open_transaction_id()
-    batch = _choose_batch(progress)
+    batch = _choose_rows_of_batch(progress)
     texts = text_sources.load_indexed_texts(kind, batch.keys)
     with _use_non_durable_transaction():
         # Lock all kinds, as keys below all others may be assigned by one process at a time only.
         leases = {row.kind: row.leased_until for row in Progress.objects.select_for_update().order_by("kind")}
         if leases.get(kind) != lease:
             return 0  # The lease expired and another process may have taken over.
-        _write_batch(kind, batch, texts)
+        _write_batch_to_index(kind, batch, texts)
         _advance_progress(progress, batch, oldest_open_xid)
     if not batch.keys:
-        _record_idle_progress(progress, oldest_open_xid)
+        _record_completed_index(progress, oldest_open_xid)
     return len(batch.keys)
 
 
@@ -96,7 +96,7 @@ def _get_or_create_progress(kind: Kind) -> Progress:
     return progress
 
 
-def _take_index_lease(kind: Kind) -> datetime | None:
+def _acquire_index_lease(kind: Kind) -> datetime | None:
     """Take the lease for a kind; return its end, or None if another process holds it."""
     is_free = Q(leased_until=None) | Q(leased_until__lt=Now())
     with _use_non_durable_transaction():
@@ -118,17 +118,19 @@ def _use_non_durable_transaction() -> Iterator[None]:
         yield
 
 
-def _choose_batch(progress: Progress) -> _IndexBatch:
+def _choose_rows_of_batch(progress: Progress) -> _IndexBatch:
     """Choose the rows of the next batch, limited by their size in memory."""
     kind = Kind(progress.kind)
-    new = text_sources.list_row_sizes(kind, _query_new_rows(progress).order_by("pk")[:STEP])
+    new = text_sources.list_keys_and_text_sizes(kind, _query_new_rows(progress).order_by("pk")[:STEP])
     room = STEP - len(new)
     changed_calls = (
-        text_sources.list_row_sizes(kind, _query_changed_calls().order_by("pk")[:room]) if kind == Kind.CALL else []
+        text_sources.list_keys_and_text_sizes(kind, _query_changed_calls().order_by("pk")[:room])
+        if kind == Kind.CALL
+        else []
     )
     room -= len(changed_calls)
-    backlog = text_sources.list_row_sizes(kind, _query_older_rows(progress)[:room]) if progress.older else []
-    keys = text_sources.take_rows_that_fit([*new, *changed_calls, *backlog])
+    backlog = text_sources.list_keys_and_text_sizes(kind, _query_older_rows(progress)[:room]) if progress.older else []
+    keys = text_sources.list_keys_that_fit_in_memory([*new, *changed_calls, *backlog])
     backlog_keys = keys[len(new) + len(changed_calls) :]
     older = backlog_keys[-1] - 1 if backlog_keys else progress.older
     return _IndexBatch(
@@ -151,7 +153,7 @@ def _advance_progress(progress: Progress, batch: _IndexBatch, oldest_open_xid: i
     progress.save(update_fields=["settled", "reached", "horizon", "older", "leased_until"])
 
 
-def _record_idle_progress(progress: Progress, oldest_open_xid: int) -> None:
+def _record_completed_index(progress: Progress, oldest_open_xid: int) -> None:
     """Record that no row was found.
 
     All keys up to `reached` are settled if no transaction from that time is still open.
@@ -218,13 +220,13 @@ def _has_unindexed_rows(progress: Progress) -> bool:
     return _query_new_rows(progress).exists() or (progress.kind == Kind.CALL and _query_changed_calls().exists())
 
 
-def _write_batch(kind: Kind, batch: _IndexBatch, texts: list[IndexedText]) -> None:
+def _write_batch_to_index(kind: Kind, batch: _IndexBatch, texts: list[IndexedText]) -> None:
     Passage.objects.filter(kind=kind, source__in=batch.changed).delete()
-    texts = index_writer.lock_existing_rows(kind, texts)
+    texts = index_writer.lock_and_keep_existing_rows(kind, texts)
     backlog = set(batch.backlog)
-    index_writer.append_passages(kind, [text for text in texts if text.source not in backlog])
-    index_writer.backfill_passages(kind, [text for text in texts if text.source in backlog])
-    hourly_call_statistics.add_tallies(text.tally for text in texts if text.tally)
+    index_writer.index_newer_texts(kind, [text for text in texts if text.source not in backlog])
+    index_writer.index_older_texts(kind, [text for text in texts if text.source in backlog])
+    hourly_call_statistics.add_tallies_to_hourly_sums(text.tally for text in texts if text.tally)
 
 
 def clear_index() -> None:

@@ -29,20 +29,20 @@ _COLUMN_LENGTH: Final = 255
 _MOST_MODELS: Final = 100
 
 
-def add_models_of_versions(workspace: int, session_pks: Iterable[int]) -> None:
+def record_models_of_sessions(workspace: int, session_pks: Iterable[int]) -> None:
     """Note the models that the newest versions of these sessions name, as facts that the session list finds."""
     keys = sorted(session_pks)
     for start in range(0, len(keys), _CHUNK_SIZE):
-        _add_models_of_chunk(workspace, keys[start : start + _CHUNK_SIZE])
+        _record_models_of_chunk(workspace, keys[start : start + _CHUNK_SIZE])
 
 
-def _add_models_of_chunk(workspace: int, sessions: list[int]) -> None:
+def _record_models_of_chunk(workspace: int, sessions: list[int]) -> None:
     models = Fact.objects.filter(session__in=sessions, trait=Trait.MODEL).values_list("session", "value")
     new = _list_models_of_versions(sessions) - set(models)
     if not new:
         return
     with transaction.atomic():
-        existing = index_writer.lock_rows_of_kind(Kind.SESSION, sorted({session for session, _ in new}))
+        existing = index_writer.lock_source_rows(Kind.SESSION, sorted({session for session, _ in new}))
         facts = [
             Fact(workspace_id=workspace, session_id=session, trait=Trait.MODEL, value=model)
             for session, model in sorted(new)
@@ -58,22 +58,26 @@ def _list_models_of_versions(sessions: list[int]) -> set[tuple[int, str]]:
     return {
         (session, model)
         for session, usage, payload in stated.values_list("session", "usage", "payload").iterator(chunk_size=50)
-        for model in list_stated_models(_parse_object(usage), _parse_object(payload))
+        for model in list_models_named_by_version(_parse_json_object(usage), _parse_json_object(payload))
     }
 
 
-def list_stated_models(usage: Mapping[str, Any], payload: Mapping[str, Any]) -> list[str]:
+def list_models_named_by_version(usage: Mapping[str, Any], payload: Mapping[str, Any]) -> list[str]:
     """List the models that a version names: those of its usage, else of its snapshot, else of its phase.
 
     A phase before the model has answered names none: nothing has been spent on it yet.
     """
     by_model, details = usage.get("by_model"), payload.get("details")
     names: list[Any] = list(by_model)[:_MOST_MODELS] if isinstance(by_model, dict) else [usage.get("model")]
-    if not any(_clean(name) for name in names):
+    if not any(_make_storable_name(name) for name in names):
         names = [payload.get("normalized_model")]
-    if not any(_clean(name) for name in names) and isinstance(details, dict) and "finish_reason" in details:
+    if (
+        not any(_make_storable_name(name) for name in names)
+        and isinstance(details, dict)
+        and "finish_reason" in details
+    ):
         names = [details.get("model")]
-    return [model for model in map(_clean, names) if model]
+    return [model for model in map(_make_storable_name, names) if model]
 
 
 def divide_cost_by_model(cost: Decimal, usage: str | None, metadata: str) -> tuple[dict[str, Decimal], Decimal]:
@@ -87,31 +91,32 @@ def divide_cost_by_model(cost: Decimal, usage: str | None, metadata: str) -> tup
     Returns:
         The cost of each model as far as it is stated or estimated, and the rest that nothing divides.
     """
-    mark = _parse_object(metadata).get("import")
+    mark = _parse_json_object(metadata).get("import")
     estimate = mark.get("estimate") if isinstance(mark, dict) else None
     estimate = estimate if isinstance(estimate, dict) else {}
-    by_model = _parse_object(usage).get("by_model")
+    by_model = _parse_json_object(usage).get("by_model")
     by_model = by_model if isinstance(by_model, dict) else {}
     costs = {
-        _clean(model): amount
+        _make_storable_name(model): amount
         for model in [*by_model, *(model for model in estimate if model not in by_model)][:_MOST_MODELS]
-        if _clean(model) and (amount := get_model_cost(by_model.get(model), estimate.get(model))) is not None
+        if _make_storable_name(model)
+        and (amount := compute_model_cost(by_model.get(model), estimate.get(model))) is not None
     }
     rest = cost - sum(costs.values(), Decimal())
     # More than the whole cost is no division of it, apart from rounding.
     return (costs, max(rest, Decimal())) if rest > -Decimal("0.001") else ({}, cost)
 
 
-def get_model_cost(counts: Any, estimate: Any) -> Decimal | None:
+def compute_model_cost(counts: Any, estimate: Any) -> Decimal | None:
     """Return the cost of one model in US dollars: as its part of a usage states it, else as estimated, else None."""
-    if isinstance(counts, dict) and (stated := _parse_amount(counts.get("cost_usd"))) is not None:
+    if isinstance(counts, dict) and (stated := _parse_cost(counts.get("cost_usd"))) is not None:
         return stated
-    parts = [_parse_amount(part) for part in estimate.values()] if isinstance(estimate, dict) else []
+    parts = [_parse_cost(part) for part in estimate.values()] if isinstance(estimate, dict) else []
     known = [part for part in parts if part is not None]
     return sum(known, Decimal()) if known else None
 
 
-def _parse_amount(value: Any) -> Decimal | None:
+def _parse_cost(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         return None
     try:
@@ -121,7 +126,7 @@ def _parse_amount(value: Any) -> Decimal | None:
     return amount if amount >= 0 else None
 
 
-def _parse_object(stored: str | None) -> dict[str, Any]:
+def _parse_json_object(stored: str | None) -> dict[str, Any]:
     try:
         value = parse_json(stored) if stored else None
     except (ValueError, RecursionError):
@@ -129,5 +134,5 @@ def _parse_object(stored: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _clean(value: Any) -> str:
+def _make_storable_name(value: Any) -> str:
     return replace_unencodable(value).replace("\0", "")[:_COLUMN_LENGTH] if isinstance(value, str) else ""

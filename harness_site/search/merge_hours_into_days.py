@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
-from harness_site.search.hourly_call_statistics import AMOUNTS, KEYS, Tally, add_tallies
+from harness_site.search.hourly_call_statistics import AMOUNTS, KEYS, Tally, add_tallies_to_hourly_sums
 from harness_site.search.models import DecisionSums, ToolSums
 
 #: Number of rows that one transaction adds up.
@@ -17,19 +17,19 @@ def get_day_start(moment: datetime) -> datetime:
     return datetime.combine(moment.astimezone(UTC).date(), time.min, UTC)
 
 
-def get_first_hour(now: datetime) -> datetime:
+def get_start_of_hourly_sums(now: datetime) -> datetime:
     """Return the start of the first day whose hours are kept: yesterday."""
     return get_day_start(now) - timedelta(days=1)
 
 
-def merge_old_hours(now: datetime) -> None:
+def merge_hourly_sums_into_days(now: datetime) -> None:
     """Add up the hours of all days before yesterday."""
     for model in (ToolSums, DecisionSums):
-        while _merge_chunk(model, get_first_hour(now)):
+        while _merge_chunk_of_hours(model, get_start_of_hourly_sums(now)):
             pass
 
 
-def _merge_chunk(model: type[ToolSums] | type[DecisionSums], before: datetime) -> bool:
+def _merge_chunk_of_hours(model: type[ToolSums] | type[DecisionSums], before: datetime) -> bool:
     with transaction.atomic():
         rows: list[Any] = list(
             model._default_manager.select_for_update().filter(hourly=True, start__lt=before).order_by("pk")[:_CHUNK]
@@ -41,5 +41,5 @@ def _merge_chunk(model: type[ToolSums] | type[DecisionSums], before: datetime) -
             amounts = (getattr(row, name) for name in AMOUNTS[model])
             sums[key] = [total + amount for total, amount in zip(sums[key], amounts, strict=True)]
         model._default_manager.filter(pk__in=[row.pk for row in rows]).delete()
-        add_tallies(Tally(model, key, tuple(amounts)) for key, amounts in sums.items())
+        add_tallies_to_hourly_sums(Tally(model, key, tuple(amounts)) for key, amounts in sums.items())
     return bool(rows)

@@ -34,10 +34,10 @@ def build_context_facts(body: str) -> tuple[tuple[Trait, str], ...]:
     context = source.get("context") if isinstance(source, dict) else None
     if not isinstance(context, dict):
         context = {"model": message.get("model")} if message.get("role") == "assistant" else {}
-    facts = [(trait, _clean(context.get(name))) for name, trait in _FIELDS.items()]
-    folder = _clean(context.get("cwd")).replace("\\", "/")
+    facts = [(trait, _make_storable_value(context.get(name))) for name, trait in _FIELDS.items()]
+    folder = _make_storable_value(context.get("cwd")).replace("\\", "/")
     return tuple(fact for fact in (*facts, (Trait.PROJECT, PurePosixPath(folder).name)) if fact[1])
 
 
-def _clean(value: Any) -> str:
+def _make_storable_value(value: Any) -> str:
     return replace_unencodable(value)[:_COLUMN_LENGTH] if isinstance(value, str) else ""

@@ -29,14 +29,14 @@ _WORD: Final = re.compile(r"\.?\w(?:[\w./\\@:+-]*\w)?")
 _SEPARATOR: Final = re.compile(r"[./\\@:+-]+")
 
 
-def suggest_spelling(workspace: int, query: SearchQuery) -> SearchQuery | None:
+def suggest_corrected_query(workspace: int, query: SearchQuery) -> SearchQuery | None:
     """Find the query with the nearest known words instead of those that occur nowhere; None if there are none.
 
     `query` finds nothing as a whole.
 
     Quoted phrases are searched as they are. Reads at most a few pages of passages for each word.
     """
-    limits = search_query.find_read_limits()
+    limits = search_query.find_sequential_read_limits()
     terms = [
         term
         if " " in term.text
@@ -57,7 +57,7 @@ def _find_near_term(workspace: int, term: SearchTerm, limits: search_query.ReadL
     if not _MIN_TERM_LENGTH <= len(typed) <= _MAX_TERM_LENGTH:
         return None
     words: list[str] = []
-    for parts in _list_parts(typed):
+    for parts in _list_search_parts_of_word(typed):
         found = search_query.search_passages(workspace, SearchQuery(tuple(map(SearchTerm, parts))), limits=limits)
         words += islice(_iterate_words(passage.text for passage in found.passages), _MAX_WORDS)
         if near := difflib.get_close_matches(typed, sorted(set(words)), 1, _SIMILARITY):
@@ -65,7 +65,7 @@ def _find_near_term(workspace: int, term: SearchTerm, limits: search_query.ReadL
     return None
 
 
-def _list_parts(typed: str) -> list[tuple[str, ...]]:
+def _list_search_parts_of_word(typed: str) -> list[tuple[str, ...]]:
     """List the parts that a nearly equal word contains, most telling first."""
     third, half = max(_PART, len(typed) // 3), max(_PART, len(typed) // 2)
     combined = [(typed[:third], typed[-third:])] if len(typed) >= 2 * third else []

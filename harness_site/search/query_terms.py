@@ -28,16 +28,16 @@ class SearchTerm:
     text: str
 
     @property
-    def pairs(self) -> tuple[str, ...]:
+    def dense_script_pairs(self) -> tuple[str, ...]:
         """Return the pairs that `Passage.dense` contains for every text with this term."""
         return tuple(
             dict.fromkeys(letters for run in _DENSE_RUN.findall(self.text) for letters in _build_character_pairs(run))
         )
 
     @property
-    def indexed(self) -> bool:
+    def is_findable_by_index(self) -> bool:
         """Return whether the index can find this term."""
-        return bool(_WORD.search(self.text) or self.pairs)
+        return bool(_WORD.search(self.text) or self.dense_script_pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class SearchQuery:
         return tuple(term.text for term in self.terms)
 
     @property
-    def indexed(self) -> bool:
+    def is_findable_by_index(self) -> bool:
         """Return whether the index can find one of the terms; otherwise texts have to be read one by one."""
-        return any(term.indexed for term in self.terms)
+        return any(term.is_findable_by_index for term in self.terms)
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -78,7 +78,7 @@ class SearchQuery:
         texts = sorted((term.text for term in self.terms), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, texts)), re.IGNORECASE)
 
-    def within(self, text: str) -> bool:
+    def matches_text(self, text: str) -> bool:
         """Return whether every term occurs in `text`."""
         return all(re.search(re.escape(term.text), text, re.IGNORECASE) for term in self.terms)
 

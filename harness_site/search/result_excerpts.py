@@ -59,10 +59,10 @@ def load_search_hits(passages: Sequence[Passage], query: SearchQuery) -> dict[in
     Hits whose source is deleted, or not as it was written, are left out.
     """
     hits: defaultdict[int, list[SearchHit]] = defaultdict(list)
-    messages = _leave_out_altered_rows(_load_source_rows(_query_messages, passages, Kind.MESSAGE))
-    calls = _leave_out_altered_rows(_load_source_rows(_query_calls, passages, Kind.CALL))
-    decisions = _leave_out_altered_rows(_load_source_rows(_query_decisions, passages, Kind.DECISION))
-    versions = _load_message_versions(messages.values())
+    messages = _filter_unaltered_rows(_load_source_rows(_query_messages, passages, Kind.MESSAGE))
+    calls = _filter_unaltered_rows(_load_source_rows(_query_calls, passages, Kind.CALL))
+    decisions = _filter_unaltered_rows(_load_source_rows(_query_decisions, passages, Kind.DECISION))
+    versions = _map_messages_to_versions(messages.values())
     sources: set[tuple[str, int]] = set()
     for passage in passages:
         message = messages.get(passage.source) if passage.kind == Kind.MESSAGE else None
@@ -131,7 +131,7 @@ def _load_source_rows(
     return {row.pk: row for row in rows(sources)} if sources else {}
 
 
-def _leave_out_altered_rows(rows: dict[int, Row]) -> dict[int, Row]:
+def _filter_unaltered_rows(rows: dict[int, Row]) -> dict[int, Row]:
     """Leave out rows that do not match their seal; the columns that are read only for that are read if seals exist."""
     return rows if get_seal_keys() is None else {pk: row for pk, row in rows.items() if _is_unaltered(row)}
 
@@ -159,7 +159,7 @@ def _query_decisions(pks: list[int]) -> QuerySet[Decision]:
     return Decision.objects.filter(pk__in=pks).only("actor", "created_at", "tool_call")
 
 
-def _load_message_versions(messages: Iterable[Message]) -> dict[int, int]:
+def _map_messages_to_versions(messages: Iterable[Message]) -> dict[int, int]:
     """Map messages outside of the current segment to the last version that ends in their segment."""
     segments = {message.segment_id: message.session_id for message in messages}
     heads = set(_query_head_segments(sorted(set(segments.values())))) if segments else set()

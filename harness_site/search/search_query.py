@@ -76,18 +76,21 @@ def search_passages(
     session: int | None = None,
     limits: ReadLimits | None = None,
 ) -> SearchPage:
-    """Search a whole workspace, or one session of it. `limits` is the result of `find_read_limits`, if it is known."""
+    """Search a whole workspace, or one session of it.
+
+    `limits` is the result of `find_sequential_read_limits`, if it is known.
+    """
     passages = Passage.objects.filter(workspace=workspace)
     if session is not None:
         passages = passages.filter(session=session)
     if before is not None:
         passages = passages.filter(pk__lt=before)
     try:
-        with _limit_query_time():
+        with _limit_search_time():
             if session is not None:
                 limits = ReadLimits()
             return _collect_matching_passages(
-                passages, query, before, limits or find_read_limits(before), whole=session is not None
+                passages, query, before, limits or find_sequential_read_limits(before), whole=session is not None
             )
     except OperationalError:
         return SearchPage((), slow=True)
@@ -96,7 +99,7 @@ def search_passages(
 def reload_passages(workspace: int, query: SearchQuery, keys: tuple[int, ...]) -> SearchPage:
     """Reload the passages of an open page in their order, without deleted ones."""
     passages = Passage.objects.filter(workspace=workspace).in_bulk(keys)
-    return _build_page([passages[pk] for pk in keys if pk in passages], query)
+    return _build_search_page([passages[pk] for pk in keys if pk in passages], query)
 
 
 def _collect_matching_passages(
@@ -113,7 +116,7 @@ def _collect_matching_passages(
     for _ in range(_ROUNDS):
         scope = passages.filter(pk__lt=last).exclude(session__in=cut) if cut else passages
         wanted = PAGE - len(page)
-        found = _take_matches(scope, query, limits, wanted + 1, before=last)
+        found = _load_newest_matches(scope, query, limits, wanted + 1, before=last)
         more = len(found) > wanted
         for passage in found[:wanted]:
             last = passage.pk
@@ -124,24 +127,24 @@ def _collect_matching_passages(
                 cut.add(passage.session_id)
         if not more or len(page) >= PAGE:
             break
-    partly = not more and limits.key is not None and not query.indexed
-    built = _build_page(page, query, before=last if more else None, partly=partly)
+    partly = not more and limits.key is not None and not query.is_findable_by_index
+    built = _build_search_page(page, query, before=last if more else None, partly=partly)
     return replace(built, cut_sessions=frozenset(cut))
 
 
-def _take_matches(
+def _load_newest_matches(
     passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits, limit: int, *, before: int | None
 ) -> list[Passage]:
     """Take the newest matches before a key, up to a limit."""
     found: list[Passage] = []
-    for matches in _iterate_passage_ranges(passages, query, limits, before):
+    for matches in _iterate_matches_by_range(passages, query, limits, before):
         found += matches[: limit - len(found)]
         if len(found) >= limit:
             break
     return found
 
 
-def find_read_limits(before: int | None = None) -> ReadLimits:
+def find_sequential_read_limits(before: int | None = None) -> ReadLimits:
     """Find the first passage before a key that is not read one by one."""
     newest = Passage.objects.all() if before is None else Passage.objects.filter(pk__lt=before)
     oldest_era = Subquery(Passage.objects.order_by("pk").values("era")[:1])
@@ -149,7 +152,7 @@ def find_read_limits(before: int | None = None) -> ReadLimits:
     return ReadLimits() if row is None else ReadLimits(*row)
 
 
-def _iterate_passage_ranges(
+def _iterate_matches_by_range(
     passages: QuerySet[Passage], query: SearchQuery, limits: ReadLimits, before: int | None
 ) -> Iterator[QuerySet[Passage]]:
     """Yield the matches in successive ranges, newest first; frequent words are found in the first range."""
@@ -158,7 +161,7 @@ def _iterate_passage_ranges(
         return
     if before is None or before > limits.key:
         yield filter_by_sequential_read(passages.filter(pk__gt=limits.key), query).order_by("-pk")
-    if not query.indexed:
+    if not query.is_findable_by_index:
         return
     # Sort by an expression: with the bare key, the planner may walk through all texts until it has enough matches.
     older = filter_by_search_index(passages.filter(pk__lte=limits.key), query).order_by((F("pk") + 0).desc())
@@ -180,7 +183,7 @@ def _filter_passages_not_newer_than_era(era: int, older: QuerySet[Passage]) -> Q
     return older.alias(of_era=F("era") + 0).filter(of_era__lte=era)
 
 
-def _build_page(
+def _build_search_page(
     passages: Sequence[Passage], query: SearchQuery, *, before: int | None = None, partly: bool = False
 ) -> SearchPage:
     secrets = call_argument_secrets.load_known_secrets_of_sessions({passage.session_id for passage in passages})
@@ -195,7 +198,7 @@ def _filter_unmasked_matches(
     for passage in passages:
         with mask_values_in_context(secrets.get(passage.session_id, ())):
             text = mask_text(passage.text)
-        if query.within(text):
+        if query.matches_text(text):
             passage.text = text
             visible.append(passage)
     return tuple(visible)
@@ -207,25 +210,25 @@ def list_matching_sessions(workspace: int, query: SearchQuery) -> list[int]:
     keys: set[int] = set()
     passages = matches.iterator(chunk_size=_CHUNK)
     while pieces := list(islice(passages, _CHUNK)):
-        keys |= {passage.session_id for passage in _build_page(pieces, query).passages}
+        keys |= {passage.session_id for passage in _build_search_page(pieces, query).passages}
     return sorted(keys)
 
 
 @contextmanager
-def _limit_query_time() -> Iterator[None]:
+def _limit_search_time() -> Iterator[None]:
     """Let PostgreSQL plan for the actual search terms, and set the timeout."""
     if connection.vendor == "sqlite":
         yield
         return
     is_nested = connection.in_atomic_block
     with transaction.atomic():
-        _set_query_limits(plan_cache_mode="force_custom_plan", statement_timeout=_PATIENCE)
+        _set_local_postgresql_settings(plan_cache_mode="force_custom_plan", statement_timeout=_PATIENCE)
         yield
         if is_nested:  # otherwise the end of the transaction resets them
-            _set_query_limits(plan_cache_mode="auto", statement_timeout="0")
+            _set_local_postgresql_settings(plan_cache_mode="auto", statement_timeout="0")
 
 
-def _set_query_limits(**settings: str) -> None:
+def _set_local_postgresql_settings(**settings: str) -> None:
     calls = ", ".join("set_config(%s, %s, true)" for _ in settings)
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {calls}", [part for setting in settings.items() for part in setting])

@@ -39,13 +39,13 @@ def filter_by_sequential_read(passages: QuerySet[Passage], query: SearchQuery) -
 
 def filter_by_search_index(passages: QuerySet[Passage], query: SearchQuery) -> QuerySet[Passage]:
     """Filter passages that contain every term of `query`, by the index if possible."""
-    if _get_connection(passages).vendor == "sqlite":
+    if _get_connection_of_query(passages).vendor == "sqlite":
         return _filter_by_sqlite_index(passages, query)
     for term in query.terms:
         passages = passages.filter(_Like(F("folded"), Value(f"%{_escape_like_pattern(fold_case(term.text))}%")))
-        if term.pairs:
+        if term.dense_script_pairs:
             passages = passages.exclude(dense="")
-        for letters in term.pairs:
+        for letters in term.dense_script_pairs:
             passages = passages.filter(_Like(F("dense"), Value(f"%{GAP}{letters}%")))
     return passages
 
@@ -64,7 +64,7 @@ def _filter_by_sqlite_index(passages: QuerySet[Passage], query: SearchQuery) -> 
 def _build_fts_phrases(term: SearchTerm) -> list[str]:
     words = fold_case(term.text)
     return ([f"folded : {_quote_fts_phrase(words)}"] if len(words) >= _TRIGRAM else []) + [
-        f"dense : {_quote_fts_phrase(GAP + letters)}" for letters in term.pairs
+        f"dense : {_quote_fts_phrase(GAP + letters)}" for letters in term.dense_script_pairs
     ]
 
 
@@ -77,5 +77,5 @@ def _escape_like_pattern(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-def _get_connection(passages: QuerySet[Passage]) -> BaseDatabaseWrapper:
+def _get_connection_of_query(passages: QuerySet[Passage]) -> BaseDatabaseWrapper:
     return connections[passages.db]

@@ -13,8 +13,8 @@ from typing import Any, Final
 from checkpoints.formats import content_blocks, parse_or_text
 from checkpoints.formats.content_blocks import AudioPart, CallPart, ImagePart, Part, ReasoningPart, ResultPart, TextPart
 from checkpoints.models import Decision, Session, ToolCall
-from harness_site.core.call_sentences import mask_call_sentence
-from harness_site.core.masking.masker import mask_json_value, mask_text, masking_secrets_of
+from harness_site.core.call_sentences import build_masked_call_sentence
+from harness_site.core.masking.masker import mask_json_value, mask_secret_fields_in_context, mask_text
 
 #: Length of the pieces of a long text, and their overlap, so that no term is split.
 PIECE: Final = 8_000
@@ -36,24 +36,24 @@ class ExtractedText:
 
 def extract_message_text(body: str, message_id: str) -> ExtractedText:
     parts = content_blocks.read_message_parts(body)
-    with masking_secrets_of(*(part.args for part in parts if isinstance(part, CallPart))):
+    with mask_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
         words = _TextCollector()
         words.add(message_id)
         words.add_parts(parts)
-        return words.extract()
+        return words.build_masked_text()
 
 
 def extract_call_text(call: ToolCall) -> ExtractedText:
     args = parse_or_text(call.args)
-    with masking_secrets_of(args):
+    with mask_secret_fields_in_context(args):
         words = _TextCollector()
-        sentence = mask_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
+        sentence = build_masked_call_sentence(call.tool, call.sentence, args) if call.sentence else ""
         for text in (call.call_id, call.tool, sentence):
             words.add(text)
         words.add_value(args)
         words.add(call.error_type)
         words.add_result(parse_or_text(call.result or "null"))
-        return words.extract()
+        return words.build_masked_text()
 
 
 def extract_decision_text(decision: Decision) -> ExtractedText:
@@ -62,24 +62,24 @@ def extract_decision_text(decision: Decision) -> ExtractedText:
     words.add(decision.reason)
     words.add_value(parse_or_text(decision.evidence or "null"))
     words.add_value(parse_or_text(decision.result or "null"))
-    return words.extract()
+    return words.build_masked_text()
 
 
 def extract_session_text(session: Session) -> ExtractedText:
     words = _TextCollector()
     for text in (session.session_id, session.title, session.agent):
         words.add(text)
-    return words.extract()
+    return words.build_masked_text()
 
 
-def split_into_pieces(text: str) -> Iterator[str]:
+def split_into_overlapping_pieces(text: str) -> Iterator[str]:
     """Split `text` into overlapping pieces; at least one, which may be empty."""
     yield text[:PIECE]
     for start in range(PIECE - OVERLAP, len(text) - OVERLAP, PIECE - OVERLAP):
         yield text[start : start + PIECE]
 
 
-def replace_unstorable(text: str) -> str:
+def replace_unstorable_characters(text: str) -> str:
     """Replace characters that a database cannot store."""
     return _UNSTORABLE.sub("\ufffd", text)
 
@@ -96,9 +96,9 @@ class _TextCollector:
         self.whole = True
         self.lines: list[str] = []
 
-    def extract(self) -> ExtractedText:
+    def build_masked_text(self) -> ExtractedText:
         text = mask_text("\n".join(self.lines))
-        return ExtractedText(replace_unstorable(text[:LONGEST]), self.whole and len(text) <= LONGEST)
+        return ExtractedText(replace_unstorable_characters(text[:LONGEST]), self.whole and len(text) <= LONGEST)
 
     def add(self, text: str) -> None:
         if not text:
@@ -136,7 +136,7 @@ class _TextCollector:
     def add_value(self, value: Any) -> None:
         """Add a JSON value line by line, strings without quotes and escapes."""
         beginning = _ValueTruncator(self.remaining_chars)
-        first = beginning.of(value)
+        first = beginning.truncate_value(value)
         self.whole = self.whole and beginning.remaining_chars >= 0
         for line in _iterate_value_lines("", mask_json_value(first)):
             self.add(line)
@@ -151,7 +151,7 @@ class _ValueTruncator:
     def __init__(self, remaining_chars: int) -> None:
         self.remaining_chars = remaining_chars
 
-    def of(self, value: Any) -> Any:
+    def truncate_value(self, value: Any) -> Any:
         self.remaining_chars -= 1
         if isinstance(value, dict):
             fields: dict[str, Any] = {}
@@ -159,12 +159,12 @@ class _ValueTruncator:
                 if self.remaining_chars <= 0:
                     break
                 self.remaining_chars -= len(key)
-                fields[key] = self.of(inner)
-            self._append_omission_note(len(value) - len(fields))
+                fields[key] = self.truncate_value(inner)
+            self._mark_as_truncated(len(value) - len(fields))
             return fields
         if isinstance(value, list):
-            items = [self.of(inner) for inner in takewhile(lambda _: self.remaining_chars > 0, value)]
-            self._append_omission_note(len(value) - len(items))
+            items = [self.truncate_value(inner) for inner in takewhile(lambda _: self.remaining_chars > 0, value)]
+            self._mark_as_truncated(len(value) - len(items))
             return items
         if not isinstance(value, str):
             return value
@@ -172,7 +172,7 @@ class _ValueTruncator:
         self.remaining_chars -= len(value)
         return value[:room]
 
-    def _append_omission_note(self, count: int) -> None:
+    def _mark_as_truncated(self, count: int) -> None:
         if count:
             self.remaining_chars = min(self.remaining_chars, -1)
 

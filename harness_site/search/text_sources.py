@@ -77,13 +77,13 @@ class IndexedText:
     problem: Problem | None = None
 
 
-def list_row_sizes(kind: Kind, rows: QuerySet[Any]) -> list[tuple[int, int]]:
+def list_keys_and_text_sizes(kind: Kind, rows: QuerySet[Any]) -> list[tuple[int, int]]:
     """List the keys of rows and the approximate length of their texts."""
     size = sum((Coalesce(StoredSize(name), 0) for name in _LONG[kind][1:]), Coalesce(StoredSize(_LONG[kind][0]), 0))
     return list(rows.values_list("pk", size))
 
 
-def take_rows_that_fit(rows: Sequence[tuple[int, int]]) -> list[int]:
+def list_keys_that_fit_in_memory(rows: Sequence[tuple[int, int]]) -> list[int]:
     """Return the first keys whose texts fit into memory, at least one."""
     keys: list[int] = []
     characters = 0
@@ -136,11 +136,11 @@ def _build_indexed_text(kind: Kind, row: Any, workspace: int) -> IndexedText:
         return IndexedText(session, workspace, row.pk, "", position, revision, still_open, problem=Problem.SKIPPED)
 
 
-def _get_index_problem(extract: ExtractedText) -> Problem | None:
+def _get_truncation_problem(extract: ExtractedText) -> Problem | None:
     return None if extract.whole else Problem.CUT
 
 
-def _build_message_text(row: Any, workspace: int) -> IndexedText:
+def _build_indexed_message(row: Any, workspace: int) -> IndexedText:
     extract = text_extraction.extract_message_text(row.body, row.message_id)
     facts = (*active_hours.build_hour_facts(row.created_at), *message_metadata_facts.build_context_facts(row.body))
     return IndexedText(
@@ -150,11 +150,11 @@ def _build_message_text(row: Any, workspace: int) -> IndexedText:
         extract.text,
         position=row.position,
         facts=facts,
-        problem=_get_index_problem(extract),
+        problem=_get_truncation_problem(extract),
     )
 
 
-def _build_call_text(row: Any, workspace: int) -> IndexedText:
+def _build_indexed_call(row: Any, workspace: int) -> IndexedText:
     still_open, extract = row.status not in SETTLED_CALL, text_extraction.extract_call_text(row)
     is_interrupted = row.interrupted_at is not None and row.reason != InterruptReason.NO_RESULT
     interrupted = ((Trait.INTERRUPTED, ""),) if is_interrupted else ()
@@ -166,12 +166,12 @@ def _build_call_text(row: Any, workspace: int) -> IndexedText:
         revision=row.revision,
         open=still_open,
         facts=((Trait.TOOL, row.tool), *interrupted, *active_hours.build_hour_facts(row.issued_at, row.settled_at)),
-        tally=None if still_open else hourly_call_statistics.compute_call_tally(workspace, row),
-        problem=_get_index_problem(extract),
+        tally=None if still_open else hourly_call_statistics.build_call_tally(workspace, row),
+        problem=_get_truncation_problem(extract),
     )
 
 
-def _build_decision_text(row: Any, workspace: int) -> IndexedText:
+def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
     by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
     facts = (*by, *active_hours.build_hour_facts(row.created_at))
     extract = text_extraction.extract_decision_text(row)
@@ -181,21 +181,21 @@ def _build_decision_text(row: Any, workspace: int) -> IndexedText:
         row.pk,
         extract.text,
         facts=facts,
-        tally=hourly_call_statistics.compute_decision_tally(workspace, row),
-        problem=_get_index_problem(extract),
+        tally=hourly_call_statistics.build_decision_wait_tally(workspace, row),
+        problem=_get_truncation_problem(extract),
     )
 
 
-def _build_session_text(row: Any, workspace: int) -> IndexedText:
+def _build_indexed_session(row: Any, workspace: int) -> IndexedText:
     labels = tuple((Trait.LABEL, replace_unencodable(label)) for label in deserialize_labels(row.labels))
     facts = (*labels, *active_hours.build_hour_facts(row.created_at))
     extract = text_extraction.extract_session_text(row)
-    return IndexedText(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_get_index_problem(extract))
+    return IndexedText(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_get_truncation_problem(extract))
 
 
 _FOUND: Final[dict[Kind, Callable[[Any, int], IndexedText]]] = {
-    Kind.MESSAGE: _build_message_text,
-    Kind.CALL: _build_call_text,
-    Kind.DECISION: _build_decision_text,
-    Kind.SESSION: _build_session_text,
+    Kind.MESSAGE: _build_indexed_message,
+    Kind.CALL: _build_indexed_call,
+    Kind.DECISION: _build_indexed_decision,
+    Kind.SESSION: _build_indexed_session,
 }

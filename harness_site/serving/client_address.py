@@ -22,11 +22,15 @@ class ClientAddressMiddleware:
     application: Application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan" and scope.get("client") and scope["client"][0] in _get_forwarded_for(scope):
+        if (
+            scope["type"] != "lifespan"
+            and scope.get("client")
+            and scope["client"][0] in _get_forwarded_for_header(scope)
+        ):
             scope = {**scope, "client": _LOOPBACK}
         await self.application(scope, receive, send)
 
 
-def _get_forwarded_for(scope: Scope) -> str:
+def _get_forwarded_for_header(scope: Scope) -> str:
     """Return the text of the header, which contains whatever uvicorn took as the address."""
     return ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for")

@@ -40,19 +40,21 @@ class ServerLimits:
         return self.write_seconds + sent / self.minimum_rate
 
 
-def limits_from_environment(*, evidence_bytes: int) -> ServerLimits:
+def read_server_limits_from_environment(*, evidence_bytes: int) -> ServerLimits:
     """Read the limits from `HARNESS_…` variables; a body has room for two evidence files."""
     default = ServerLimits()
-    body_megabytes = env.read_number("HARNESS_BODY_MEGABYTES", 5 + 2 * evidence_bytes // MEGABYTE)
-    anonymous_kilobytes = env.read_number("HARNESS_ANONYMOUS_BODY_KILOBYTES", default.anonymous_body_bytes // KILOBYTE)
+    body_megabytes = env.read_integer_setting("HARNESS_BODY_MEGABYTES", 5 + 2 * evidence_bytes // MEGABYTE)
+    anonymous_kilobytes = env.read_integer_setting(
+        "HARNESS_ANONYMOUS_BODY_KILOBYTES", default.anonymous_body_bytes // KILOBYTE
+    )
     return ServerLimits(
-        header_seconds=env.read_positive_number("HARNESS_HEADER_SECONDS", default.header_seconds),
-        body_seconds=env.read_positive_number("HARNESS_BODY_SECONDS", default.body_seconds),
+        header_seconds=env.read_positive_integer_setting("HARNESS_HEADER_SECONDS", default.header_seconds),
+        body_seconds=env.read_positive_integer_setting("HARNESS_BODY_SECONDS", default.body_seconds),
         body_bytes=body_megabytes * MEGABYTE,
         anonymous_body_bytes=anonymous_kilobytes * KILOBYTE,
-        idle_seconds=env.read_positive_number("HARNESS_IDLE_SECONDS", default.idle_seconds),
-        write_seconds=env.read_positive_number("HARNESS_WRITE_SECONDS", default.write_seconds),
-        minimum_rate=env.read_positive_number("HARNESS_MINIMUM_RATE", default.minimum_rate),
-        grace_seconds=env.read_number("HARNESS_GRACE_SECONDS", default.grace_seconds),
-        connections=env.read_positive_number("HARNESS_CONNECTIONS", default.connections),
+        idle_seconds=env.read_positive_integer_setting("HARNESS_IDLE_SECONDS", default.idle_seconds),
+        write_seconds=env.read_positive_integer_setting("HARNESS_WRITE_SECONDS", default.write_seconds),
+        minimum_rate=env.read_positive_integer_setting("HARNESS_MINIMUM_RATE", default.minimum_rate),
+        grace_seconds=env.read_integer_setting("HARNESS_GRACE_SECONDS", default.grace_seconds),
+        connections=env.read_positive_integer_setting("HARNESS_CONNECTIONS", default.connections),
     )

@@ -50,14 +50,14 @@ class RequestBodyMiddleware:
     is_member: Callable[[Scope], Awaitable[bool]]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not has_body(scope):
+        if not has_request_body(scope):
             await self.application(scope, receive, send)
             return
         with SpooledTemporaryFile(max_size=MEMORY_BYTES) as file:
             try:
-                size = await self._read_body(scope, receive, file)
+                size = await self._receive_body_into_file(scope, receive, file)
             except BodyRefused as refused:
-                await _send_refusal(refused, receive, send)
+                await _send_refusal_and_close(refused, receive, send)
                 return
             except ClientDisconnected:
                 return
@@ -65,21 +65,23 @@ class RequestBodyMiddleware:
             scope = {**_set_content_length(scope, size), BODY: file}
             await self.application(scope, _BodyReader(file, size, receive), send)
 
-    async def _read_body(self, scope: Scope, receive: Receive, file: IO[bytes]) -> int:
+    async def _receive_body_into_file(self, scope: Scope, receive: Receive, file: IO[bytes]) -> int:
         """Write the body to `file`; return its size. Raises `BodyRefused` or `ClientDisconnected`."""
-        limit = await self._check_body_limit(scope, _get_declared_length(scope))
+        limit = await self._require_size_within_limit(scope, _get_declared_length(scope))
         clock = asyncio.get_running_loop().time
         started_at, received = clock(), 0
         while True:
-            message = await _receive_within(receive, started_at + self.limits.get_body_deadline(received) - clock())
+            message = await _receive_message_within(
+                receive, started_at + self.limits.get_body_deadline(received) - clock()
+            )
             received += len(message.get("body", b""))
             if received > limit:
-                limit = await self._check_body_limit(scope, received)
+                limit = await self._require_size_within_limit(scope, received)
             file.write(message.get("body", b""))
             if not message.get("more_body", False):
                 return received
 
-    async def _check_body_limit(self, scope: Scope, size: int) -> int:
+    async def _require_size_within_limit(self, scope: Scope, size: int) -> int:
         """Return the maximum body size of this client. Raises `BodyRefused` if `size` is above it."""
         if size <= self.limits.anonymous_body_bytes:
             return self.limits.anonymous_body_bytes
@@ -104,7 +106,7 @@ class _BodyReader:
         return {"type": "http.request", "body": chunk, "more_body": not self._complete}
 
 
-async def _receive_within(receive: Receive, seconds: float) -> Message:
+async def _receive_message_within(receive: Receive, seconds: float) -> Message:
     try:
         async with asyncio.timeout(max(seconds, 0.0)):  # `wait_for` would make a task for each request
             message = await receive()
@@ -115,7 +117,7 @@ async def _receive_within(receive: Receive, seconds: float) -> Message:
     return message
 
 
-async def _send_refusal(refusal: BodyRefused, receive: Receive, send: Send) -> None:
+async def _send_refusal_and_close(refusal: BodyRefused, receive: Receive, send: Send) -> None:
     """Send the refusal, and close the connection when the client stops sending or has had time to read it."""
     text = refusal.text.encode()
     headers = [
@@ -140,7 +142,7 @@ async def _discard_body(receive: Receive) -> None:
         pass
 
 
-def has_body(scope: Scope) -> bool:
+def has_request_body(scope: Scope) -> bool:
     """Return True if the headers of a request say that a body follows."""
     return any(name in {b"content-length", b"transfer-encoding"} and value != b"0" for name, value in scope["headers"])
 

@@ -17,7 +17,7 @@ from itertools import chain
 from typing import IO, Any, Final
 
 from harness_site.serving.asgi_types import Message, Receive, Scope, Send
-from harness_site.serving.request_bodies import BODY, has_body
+from harness_site.serving.request_bodies import BODY, has_request_body
 
 _HEADER_KEYS: Final = {"content-length": "CONTENT_LENGTH", "content-type": "CONTENT_TYPE"}
 
@@ -31,16 +31,16 @@ class RequestThreads:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()
-        environ = build_environ(scope, await _open_body(scope, receive))
+        environ = build_wsgi_environ(scope, await _get_or_receive_body(scope, receive))
 
         def send_from_thread(message: Message) -> None:
-            asyncio.run_coroutine_threadsafe(_as_coroutine(send, message), loop).result()
+            asyncio.run_coroutine_threadsafe(_send_message(send, message), loop).result()
 
-        answer = partial(contextvars.copy_context().run, self._answer, environ, send_from_thread)
+        answer = partial(contextvars.copy_context().run, self._run_wsgi_application, environ, send_from_thread)
         for message in await loop.run_in_executor(self._executor, answer):
             await send(message)
 
-    def _answer(self, environ: dict[str, Any], send: Callable[[Message], None]) -> list[Message]:
+    def _run_wsgi_application(self, environ: dict[str, Any], send: Callable[[Message], None]) -> list[Message]:
         """Answer a request. Returns the messages that are not sent yet: all of them, or the end of a stream."""
         start: Message = {"type": "http.response.start"}
 
@@ -56,16 +56,16 @@ class RequestThreads:
             rest = iter(pieces)
             first = next(rest, b"")
             if (b"content-length", str(len(first)).encode()) in start["headers"]:
-                return [start, _build_body(first, more=False)]
+                return [start, _build_body_message(first, more=False)]
             send(start)
             for piece in chain([first], rest):
-                send(_build_body(piece, more=True))
-            return [_build_body(b"", more=False)]
+                send(_build_body_message(piece, more=True))
+            return [_build_body_message(b"", more=False)]
         finally:
             getattr(pieces, "close", lambda: None)()
 
 
-def build_environ(scope: Scope, body: IO[bytes]) -> dict[str, Any]:
+def build_wsgi_environ(scope: Scope, body: IO[bytes]) -> dict[str, Any]:
     """Build the WSGI environment of a request.
 
     Headers whose names have an underscore are left out, as others with a hyphen have the same name there.
@@ -99,12 +99,12 @@ def build_environ(scope: Scope, body: IO[bytes]) -> dict[str, Any]:
     return environ
 
 
-async def _open_body(scope: Scope, receive: Receive) -> IO[bytes]:
+async def _get_or_receive_body(scope: Scope, receive: Receive) -> IO[bytes]:
     """Return the body: the file in which it stands already, or else what arrives."""
     if BODY in scope:
         file: IO[bytes] = scope[BODY]
         return file
-    body, more = io.BytesIO(), has_body(scope)
+    body, more = io.BytesIO(), has_request_body(scope)
     while more:
         message = await receive()
         body.write(message.get("body", b""))
@@ -113,9 +113,9 @@ async def _open_body(scope: Scope, receive: Receive) -> IO[bytes]:
     return body
 
 
-def _build_body(piece: bytes, *, more: bool) -> Message:
+def _build_body_message(piece: bytes, *, more: bool) -> Message:
     return {"type": "http.response.body", "body": piece, "more_body": more}
 
 
-async def _as_coroutine(send: Send, message: Message) -> None:
+async def _send_message(send: Send, message: Message) -> None:
     await send(message)

@@ -39,9 +39,9 @@ class ResponseDeadlines:
 
         async def send_and_watch(message: Message) -> None:
             nonlocal watch
-            await response.send(message)
+            await response.send_within_deadline(message)
             if watch is None and response.sent > _WATCH_DISCONNECT_BYTES:
-                watch = asyncio.create_task(response.watch(receive))
+                watch = asyncio.create_task(response.wait_for_disconnect(receive))
 
         try:
             await self._application({**scope, _KEY: response.disconnected}, receive, send_and_watch)
@@ -53,20 +53,20 @@ class ResponseDeadlines:
                     await watch
         # If the client was disconnected, the response is incomplete and the server closes the connection.
 
-    def deadline(self, sent: int, waited: float) -> float:
+    def compute_remaining_seconds(self, sent: int, waited: float) -> float:
         """Return the seconds for which a client may still block its thread."""
         allowed = self._limits.get_response_deadline(sent) - waited
         return max(min(allowed, float(self._limits.write_seconds)), 0.0)
 
-    def enter(self, response: _Response) -> None:
+    def add_slow_response(self, response: _Response) -> None:
         """Add `response` to the slow ones, and disconnect the slowest if there are too many."""
         self._waiting.add(response)
         if len(self._waiting) > self._places:
-            slowest = min(self._waiting, key=lambda candidate: candidate.rate)
+            slowest = min(self._waiting, key=lambda candidate: candidate.bytes_per_second)
             self._waiting.discard(slowest)
-            slowest.cut_off()
+            slowest.disconnect_client()
 
-    def leave(self, response: _Response) -> None:
+    def remove_slow_response(self, response: _Response) -> None:
         self._waiting.discard(response)
 
 
@@ -80,36 +80,38 @@ class _Response:
         self._deadline: asyncio.Timeout | None = None
 
     @property
-    def rate(self) -> float:
+    def bytes_per_second(self) -> float:
         """Bytes sent per second of waiting for the client."""
         return self.sent / (self._waited + SLOW_SECONDS)
 
-    async def send(self, message: Message) -> None:
+    async def send_within_deadline(self, message: Message) -> None:
         """Send one message; do nothing if the client is gone, as the threads above expect."""
         if self.disconnected.is_set():
             return
         self.sent += len(message.get("body", b""))
         loop = asyncio.get_running_loop()
         started_at = loop.time()
-        becomes_slow = loop.call_later(SLOW_SECONDS, self._owner.enter, self)
+        becomes_slow = loop.call_later(SLOW_SECONDS, self._owner.add_slow_response, self)
         try:
-            async with asyncio.timeout(self._owner.deadline(self.sent, self._waited)) as self._deadline:
+            async with asyncio.timeout(
+                self._owner.compute_remaining_seconds(self.sent, self._waited)
+            ) as self._deadline:
                 await self._send(message)
         except TimeoutError:
             self.disconnected.set()
         finally:
             becomes_slow.cancel()
-            self._owner.leave(self)
+            self._owner.remove_slow_response(self)
             self._deadline = None
             self._waited += loop.time() - started_at
 
-    async def watch(self, receive: Receive) -> None:
+    async def wait_for_disconnect(self, receive: Receive) -> None:
         """Set `disconnected` when the client closes the connection."""
         while (await receive())["type"] != "http.disconnect":
             pass
         self.disconnected.set()
 
-    def cut_off(self) -> None:
+    def disconnect_client(self) -> None:
         """End the response, also while a message is being sent."""
         self.disconnected.set()
         if self._deadline is not None and not self._deadline.expired():

@@ -16,15 +16,15 @@ from django.utils.translation import ngettext
 
 from checkpoints.enums import CallStatus
 from harness_site.core import formatting
-from harness_site.core.masking.masker import mask_values_in_context, masking_secrets_of
+from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context
 from harness_site.core.rendering import display_text
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
-from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.workspace_call_log import LoggedCall
 from harness_site.sessions.session_links import SessionLinks
-from harness_site.templatetags.harness_tags import at, breakable
+from harness_site.templatetags.harness_tags import allow_line_breaks_in_name, render_time
 
 #: Largest number of characters of arguments, of a call id, and of the name of a session.
 _LONGEST_ARGUMENTS: Final = 100
@@ -72,7 +72,7 @@ class WorkspaceCallLine:
 def build_session_call_lines(session_pk: int, records: Iterable[CallRecord]) -> list[CallLine | UnreadableRecord]:
     """Build the lines of the calls of one session, whose secrets are masked until the response."""
     build_line = _make_line_builder(SessionLinks())
-    return read_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
+    return convert_rows_or_mark_unreadable(records, lambda record: build_line(session_pk, record), "call")
 
 
 def build_workspace_call_lines(
@@ -87,7 +87,7 @@ def build_workspace_call_lines(
 
     def build_line(row: LoggedCall) -> WorkspaceCallLine:
         args = formatting.parse_json_or_text(row.record.args)
-        with mask_values_in_context(secrets.get(row.session_pk, ())), masking_secrets_of(args):
+        with mask_values_in_context(secrets.get(row.session_pk, ())), mask_secret_fields_in_context(args):
             return WorkspaceCallLine(
                 pk=row.pk,
                 call=build_call_line(row.session_pk, row.record),
@@ -97,7 +97,7 @@ def build_workspace_call_lines(
                 agent=mask_and_reveal_hidden(row.agent),
             )
 
-    return read_rows_or_mark_unreadable(rows, build_line, "call")
+    return convert_rows_or_mark_unreadable(rows, build_line, "call")
 
 
 def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLine]:
@@ -108,14 +108,14 @@ def _make_line_builder(urls: SessionLinks) -> Callable[[int, CallRecord], CallLi
     def build_line(session_pk: int, record: CallRecord) -> CallLine:
         shape, status = session_formatting.format_call_status_chip(record)
         args, args_size = _format_arguments_beginning(record)
-        when = (requested if record.has_not_run else logged) % {"issued_at": at(record.issued_at)}
+        when = (requested if record.has_not_run else logged) % {"issued_at": render_time(record.issued_at)}
         duration = record.duration
         return CallLine(
             pk=record.pk,
             record=record,
             css_class="unknown" if record.status == CallStatus.INTERRUPTED else "waits" if record.is_undecided else "",
             address=urls.build_call_url(session_pk, record.pk),
-            tool=breakable(mask_and_reveal_hidden(record.tool)),
+            tool=allow_line_breaks_in_name(mask_and_reveal_hidden(record.tool)),
             call_id=shorten_text(mask_and_reveal_hidden(record.call_id), _LONGEST_CALL_ID),
             args=args,
             args_size=args_size,
@@ -142,6 +142,6 @@ def _format_repeats(record: CallRecord) -> str:
 def _format_arguments_beginning(record: CallRecord) -> tuple[str, str]:
     """Return the beginning of the arguments, and their size if there is more."""
     line = session_formatting.format_json_on_one_line(session_formatting.parse_stored_value(record.args_as_called))
-    beginning = display_text.fold_masked_text(line, _LONGEST_ARGUMENTS)
+    beginning = display_text.cut_and_mask_text_to_preview(line, _LONGEST_ARGUMENTS)
     size = "" if beginning.whole else display_text.format_byte_size(beginning.size)
     return mask_and_reveal_hidden(beginning.text), size

@@ -6,7 +6,7 @@ from django.http import HttpResponse
 
 from checkpoints.formats.content_blocks import Part
 from harness_site.core.masking.masker import mask_json_value
-from harness_site.core.rendering.hidden_characters import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 from harness_site.core.rendering.json_tree import dump_json_for_display, dump_masked_json
 from harness_site.sessions.selectors.conversation import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
@@ -17,7 +17,9 @@ _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy
 
 def build_text_response(text: str) -> HttpResponse:
     """Return text as a plain text response, with hidden characters named as on the page."""
-    return HttpResponse(name_hidden_characters(text), content_type="text/plain; charset=utf-8", headers=_HEADERS)
+    return HttpResponse(
+        replace_hidden_characters_by_names(text), content_type="text/plain; charset=utf-8", headers=_HEADERS
+    )
 
 
 def format_message_text(parts: tuple[Part | CallCard, ...]) -> str:

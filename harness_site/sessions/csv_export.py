@@ -39,7 +39,7 @@ def generate_csv_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterato
         for row in batch:
             with mask_values_in_context(secrets.get(row.pk, ())):
                 yield csv_rows.format_csv_line(
-                    csv_rows.build_unreadable_cells(row, HEAD)
+                    csv_rows.build_unreadable_row_cells(row, HEAD)
                     if isinstance(row, UnreadableRecord)
                     else _build_row_cells(row)
                 )

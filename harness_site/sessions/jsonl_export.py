@@ -6,7 +6,7 @@ from typing import Any
 
 from harness_site.core.masking.masked_references import mask_file_digests
 from harness_site.core.masking.masker import mask_json_value
-from harness_site.core.rendering.hidden_characters import escape_hidden
+from harness_site.core.rendering.hidden_characters import escape_hidden_in_json
 from harness_site.sessions.selectors import export_records
 
 
@@ -17,4 +17,4 @@ def generate_jsonl_lines(session_pk: int) -> Iterator[bytes]:
 
 def _encode_record(record: export_records.Record) -> bytes:
     value: Any = mask_json_value(mask_file_digests(record))
-    return f"{escape_hidden(json.dumps(value, ensure_ascii=False))}\n".encode()
+    return f"{escape_hidden_in_json(json.dumps(value, ensure_ascii=False))}\n".encode()

@@ -12,7 +12,7 @@ from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.html_building import join_html
 from harness_site.sessions.selectors.prompt_outline import Prompt
 from harness_site.sessions.session_formatting import format_count
-from harness_site.templatetags.harness_tags import time_of_day
+from harness_site.templatetags.harness_tags import render_time_of_day
 
 _LINK: Final = (
     '<li><a href="{}?v={}&amp;at={}#m-{}" data-place="{}"><span dir="auto">{}</span><small>{}{}{}</small></a></li>'
@@ -34,7 +34,7 @@ def render_prompt_links(prompts: Iterable[Prompt], address: str, version: int, *
             version,
             *(prompt.position,) * 3,
             mask_and_reveal_hidden(prompt.title),
-            *((time_of_day(prompt.at), " · ") if with_times else ("", "")),
+            *((render_time_of_day(prompt.at), " · ") if with_times else ("", "")),
             _format_message_count(prompt.messages),
         )
         for prompt in prompts

@@ -17,7 +17,12 @@ from checkpoints.models import ToolCall
 from checkpoints.sessions.display_status import Standing
 from harness_site.core import formatting, status_labels
 from harness_site.core.masking.masker import mask_secret_fields_only, mask_text, mask_text_beginning
-from harness_site.core.rendering.display_text import fold_text, format_byte_size, get_byte_size, mask_and_reveal_hidden
+from harness_site.core.rendering.display_text import (
+    cut_text_to_preview,
+    format_byte_size,
+    get_byte_size,
+    mask_and_reveal_hidden,
+)
 from harness_site.core.rendering.hidden_characters import has_hidden_characters
 from harness_site.core.rendering.html_building import build_html
 from harness_site.core.rendering.json_tree import dump_json_for_display
@@ -115,7 +120,7 @@ def format_call_status_chip(record: CallRecord) -> tuple[str, str]:
         return "off", gettext("The file ends before a result")
     if record.is_orphaned:
         return "unknown", gettext("No sign of life")
-    return status_labels.format_status_chip(record.status)
+    return status_labels.get_status_shape_and_label(record.status)
 
 
 def format_role_name(role: str) -> str:
@@ -304,7 +309,7 @@ def get_call_result_parts(card: CallCard) -> tuple[Part, ...]:
 
 def format_text_beginning(content: str) -> str:
     """Return the beginning of a long text and the size of the rest."""
-    beginning = fold_text(content, _EXCERPT, _EXCERPT_LINES)
+    beginning = cut_text_to_preview(content, _EXCERPT, _EXCERPT_LINES)
     if beginning.whole:
         return mask_text(content)
     masked_beginning = mask_text_beginning(content, len(beginning.text))

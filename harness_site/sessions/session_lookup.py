@@ -62,7 +62,7 @@ def get_session_head_or_404(request: MemberRequest, pk: int, *, verified: bool =
             _("There is no such session here."),
             _("It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed."),
         )
-    call_argument_secrets.mask_session_secrets(pk)
+    call_argument_secrets.mask_session_secrets_in_response(pk)
     request.session_shown = pk
     if verified:
         row_seals.verify_row(head.stored)

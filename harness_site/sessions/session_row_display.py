@@ -18,11 +18,11 @@ from checkpoints.sessions.list_filters import Sort
 from harness_site.core import formatting
 from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
-from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.session_formatting import format_count, format_rounded_money, format_session_status_chip
 from harness_site.sessions.session_links import SessionLinks
-from harness_site.templatetags.harness_tags import ago, build_filter_url, copyable
+from harness_site.templatetags.harness_tags import build_filter_url, render_copyable_text, render_time_ago
 
 _LONGEST_NAME = 140
 _LONGEST_NAME_OF_BOX = 60
@@ -84,7 +84,7 @@ def build_session_lines(
                 address=urls.build_first_message_url_since(row.pk, since) if since else urls.build_session_url(row.pk),
                 name=shorten_text(name, _LONGEST_NAME),
                 box_name=sentence_of_box % {"name": shorten_text(name, _LONGEST_NAME_OF_BOX)},
-                session_id=copyable(mask_and_reveal_hidden(row.session_id)),
+                session_id=render_copyable_text(mask_and_reveal_hidden(row.session_id)),
                 agent=mask_and_reveal_hidden(row.agent),
                 labels=tuple(
                     LabelLink(mask_and_reveal_hidden(label), build_filter_url(query, label=label, rows=""))
@@ -101,7 +101,7 @@ def build_session_lines(
                 time=_format_time(row, sort),
             )
 
-    return read_rows_or_mark_unreadable(rows, build_line, "session")
+    return convert_rows_or_mark_unreadable(rows, build_line, "session")
 
 
 def _format_activity(row: SessionRow) -> SafeString | str:
@@ -116,11 +116,11 @@ def _format_activity(row: SessionRow) -> SafeString | str:
     if owner.alive:
         return (_("waiting on %(host)s") if owner.is_waiting else _("on %(host)s")) % {"host": host}
     sentence = _("%(host)s, last seen %(seen_at)s")
-    values = {"host": conditional_escape(host), "seen_at": ago(owner.seen_at)}
+    values = {"host": conditional_escape(host), "seen_at": render_time_ago(owner.seen_at)}
     return mark_safe(sentence % values)  # noqa: S308 - escaped above
 
 
 def _format_time(row: SessionRow, sort: Sort) -> SafeString | str:
     if not row.has_times:
         return _("no times")
-    return ago(row.created_at if sort is Sort.STARTED else row.updated_at)
+    return render_time_ago(row.created_at if sort is Sort.STARTED else row.updated_at)

@@ -29,14 +29,19 @@ from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_path
 from harness_site.core.masking.masked_references import build_masked_reference, mask_digest, mask_query_string
-from harness_site.core.masking.masker import is_masking_active, mask_text, mask_values_in_context, masking_secrets_of
+from harness_site.core.masking.masker import (
+    is_masking_active,
+    mask_secret_fields_in_context,
+    mask_text,
+    mask_values_in_context,
+)
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.rendering.hidden_characters import escape_hidden, replace_unencodable
+from harness_site.core.rendering.hidden_characters import escape_hidden_in_json, replace_unencodable
 from harness_site.core.rendering.html_building import build_html
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.core.unreadable_rows import UnreadableRecord
-from harness_site.display.display_preferences import get_theme
+from harness_site.display.display_preferences import get_reader_theme
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +58,10 @@ _RECORD_KINDS: Final = {
 #: Separators in names of tools; not those of an entity such as `&amp;`.
 _SEPARATORS: Final = re.compile(r"([_.:-]+)(?=\w)")
 register = template.Library()
+register.simple_tag(status_labels.format_decision_verb, name="decision_verb")
+register.filter("duration", formatting.format_duration)
+register.filter("readable_json", formatting.format_json_or_text)
+register.filter("indented_json", formatting.indent_masked_json)
 register.filter("call_sentence", call_sentences.format_call_sentence)
 register.filter("visible", mask_and_reveal_hidden)
 register.filter("reference", build_masked_reference)
@@ -63,9 +72,9 @@ register.simple_tag(get_page_path, name="page_path")
 register.simple_tag(get_static_path, name="static")
 
 
-@register.simple_tag
+@register.simple_tag(name="icon")
 @cache
-def icon(name: str) -> SafeString:
+def render_icon(name: str) -> SafeString:
     """Render a decorative icon of the sprite, to accompany a text."""
     return build_html(
         '<svg class="icon" width="16" height="16" aria-hidden="true" viewBox="0 0 24 24"><use href="{}#{}"/></svg>',
@@ -74,10 +83,10 @@ def icon(name: str) -> SafeString:
     )
 
 
-@register.simple_tag
-def chip(value: str, label: str = "") -> SafeString:
+@register.simple_tag(name="chip")
+def render_status_chip(value: str, label: str = "") -> SafeString:
     """Render a status or decision with colour, shape and label; `label` replaces the default one."""
-    shape, word = status_labels.format_status_chip(value)
+    shape, word = status_labels.get_status_shape_and_label(value)
     return build_html('<span class="chip {}">{}</span>', shape, label or word)
 
 
@@ -85,48 +94,45 @@ def chip(value: str, label: str = "") -> SafeString:
 def render_decision_chip(kind: str, final: bool, needed: int) -> SafeString:
     """Render the chip of a decision, as a vote if more of the `needed` people have to agree."""
     if final:
-        return chip(kind)
+        return render_status_chip(kind)
     if kind == DecisionKind.WITHDRAW:
-        return chip(kind, _("Own decision withdrawn"))
-    word = status_labels.format_status_chip(kind)[1]
+        return render_status_chip(kind, _("Own decision withdrawn"))
+    word = status_labels.get_status_shape_and_label(kind)[1]
     vote = _("%(decision)s · one of %(needed)s") % {"decision": word, "needed": needed}
     return build_html('<span class="chip wait">{}</span>', vote)
 
 
-@register.simple_tag
-def decision_verb(decision: str) -> str:
-    """Return the verb of a decision, to follow the name of the person: `approved`."""
-    return status_labels.format_decision_verb(decision)
-
-
-@register.simple_tag
-def decision_sentence(decision: Decision) -> SafeString:
+@register.simple_tag(name="decision_sentence")
+def render_decision_sentence(decision: Decision) -> SafeString:
     """Render who took a decision and when, as a sentence."""
-    sentence = conditional_escape(status_labels.get_decision_sentence(decision.kind))
-    parts = {"name": conditional_escape(mask_and_reveal_hidden(decision.actor)), "time": at(decision.created_at)}
+    sentence = conditional_escape(status_labels.get_decision_sentence_template(decision.kind))
+    parts = {
+        "name": conditional_escape(mask_and_reveal_hidden(decision.actor)),
+        "time": render_time(decision.created_at),
+    }
     return mark_safe(sentence % parts)  # noqa: S308 - all parts are escaped
 
 
-@register.simple_tag
-def status_css_class(value: str) -> str:
+@register.simple_tag(name="status_css_class")
+def get_status_css_class(value: str) -> str:
     """Return the style class of a status or decision."""
-    return status_labels.format_status_chip(value)[0]
+    return status_labels.get_status_shape_and_label(value)[0]
 
 
-@register.simple_tag
-def ago(moment: datetime) -> SafeString:
+@register.simple_tag(name="ago")
+def render_time_ago(moment: datetime) -> SafeString:
     """Render `42 min ago` with the exact time on hover; the page keeps it up to date."""
     return _render_time_element(moment, formatting.format_time_ago(moment, clock.now()), "ago")
 
 
-@register.simple_tag
-def due(moment: datetime) -> SafeString:
+@register.simple_tag(name="due")
+def render_deadline(moment: datetime) -> SafeString:
     """Render `due in 57 min` or `overdue for 3 min` with the exact time on hover; the page keeps it up to date."""
     return _render_time_element(moment, formatting.format_deadline(moment, clock.now()), "due")
 
 
-@register.simple_tag
-def at(moment: datetime, milliseconds: bool = False, beside: datetime | None = None) -> SafeString:
+@register.simple_tag(name="at")
+def render_time(moment: datetime, milliseconds: bool = False, beside: datetime | None = None) -> SafeString:
     """Render the time of day in the reader's time zone, with the date unless it is today, or the day of `beside`."""
     zone = timezone.get_current_timezone()
     local = formatting.convert_to_zone(moment, zone)
@@ -136,30 +142,30 @@ def at(moment: datetime, milliseconds: bool = False, beside: datetime | None = N
     return _render_time_element(moment, text, "at")
 
 
-@register.simple_tag
-def expiry(moment: datetime) -> SafeString:
+@register.simple_tag(name="expiry")
+def render_expiry(moment: datetime) -> SafeString:
     """Render the time at which something ends: always with the date and the name of the reader's time zone."""
     return _render_time_element(moment, formatting.format_time_with_zone(moment), "at")
 
 
-@register.simple_tag
-def time_of_day(moment: datetime) -> SafeString:
+@register.simple_tag(name="time_of_day")
+def render_time_of_day(moment: datetime) -> SafeString:
     """Render hours and minutes in the reader's time zone; the exact time is on hover."""
     local = formatting.convert_to_zone(moment, timezone.get_current_timezone())
     return _render_time_element(moment, f"{local:%H:%M}", "clock")
 
 
-@register.simple_tag
-def time_zone_name() -> str:
+@register.simple_tag(name="time_zone_name")
+def get_current_time_zone_name() -> str:
     """Return the name of the time zone of the times on this page: `Europe/Berlin`."""
     return timezone.get_current_timezone_name()
 
 
-@register.simple_tag(takes_context=True)
-def reader_theme(context: Context) -> str:
+@register.simple_tag(name="reader_theme", takes_context=True)
+def get_theme_from_context(context: Context) -> str:
     """Return `light` or `dark` if the reader has chosen a theme, else an empty text."""
     request = context.get("request")
-    return "" if request is None else get_theme(request)
+    return "" if request is None else get_reader_theme(request)
 
 
 def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
@@ -168,16 +174,16 @@ def _render_time_element(moment: datetime, text: str, kind: str) -> SafeString:
     return mark_safe(html)  # noqa: S308 - times have no special characters, and the text is escaped
 
 
-@register.simple_tag
-def copyable(text: str) -> SafeString:
+@register.simple_tag(name="copyable")
+def render_copyable_text(text: str) -> SafeString:
     """Render an id in monospace with a copy button."""
     return build_html(
-        '<span class="copyable"><code>{}</code>{}</span>', mask_and_reveal_hidden(text), copy_button(text)
+        '<span class="copyable"><code>{}</code>{}</span>', mask_and_reveal_hidden(text), render_copy_button(text)
     )
 
 
-@register.filter
-def in_sentence(label: str, kind: str = "") -> str:
+@register.filter("in_sentence")
+def lowercase_label_in_sentence(label: str, kind: str = "") -> str:
     """Return a label as it is written within a sentence.
 
     English writes all of it small; other languages write its first letter small, and a noun (`kind`) as it is.
@@ -187,38 +193,42 @@ def in_sentence(label: str, kind: str = "") -> str:
     return label if kind == "noun" else label[:1].lower() + label[1:]
 
 
-@register.filter
-def copyable_json(stored: str) -> str:
+@register.filter("copyable_json")
+def mask_json_for_copying(stored: str) -> str:
     """Return stored JSON masked for the reader, with hidden characters escaped."""
-    return dump_masked_json(formatting.parse_json_or_text(stored)) if is_masking_active() else escape_hidden(stored)
+    return (
+        dump_masked_json(formatting.parse_json_or_text(stored))
+        if is_masking_active()
+        else escape_hidden_in_json(stored)
+    )
 
 
-@register.filter
-def named_digest(digest: str, name: str) -> SafeString:
+@register.filter("named_digest")
+def render_named_digest(digest: str, name: str) -> SafeString:
     """Render a digest, or its fingerprint, after its `name`."""
     html = '{} <span class="mono digest">{}</span>'
     return build_html(html, _("Fingerprint") if is_masking_active() else name, mask_digest(digest))
 
 
-@register.simple_tag
-def copy_button(text: str) -> SafeString:
+@register.simple_tag(name="copy_button")
+def render_copy_button(text: str) -> SafeString:
     return _build_copy_button(mask_text(text))
 
 
-@register.simple_tag
-def copy_from(address: str, label: str) -> SafeString:
+@register.simple_tag(name="copy_from")
+def render_copy_button_for_url(address: str, label: str) -> SafeString:
     """Render a button that copies the text at `address`, which may be more than this page displays."""
     return build_html(
         '<button type="button" class="copy needs-js" data-copy-url="{}" title="{}" aria-label="{}">{}</button>',
         address,
         label,
         label,
-        icon("copy"),
+        render_icon("copy"),
     )
 
 
-@register.simple_tag
-def one_time_secret(secret: str) -> SafeString:
+@register.simple_tag(name="one_time_secret")
+def render_one_time_secret(secret: str) -> SafeString:
     """Render a new secret of this site unmasked, on the only page that displays it."""
     return build_html('<span class="copyable"><code>{}</code>{}</span>', secret, _build_copy_button(secret))
 
@@ -229,29 +239,29 @@ def _build_copy_button(text: str) -> SafeString:
         text,
         _("Copy"),
         _("Copy %(what)s") % {"what": formatting.shorten_to_one_line(text)},
-        icon("copy"),
+        render_icon("copy"),
     )
 
 
-@register.filter(is_safe=False)
-def urlencode(text: str, safe: str = "/") -> str:
+@register.filter("urlencode", is_safe=False)
+def quote_for_url(text: str, safe: str = "/") -> str:
     """Quote a text for a URL, like Django's filter, which fails on unpaired surrogates."""
     return quote(replace_unencodable(str(text)), safe=safe)
 
 
-@register.filter
-def same_operation(call: status_labels.KeyedCall) -> str:
+@register.filter("same_operation")
+def describe_idempotency_rule(call: status_labels.KeyedCall) -> str:
     return status_labels.describe_idempotency_rule(call.key_policy, call.key_scope)
 
 
-@register.filter
-def unknown_outcome_reason(call: ToolCall) -> str:
+@register.filter("unknown_outcome_reason")
+def explain_unknown_outcome(call: ToolCall) -> str:
     """Explain why the outcome of a call is unknown, and whether a probe could find out."""
     return status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable)
 
 
-@register.simple_tag(takes_context=True)
-def narrowed(context: Context, **filters: str) -> str:
+@register.simple_tag(name="narrowed", takes_context=True)
+def build_filter_url_from_context(context: Context, **filters: str) -> str:
     """Return the URL of the first page of this list with changed filters. An empty value removes a filter."""
     return build_filter_url(context["request"].GET, **filters)
 
@@ -263,51 +273,36 @@ def build_filter_url(query: QueryDict, **filters: str) -> str:
     return f"?{encoded_query({name: values for name, values in changed.items() if values != ['']}, doseq=True)}"
 
 
-@register.filter(needs_autoescape=True)
-def breakable(name: str, autoescape: bool = True) -> SafeString:
+@register.filter("breakable", needs_autoescape=True)
+def allow_line_breaks_in_name(name: str, autoescape: bool = True) -> SafeString:
     """Allow line breaks after the separators of a name such as that of a tool, and nowhere else."""
     text = conditional_escape(name) if autoescape else name
     return mark_safe(_SEPARATORS.sub(r"\1<wbr>", text))  # noqa: S308 - escaped above
 
 
-@register.filter
-def quoted(text: str) -> str:
+@register.filter("quoted")
+def put_in_quotation_marks(text: str) -> str:
     """Put a text between the quotation marks of the reader's language."""
     # Translators: a text of somebody else between quotation marks
     return _("“%(text)s”") % {"text": text}
 
 
-@register.filter
-def duration(seconds: float) -> str:
-    return formatting.format_duration(seconds)
-
-
-@register.filter
-def readable_json(stored: str) -> str:
-    return formatting.format_json_for_reading(stored)
-
-
-@register.filter
-def indented_json(stored: str) -> str:
-    return formatting.indent_json(stored)
-
-
-@register.simple_tag
-def json_value_list(content: Any) -> SafeString:
+@register.simple_tag(name="json_value_list")
+def render_json_value_list(content: Any) -> SafeString:
     """Render a JSON value as a labelled list, complete and unfolded."""
     return json_tree.render_json_tree(content, limit=None, fold=False).html
 
 
-@register.simple_tag(takes_context=True)
-def current(context: Context, *view_names: str) -> SafeString:
+@register.simple_tag(name="current", takes_context=True)
+def mark_current_section(context: Context, *view_names: str) -> SafeString:
     """Mark a link to a section as current if the path of the request is below one of `view_names`."""
     request = context.get("request")
     inside = request is not None and any(request.path.startswith(get_page_path(name)) for name in view_names)
     return build_html(' aria-current="{}"', "page") if inside else SafeString()
 
 
-@register.simple_tag(takes_context=True)
-def my_membership(context: Context) -> Membership | None:
+@register.simple_tag(name="my_membership", takes_context=True)
+def find_reader_membership(context: Context) -> Membership | None:
     """Return the membership of the reader, also on error pages, which no permission check has passed."""
     request = context.get("request")
     if request is None or not hasattr(request, "user"):
@@ -315,11 +310,11 @@ def my_membership(context: Context) -> Membership | None:
     return getattr(request, "membership", None) or get_request_membership(request)
 
 
-@register.simple_tag(takes_context=True)
-def unmasking_state(context: Context) -> masking_state.UnmaskingState | None:
+@register.simple_tag(name="unmasking_state", takes_context=True)
+def get_reader_unmasking_state(context: Context) -> masking_state.UnmaskingState | None:
     """Return whether secrets are shown to the reader of this page, or could be."""
     request = context["request"]
-    member = my_membership(context)
+    member = find_reader_membership(context)
     return None if member is None else masking_state.get_unmasking_state(request, member)
 
 
@@ -328,8 +323,8 @@ def format_now_iso() -> str:
     return formatting.format_iso_time(clock.now())
 
 
-@register.tag
-def hiding(parser: Parser, token: Token) -> Node:
+@register.tag("hiding")
+def parse_hiding_tag(parser: Parser, token: Token) -> Node:
     """Mask the values of secret fields of a call in the content: `{% hiding call %}…{% endhiding %}`."""
     _, call = token.split_contents()
     inside = parser.parse(["endhiding"])
@@ -345,12 +340,12 @@ class MaskCallValuesNode(Node):
         self.inside = inside
 
     def render(self, context: Context) -> SafeString:
-        with masking_secrets_of(formatting.parse_json_or_text(self.call.resolve(context).args)):
+        with mask_secret_fields_in_context(formatting.parse_json_or_text(self.call.resolve(context).args)):
             return self.inside.render(context)
 
 
-@register.tag
-def hiding_session(parser: Parser, token: Token) -> Node:
+@register.tag("hiding_session")
+def parse_hiding_session_tag(parser: Parser, token: Token) -> Node:
     """Mask secrets in the content: `{% hiding_session pk secrets %}…{% endhiding_session %}`.
 
     `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
@@ -374,8 +369,8 @@ class MaskSessionValuesNode(Node):
             return self.inside.render(context)
 
 
-@register.tag
-def record(parser: Parser, token: Token) -> Node:
+@register.tag("record")
+def parse_record_tag(parser: Parser, token: Token) -> Node:
     """Isolate faults of one record of a list: `{% record row "call" "li" %}…{% endrecord %}`.
 
     If the content fails, an element of this name reports the kind and key of the record, and the page is otherwise
@@ -419,7 +414,7 @@ def render_unreadable_row(row: Any, kind: str, element: str) -> SafeString:
         message += build_html(
             ' <a href="{}">{}</a>', reverse("harness_review:card", args=[pk]), _("Open its decision page")
         )
-    note = build_html('<p class="note bad unreadable">{}<span>{}</span></p>', icon("triangle-alert"), message)
+    note = build_html('<p class="note bad unreadable">{}<span>{}</span></p>', render_icon("triangle-alert"), message)
     if element == "tr":
         return build_html('<tr><td colspan="20">{}</td></tr>', note)
     return build_html('<{} class="unreadable">{}</{}>', element, note, element)

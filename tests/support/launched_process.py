@@ -36,7 +36,9 @@ class Launched:
         with ExitStack() as stack, child_states:
             for file in (child_stdin, child_stdout):
                 stack.callback(os.close, file)
-            order = {"function": function, "arguments": arguments, "fresh": fresh}
+            # The launcher may have been started before the test's module has set its variables.
+            settings = {name: value for name, value in os.environ.items() if name.startswith("HARNESS_")}
+            order = {"function": function, "arguments": arguments, "fresh": fresh, "settings": settings}
             _launching().order(order, [child_stdin, child_stdout, errors.fileno(), child_states.fileno()])
         self.pid = self._next(None)
 

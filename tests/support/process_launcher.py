@@ -122,6 +122,9 @@ def main(orders: int) -> None:
     if order is None:
         return
     name, arguments = order["function"], order["arguments"]
+    for former in [known for known in os.environ if known.startswith("HARNESS_")]:
+        del os.environ[former]
+    os.environ.update(order["settings"])
     if order["fresh"]:
         module = ["-m", "tests.support.processes", name, arguments]
         os.execv(sys.executable, [sys.executable, "-W", "error", *module])  # noqa: S606

@@ -38,5 +38,5 @@ class Invitation(models.Model):
         return f"invitation as {self.role}"
 
     @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         return self.accepted_at is None and self.revoked_at is None and self.expires_at > clock.now()

@@ -46,7 +46,7 @@ class ApiToken(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.hint}…)"
 
-    def expired(self, now: datetime | None = None) -> bool:
+    def is_expired(self, now: datetime | None = None) -> bool:
         return self.expires_at is not None and self.expires_at <= (now or clock.now())
 
     @property
@@ -54,7 +54,7 @@ class ApiToken(models.Model):
         """Status: `active`, `expired` or `revoked`."""
         if self.revoked_at is not None:
             return "revoked"
-        return "expired" if self.expired() else "active"
+        return "expired" if self.is_expired() else "active"
 
     @property
     def member_role(self) -> Role | None:

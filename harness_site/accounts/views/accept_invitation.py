@@ -19,10 +19,10 @@ from harness_site.accounts.permissions import WORKSPACE_KEY
 
 @require_http_methods(["GET", "POST"])
 @login_not_required
-def show_invitation(request: HttpRequest, secret: str) -> HttpResponse:
+def show_or_accept_invitation(request: HttpRequest, secret: str) -> HttpResponse:
     """Show and accept an invitation; users who are not signed in create an account first."""
     invitation = member_services.find_invitation(secret)
-    if invitation is None or not invitation.open:
+    if invitation is None or not invitation.is_open:
         return render(request, "accounts/invitation_closed.html", {"invitation": invitation}, status=404)
     form = None if request.user.is_authenticated else NewAccountForm(request.POST or None)
     if request.method == "POST" and (form is None or form.is_valid()):

@@ -21,9 +21,9 @@ def create_first_account(request: HttpRequest, token: str) -> HttpResponse:
     """Create the first account of an empty installation, make it an admin, and sign it in."""
     form = FirstAccountForm(request.POST if request.method == "POST" else None)
     try:
-        first_admin.check_setup_token(token)
+        first_admin.require_valid_setup_token(token)
         if request.method == "POST" and form.is_valid():
-            return _create_and_sign_in(request, token, form)
+            return _create_first_admin_and_sign_in(request, token, form)
     except first_admin.SetupClosed:
         context = {"empty": first_admin.is_installation_empty()}
         return render(request, "accounts/first_account_closed.html", context, status=404)
@@ -46,7 +46,7 @@ def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponse:
     return response
 
 
-def _create_and_sign_in(request: HttpRequest, token: str, form: FirstAccountForm) -> HttpResponse:
+def _create_first_admin_and_sign_in(request: HttpRequest, token: str, form: FirstAccountForm) -> HttpResponse:
     data = form.cleaned_data
     user: User = first_admin.create_first_admin(
         token, name=data["username"], email=data["email"], password=data["password"], request=request

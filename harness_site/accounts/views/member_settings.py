@@ -187,7 +187,7 @@ def _render_members_page(
     )
     context = {
         "members": list(_query_members(request)),
-        "invitations": [invitation for invitation in pending_invitations if invitation.open],
+        "invitations": [invitation for invitation in pending_invitations if invitation.is_open],
         "roles": Role.choices,
         "form": form or InvitationForm(),
         "can_mail": is_mail_configured(),

@@ -19,16 +19,16 @@ _PROOF_SECONDS: Final = 60
 
 @require_POST
 @require_member(Role.AUDITOR)
-def show_secrets(request: MemberRequest) -> HttpResponseBase:
+def start_showing_secrets(request: MemberRequest) -> HttpResponseBase:
     """Display secrets for ten minutes to a permitted member who has just reauthenticated; record it."""
     required_role = Role(masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
     if not request.membership.has_role(required_role):
         raise RoleTooSmall(request.membership, required_role)
-    return _start_showing_secrets(request)
+    return _reauthenticate_and_show_secrets(request)
 
 
 @require_reauthentication_within(_PROOF_SECONDS)
-def _start_showing_secrets(request: MemberRequest) -> HttpResponse:
+def _reauthenticate_and_show_secrets(request: MemberRequest) -> HttpResponse:
     unmasking.start_unmasking(request, request.membership)
     minutes = int(unmasking.SHOWN_FOR.total_seconds() // 60)
     previous_page = _get_previous_page(request)
@@ -40,7 +40,7 @@ def _start_showing_secrets(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @require_member(Role.AUDITOR)
-def hide_secrets(request: MemberRequest) -> HttpResponse:
+def stop_showing_secrets(request: MemberRequest) -> HttpResponse:
     unmasking.stop_unmasking(request)
     return redirect(_get_previous_page(request))
 

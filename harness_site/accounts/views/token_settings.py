@@ -32,7 +32,7 @@ class TokenForm(forms.Form):
         super().__init__(*args, **kwargs)
         style_form_fields(self)
 
-    def lifetime(self) -> timedelta | None:
+    def get_lifetime(self) -> timedelta | None:
         days = self.cleaned_data["days"]
         return timedelta(days=int(days)) if days else None
 
@@ -57,7 +57,7 @@ def create_token(request: MemberRequest) -> HttpResponse:
             request.membership.workspace,
             name=name,
             role=role,
-            lifetime=form.lifetime(),
+            lifetime=form.get_lifetime(),
             by=_build_token_issuer(request),
         )
     except api_tokens.TokenNameTaken as error:

@@ -3,7 +3,7 @@
 from django import template
 
 from harness_site.audit import event_sentences
-from harness_site.audit.audit_entries import ChainIntegrity
+from harness_site.audit.audit_trail_query import ChainIntegrity
 
 register = template.Library()
 register.simple_tag(event_sentences.build_entry_sentence)

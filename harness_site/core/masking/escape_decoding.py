@@ -56,11 +56,11 @@ class DecodedText:
     text: str
     places: tuple[tuple[int, int, int], ...]
 
-    def written(self, start: int, end: int) -> tuple[int, int]:
+    def map_span_to_written_text(self, start: int, end: int) -> tuple[int, int]:
         """Return the written span of the characters from `start` to `end` of `text`."""
-        return self._place(start)[0], self._place(end - 1)[1]
+        return self._map_position_to_written_span(start)[0], self._map_position_to_written_span(end - 1)[1]
 
-    def _place(self, at: int) -> tuple[int, int]:
+    def _map_position_to_written_span(self, at: int) -> tuple[int, int]:
         row = bisect_right(self.places, (at, float("inf"))) - 1
         text_start, start, end = self.places[row]
         next_start = self.places[row + 1][0] if row + 1 < len(self.places) else len(self.text)
@@ -83,7 +83,7 @@ def decode_escapes(text: str) -> DecodedText | None:
             places.append((length, at, start))
             parts.append(text[at:start])
             length += start - at
-        if decoded := _decode_escape(match):
+        if decoded := _decode_matched_escape(match):
             places.append((length, start, end))
             parts.append(decoded)
             length += len(decoded)
@@ -96,7 +96,7 @@ def decode_escapes(text: str) -> DecodedText | None:
     return DecodedText("".join(parts), tuple(places)) if parts else None
 
 
-def _decode_escape(match: re.Match[str]) -> str:
+def _decode_matched_escape(match: re.Match[str]) -> str:
     kind, source = match.lastgroup, match[match.lastgroup or 0]
     match kind:
         case "nothing":

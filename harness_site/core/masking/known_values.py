@@ -50,33 +50,33 @@ class KnownValues:
     values: tuple[str, ...]
 
     @classmethod
-    def prepare(cls, values: Iterable[str]) -> KnownValues:
+    def select_longest(cls, values: Iterable[str]) -> KnownValues:
         searched = (value for value in values if len(value) >= SHORTEST)
         return cls(tuple(sorted(searched, key=lambda value: (-len(value), value))[:MAX_KNOWN_VALUES]))
 
     @cached_property
-    def longest(self) -> int:
+    def longest_value_length(self) -> int:
         """The length of the longest value."""
         return len(self.values[0]) if self.values else 0
 
     @cached_property
-    def _beginnings(self) -> LinearPattern:
+    def _beginnings_pattern(self) -> LinearPattern:
         return compile_pattern("|".join(sorted({escape_pattern(value[:_CUT_OFF]) for value in self.values})))
 
-    def find(self, text: str) -> Iterator[Span]:
+    def find_spans(self, text: str) -> Iterator[Span]:
         """Yield the spans where one of the values occurs as a whole word, also if its end is truncated.
 
         The work is bounded: a text that repeats the beginning of a value extremely often is treated as secret as a
         whole.
         """
-        if not self.values or self._beginnings.search(text) is None:
+        if not self.values or self._beginnings_pattern.search(text) is None:
             return
         cut_off = any(mark in text for mark in _ELLIPSES)
         search = _Search(text)
         for value in self.values:
-            yield from search.find(value)
+            yield from search.find_value_spans(value)
             if cut_off and len(value) > _CUT_OFF:
-                yield from search.find_cut_off(value)
+                yield from search.find_truncated_value(value)
             if search.steps_left < 0:
                 yield 0, len(text)
                 return
@@ -84,7 +84,7 @@ class KnownValues:
 
 def has_short_value(text: str, values: Iterable[str]) -> bool:
     """Return whether a text contains one of the values that are too short to be searched everywhere."""
-    return any(True for value in values if len(value) < SHORTEST for _ in _Search(text).find(value))
+    return any(True for value in values if len(value) < SHORTEST for _ in _Search(text).find_value_spans(value))
 
 
 class _Search:
@@ -94,7 +94,7 @@ class _Search:
         self.text = text
         self.steps_left = min(_STEPS + len(text), _MOST_STEPS)
 
-    def find(self, value: str) -> Iterator[Span]:
+    def find_value_spans(self, value: str) -> Iterator[Span]:
         """Yield the spans where `value` occurs as a whole word."""
         head, text = value[:_HEAD], self.text
         at = text.find(head)
@@ -108,7 +108,7 @@ class _Search:
             else:
                 at = text.find(head, at + 1)
 
-    def find_cut_off(self, value: str) -> Iterator[Span]:
+    def find_truncated_value(self, value: str) -> Iterator[Span]:
         """Yield the spans where the beginning of `value` precedes an ellipsis."""
         head, text = value[:_CUT_OFF], self.text
         at = text.find(head)

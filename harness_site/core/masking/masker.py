@@ -56,18 +56,18 @@ class MaskingRules:
     values: frozenset[str] = frozenset()
 
     @cached_property
-    def patterns(self) -> secret_names.SecretPatterns | None:
+    def name_patterns(self) -> secret_names.SecretPatterns | None:
         return secret_names.build_secret_patterns(self.names, usual=self.usual) if self.names or self.usual else None
 
     @cached_property
     def known_values(self) -> KnownValues:
-        return KnownValues.prepare(self.values)
+        return KnownValues.select_longest(self.values)
 
-    def may_hide(self, stored: str) -> bool:
+    def may_contain_secret_name(self, stored: str) -> bool:
         """Return whether stored JSON may contain a secret name."""
-        return self.patterns is not None and self.patterns.hint.search(stored) is not None
+        return self.name_patterns is not None and self.name_patterns.hint.search(stored) is not None
 
-    def secret_name(self, name: str) -> bool:
+    def is_secret_name(self, name: str) -> bool:
         if self.names and secret_names.normalize_field_name(name) in self.names:
             return True
         return self.usual and secret_names.is_usual_secret_name(name)
@@ -75,11 +75,11 @@ class MaskingRules:
     def with_known_values(self, values: Iterable[str]) -> MaskingRules:
         """Return these rules with `values` added to the secret values."""
         all_values = self.values.union(values)
-        return self if all_values == self.values else _add_known_values(self, all_values)
+        return self if all_values == self.values else _build_rules_with_values(self, all_values)
 
 
 @lru_cache(maxsize=256)
-def _add_known_values(rules: MaskingRules, values: frozenset[str]) -> MaskingRules:
+def _build_rules_with_values(rules: MaskingRules, values: frozenset[str]) -> MaskingRules:
     # One object for equal rules: what is prepared for them is kept, and caches compare them by identity.
     return replace(rules, values=values)
 
@@ -126,7 +126,7 @@ def use_masking_rules(wanted: MaskingRules | None) -> Iterator[None]:
 
 
 @contextmanager
-def masking_secrets_of(*content: Any) -> Iterator[None]:
+def mask_secret_fields_in_context(*content: Any) -> Iterator[None]:
     """Mask the values of secret fields of these JSON values, wherever they occur, in this context."""
     with mask_values_in_context(collect_secret_values(*content)):
         yield
@@ -155,15 +155,15 @@ def collect_secret_values(*content: Any) -> frozenset[str]:
 
 def _collect_secret_texts(content: Any, rules: MaskingRules) -> Iterator[str]:
     if isinstance(content, dict):
-        for field in _build_masked_fields(content, rules):
+        for field in _build_fields_with_masked_names(content, rules):
             yield from iterate_value_texts(field.value) if field.hidden else _collect_secret_texts(field.value, rules)
     elif isinstance(content, list | tuple):
-        secret_places = secret_names.find_secret_list_items(content, rules.secret_name)
+        secret_places = secret_names.find_secret_list_items(content, rules.is_secret_name)
         for place, item in enumerate(content):
             yield from iterate_value_texts(item) if place in secret_places else _collect_secret_texts(item, rules)
 
 
-def keep_rules_while_iterating(pieces: Iterable[T]) -> Iterator[T]:
+def iterate_under_current_rules(pieces: Iterable[T]) -> Iterator[T]:
     """Produce each piece under the rules that are active now.
 
     For streamed content, which is produced after the view has returned.
@@ -181,7 +181,7 @@ def _iterate_under_rules(rules: MaskingRules | None, pieces: Iterator[T]) -> Ite
         yield piece
 
 
-def get_current_rules() -> MaskingRules | None:
+def get_current_masking_rules() -> MaskingRules | None:
     """Return the rules for the current reader."""
     return _reader.get()
 
@@ -205,10 +205,10 @@ def mask_text_beginning(text: str, size: int) -> str:
     rules = _reader.get()
     if rules is None:
         return text[:size]
-    window = text[: size + max(MARGIN, _LONGEST_ESCAPE * rules.known_values.longest)]
+    window = text[: size + max(MARGIN, _LONGEST_ESCAPE * rules.known_values.longest_value_length)]
     if len(window) == len(text):
         return mask_text_slice(text, 0, size)
-    spans = _find_spans_with_decoding(window, rules, is_cut=True)
+    spans = _find_secret_spans_with_decoding(window, rules, is_cut=True)
     cut = next((stop for start, stop in spans if start < size < stop), size)
     return _replace_spans_with_mask(window[:cut], [span for span in spans if span[1] <= cut])
 
@@ -259,14 +259,14 @@ def _mask_value_recursively(value: Any, rules: MaskingRules) -> Any:
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, list | tuple):
-        secret_places = secret_names.find_secret_list_items(value, rules.secret_name)
+        secret_places = secret_names.find_secret_list_items(value, rules.is_secret_name)
         return [
             MASK if place in secret_places else _mask_value_recursively(item, rules) for place, item in enumerate(value)
         ]
     if isinstance(value, dict):
         return {
             field.name: MASK if field.hidden else _mask_value_recursively(field.value, rules)
-            for field in _build_masked_fields(value, rules)
+            for field in _build_fields_with_masked_names(value, rules)
         }
     return MASK if is_secret_number(value) else value
 
@@ -282,13 +282,13 @@ def mask_secret_fields_only(value: Any) -> Any:
 
 def _mask_secret_fields_recursively(value: Any, rules: MaskingRules) -> Any:
     if isinstance(value, list | tuple):
-        secret_places = secret_names.find_secret_list_items(value, rules.secret_name)
+        secret_places = secret_names.find_secret_list_items(value, rules.is_secret_name)
         return [
             MASK if place in secret_places else _mask_secret_fields_recursively(item, rules)
             for place, item in enumerate(value)
         ]
     if isinstance(value, dict):
-        secret_keys = secret_names.find_secret_object_keys(value, rules.secret_name)
+        secret_keys = secret_names.find_secret_object_keys(value, rules.is_secret_name)
         return {
             key: MASK if key in secret_keys else _mask_secret_fields_recursively(inner, rules)
             for key, inner in value.items()
@@ -296,24 +296,24 @@ def _mask_secret_fields_recursively(value: Any, rules: MaskingRules) -> Any:
     return MASK if is_secret_number(value) else value
 
 
-def list_masked_fields(value: dict[str, Any]) -> list[MaskedField]:
+def list_fields_with_masked_names(value: dict[str, Any]) -> list[MaskedField]:
     """List the fields of a JSON object in order, as the current reader may see them, with unique names."""
     rules = _reader.get()
     return (
         [MaskedField(key, key, inner, False) for key, inner in value.items()]
         if rules is None
-        else _build_masked_fields(value, rules)
+        else _build_fields_with_masked_names(value, rules)
     )
 
 
 def find_secret_list_item_indexes(value: Sequence[Any]) -> frozenset[int]:
     """Return the indexes of items in a JSON list that are secret because of the item before them."""
     rules = _reader.get()
-    return frozenset() if rules is None else secret_names.find_secret_list_items(value, rules.secret_name)
+    return frozenset() if rules is None else secret_names.find_secret_list_items(value, rules.is_secret_name)
 
 
-def _build_masked_fields(value: dict[str, Any], rules: MaskingRules) -> list[MaskedField]:
-    secret_keys = secret_names.find_secret_object_keys(value, rules.secret_name)
+def _build_fields_with_masked_names(value: dict[str, Any], rules: MaskingRules) -> list[MaskedField]:
+    secret_keys = secret_names.find_secret_object_keys(value, rules.is_secret_name)
     fields: list[MaskedField] = []
     used_names: dict[str, int] = {}
     for key, inner in value.items():
@@ -348,7 +348,7 @@ def restore_masked_values(edited: Any, original: Any) -> Any:
     if isinstance(edited, str) and MASK in edited and isinstance(original, str) and edited == mask_text(original):
         return original
     if isinstance(edited, dict) and isinstance(original, dict):
-        keys = {field.name: field.key for field in list_masked_fields(original)}
+        keys = {field.name: field.key for field in list_fields_with_masked_names(original)}
         pairs = ((keys.get(name, name), inner) for name, inner in edited.items())
         return {key: restore_masked_values(inner, original[key]) if key in original else inner for key, inner in pairs}
     if isinstance(edited, list) and isinstance(original, list) and len(edited) == len(original):
@@ -362,15 +362,15 @@ def find_secret_spans(text: str) -> tuple[Span, ...]:
     if rules is None or not text:
         return ()
     return (
-        _find_spans_of_long_text(text, rules)
+        _find_cached_spans_of_long_text(text, rules)
         if len(text) > _MAX_CACHED_TEXT_LENGTH
-        else _find_spans_of_short_text(text, rules)
+        else _find_cached_spans_of_short_text(text, rules)
     )
 
 
 @lru_cache(maxsize=16_384)
-def _find_spans_of_short_text(text: str, rules: MaskingRules) -> tuple[Span, ...]:
-    return _find_spans_with_decoding(text, rules)
+def _find_cached_spans_of_short_text(text: str, rules: MaskingRules) -> tuple[Span, ...]:
+    return _find_secret_spans_with_decoding(text, rules)
 
 
 class _SpanCache:
@@ -397,17 +397,17 @@ class _SpanCache:
 _long_texts: Final = _SpanCache()
 
 
-def _find_spans_of_long_text(text: str, rules: MaskingRules) -> tuple[Span, ...]:
+def _find_cached_spans_of_long_text(text: str, rules: MaskingRules) -> tuple[Span, ...]:
     """Find the secrets of a long text, cached, as the pages of one text are read one after the other."""
     key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=32).digest(), rules
     spans = _long_texts.get(key)
     if spans is None:
-        spans = _find_spans_with_decoding(text, rules)
+        spans = _find_secret_spans_with_decoding(text, rules)
         _long_texts.add(key, spans)
     return spans
 
 
-def _find_spans_with_decoding(text: str, rules: MaskingRules, *, is_cut: bool = False) -> tuple[Span, ...]:
+def _find_secret_spans_with_decoding(text: str, rules: MaskingRules, *, is_cut: bool = False) -> tuple[Span, ...]:
     """Find secrets in the text as written, and as decoded if that differs.
 
     `is_cut` means that the text continues: whatever may be the beginning of a long secret is secret up to the end.
@@ -427,22 +427,22 @@ def _find_spans_with_decoding(text: str, rules: MaskingRules, *, is_cut: bool = 
 def _map_span_to_original(place: Span, readings: Sequence[DecodedText]) -> Span:
     """Map a span of the last of these successively decoded texts to the original text."""
     for decoded in reversed(readings):
-        place = decoded.written(*place)
+        place = decoded.map_span_to_written_text(*place)
     return place
 
 
 def _iterate_secret_spans(text: str, rules: MaskingRules) -> Iterator[Span]:
     if rules.values:
-        yield from rules.known_values.find(text)
+        yield from rules.known_values.find_spans(text)
     if len(text) < 4:
         return
     if rules.words is not None:
         yield from (match.span() for match in rules.words.finditer(text))
     if rules.usual:
-        yield from secret_shapes.find_tokens(text)
+        yield from secret_shapes.find_secret_tokens(text)
         yield from secret_shapes.find_card_numbers(text)
-    if rules.patterns is not None:
-        yield from secret_names.find_named_values(text, rules.patterns, rules.secret_name)
+    if rules.name_patterns is not None:
+        yield from secret_names.find_values_of_secret_names(text, rules.name_patterns, rules.is_secret_name)
 
 
 def _iterate_secret_spans_of_cut_text(text: str, rules: MaskingRules) -> Iterator[Span]:
@@ -451,10 +451,10 @@ def _iterate_secret_spans_of_cut_text(text: str, rules: MaskingRules) -> Iterato
         yield (span[0], end) if secret_names.is_unclosed_value(text, span) else span
     if rules.usual and (login := secret_shapes.find_start_of_cut_off_login(text)) is not None:
         yield login, end
-    if rules.patterns is not None:
+    if rules.name_patterns is not None:
         yield from (
             (start, end)
-            for start in secret_names.find_unclosed_secret_elements(text, rules.patterns, rules.secret_name)
+            for start in secret_names.find_unclosed_secret_elements(text, rules.name_patterns, rules.is_secret_name)
         )
 
 

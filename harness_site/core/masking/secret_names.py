@@ -241,7 +241,7 @@ def is_secret_field(name: str, value: Any, is_secret: IsSecret) -> bool:
     """Return whether the JSON value of a field is secret. Empty values and booleans are not."""
     if value in (None, "", [], {}) or isinstance(value, bool) or not is_secret(name):
         return False
-    return not (_is_count_name(name) and _is_only_numbers(value))
+    return not (_is_count_name(name) and _holds_only_numbers(value))
 
 
 def find_secret_object_keys(value: Mapping[str, Any], is_secret: IsSecret) -> frozenset[str]:
@@ -271,26 +271,26 @@ def find_secret_list_items(value: Sequence[Any], is_secret: IsSecret) -> frozens
     return frozenset(secret_places)
 
 
-def find_named_values(text: str, known: SecretPatterns, is_secret: IsSecret) -> Iterator[Span]:
+def find_values_of_secret_names(text: str, known: SecretPatterns, is_secret: IsSecret) -> Iterator[Span]:
     """Yield the spans of the values of secret names in `text`."""
     if ":" in text or "=" in text or "->" in text:
-        yield from _find_pattern_values(text, known.pair, _find_pair_value, is_secret)
+        yield from _find_values_after_matches(text, known.pair, _find_pair_value, is_secret)
     if "-" in text or "set" in text or "ENV" in text or "ARG" in text:
-        yield from _find_pattern_values(text, known.option, _find_option_value, is_secret)
+        yield from _find_values_after_matches(text, known.option, _find_option_value, is_secret)
     if "</" in text:
         for pattern in (known.element, known.named_element):
             yield from (match.span(2) for match in pattern.finditer(text) if is_secret(match[_NAME]))
     if ":" in text and ("'" in text or '"' in text):
-        yield from _find_pattern_values(text, known.named, _find_named_field_value, is_secret)
-        yield from _find_pattern_values(text, known.named_before, _find_value_before_name, is_secret)
+        yield from _find_values_after_matches(text, known.named, _find_named_field_value, is_secret)
+        yield from _find_values_after_matches(text, known.named_before, _find_value_before_name, is_secret)
     if "'" in text or '"' in text or "`" in text:
-        yield from _find_pattern_values(text, known.attribute, _find_named_field_value, is_secret)
-        yield from _find_pattern_values(text, known.quoted, _build_quoted_value_pattern, is_secret)
-        yield from _find_pattern_values(text, known.listed, _find_listed_value, is_secret)
+        yield from _find_values_after_matches(text, known.attribute, _find_named_field_value, is_secret)
+        yield from _find_values_after_matches(text, known.quoted, _find_quoted_value_after_name, is_secret)
+        yield from _find_values_after_matches(text, known.listed, _find_value_after_quoted_name, is_secret)
     if "value:" in text:
-        yield from _find_pattern_values(text, known.lines, _find_named_field_value, is_secret)
+        yield from _find_values_after_matches(text, known.lines, _find_named_field_value, is_secret)
     if "|" in text:
-        yield from _find_pattern_values(text, known.cell, _build_table_cell_pattern, is_secret)
+        yield from _find_values_after_matches(text, known.cell, _find_table_cell_value, is_secret)
 
 
 def find_unclosed_secret_elements(text: str, known: SecretPatterns, is_secret: IsSecret) -> Iterator[int]:
@@ -310,7 +310,9 @@ def is_unclosed_value(text: str, span: Span) -> bool:
 _Reader: TypeAlias = Callable[[str, Match, IsSecret], Span | None]
 
 
-def _find_pattern_values(text: str, pattern: LinearPattern, find_value: _Reader, is_secret: IsSecret) -> Iterator[Span]:
+def _find_values_after_matches(
+    text: str, pattern: LinearPattern, find_value: _Reader, is_secret: IsSecret
+) -> Iterator[Span]:
     """Yield the spans that `find_value` finds for the matches of a pattern.
 
     Matches inside of a value are skipped, so that no text is scanned twice.
@@ -326,10 +328,10 @@ def _find_pattern_values(text: str, pattern: LinearPattern, find_value: _Reader,
 
 
 def _find_pair_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
-    name = _get_secret_name(text, match, is_secret)
+    name = _find_secret_name_of_pair(text, match, is_secret)
     if not name:
         return None
-    start = _build_value_start_pattern(text, match.end())
+    start = _find_value_start(text, match.end())
     quoted = _find_quoted_span(text, start)
     if quoted is not None:
         return quoted
@@ -350,7 +352,7 @@ def _find_pair_value(text: str, match: Match, is_secret: IsSecret) -> Span | Non
     return (start, start + len(value)) if _is_unquoted_value_secret(compared, value, match[_SIGN]) else None
 
 
-def _build_value_start_pattern(text: str, start: int) -> int:
+def _find_value_start(text: str, start: int) -> int:
     """Return the start of the value whose sign ends at `start`.
 
     Skips string prefixes, line breaks and masks in the text.
@@ -359,7 +361,7 @@ def _build_value_start_pattern(text: str, start: int) -> int:
     return start if before is None else before.end()
 
 
-def _build_quoted_value_pattern(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _find_quoted_value_after_name(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     """Find a quoted value directly after a name: `ALTER USER shop PASSWORD 'value'`, `setPassword("value")`."""
     name = normalize_field_name(match[_NAME])
     before_quote = match[0].rstrip("\"'`").rstrip("\\")
@@ -370,7 +372,7 @@ def _build_quoted_value_pattern(text: str, match: Match, is_secret: IsSecret) ->
     return _find_quoted_span(text, match.start() + len(before_quote))
 
 
-def _build_table_cell_pattern(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _find_table_cell_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     if not is_secret(match[_NAME]) or normalize_field_name(match[_NAME]) in WORDS:
         return None
     start = match.end()
@@ -410,7 +412,7 @@ def _find_named_field_value(text: str, match: Match, is_secret: IsSecret) -> Spa
     return _find_quoted_span(text, start) or (start, _find_match_end(_UNQUOTED, text, start))
 
 
-def _find_listed_value(text: str, match: Match, is_secret: IsSecret) -> Span | None:
+def _find_value_after_quoted_name(text: str, match: Match, is_secret: IsSecret) -> Span | None:
     """Find a quoted value after a quoted name: `("key", "value")`, `"--key", "value"`."""
     return _find_quoted_span(text, match.end()) if is_secret(match[_NAME]) else None
 
@@ -424,7 +426,7 @@ def _find_value_before_name(text: str, match: Match, is_secret: IsSecret) -> Spa
     return (_find_quoted_span(text, starts[-1]) or (starts[-1], match.start())) if starts else None
 
 
-def _get_secret_name(text: str, match: Match, is_secret: IsSecret) -> str:
+def _find_secret_name_of_pair(text: str, match: Match, is_secret: IsSecret) -> str:
     """Return the name of a pair if it is secret, extended by the words before it if only these make it secret; else
     empty."""
     name: str = match[_NAME]
@@ -499,7 +501,7 @@ def _find_match_end(pattern: re.Pattern[str], text: str, start: int, upto: int |
     return start if match is None else match.end()
 
 
-def _is_only_numbers(value: Any) -> bool:
+def _holds_only_numbers(value: Any) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return isinstance(value, int | float) or (bool(inner) and all(isinstance(item, int | float) for item in inner))
 

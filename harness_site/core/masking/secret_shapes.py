@@ -110,10 +110,10 @@ _LUHN_DOUBLE: Final = str.maketrans("0123456789", "0246813579")
 _SHORTEST_GROUP: Final = 4
 
 
-def find_tokens(text: str) -> Iterator[Span]:
+def find_secret_tokens(text: str) -> Iterator[Span]:
     """Yield the spans of tokens, keys and logins of well-known kinds."""
     for match in _TOKENS.finditer(text):
-        if span := _check_token_candidate(match):
+        if span := _get_secret_span_of_match(match):
             yield span
     if "://" in text:
         yield from (match.span(1) for match in _URL_CREDENTIALS.finditer(text))
@@ -150,7 +150,7 @@ def is_card_number(digits: str) -> bool:
     return len(digits) in _LENGTHS[int(digits[:4])] and _has_valid_luhn_digit(digits)
 
 
-def _check_token_candidate(match: Match) -> Span | None:
+def _get_secret_span_of_match(match: Match) -> Span | None:
     for group, masked in ((_PYPI, 0), (_SCHEME, _SCHEME)):
         if match.group(group) is not None:
             return match.span(masked) if _is_random_looking(match[group]) else None

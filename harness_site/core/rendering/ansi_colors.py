@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from harness_site.core.rendering.display_text import reveal_hidden_characters
 from harness_site.core.rendering.html_building import build_html, join_html
-from harness_site.core.rendering.line_chunks import join_chunks, split_into_line_chunks
+from harness_site.core.rendering.line_chunks import join_chunks_as_blocks, split_into_line_chunks
 
 #: An escape sequence. Those that end in `m` set colours and styles; all others are ignored.
 _CODE = re.compile(r"\x1b\[([0-9;:]*)m")
@@ -31,11 +31,11 @@ def has_ansi_codes(text: str) -> bool:
 def render_ansi_as_html(text: str) -> SafeString:
     """Render masked text with its ANSI colours; all other control characters are named."""
     if not has_ansi_codes(text):
-        return join_chunks(
+        return join_chunks_as_blocks(
             [conditional_escape(part) for part in split_into_line_chunks(reveal_hidden_characters(text))]
             or [SafeString()]
         )
-    return join_chunks(list(_generate_colored_html(text)))
+    return join_chunks_as_blocks(list(_generate_colored_html(text)))
 
 
 def _generate_colored_html(text: str) -> Iterator[SafeString]:
@@ -46,7 +46,7 @@ def _generate_colored_html(text: str) -> Iterator[SafeString]:
         # Text after the last sequence that counts keeps its style and displays further sequences as text.
         for index, part in enumerate(_CODE.split(stretch, maxsplit=codes_left) if codes_left else [stretch]):
             if index % 2:
-                look, codes_left = _apply_codes(look, part), codes_left - 1
+                look, codes_left = _apply_style_codes(look, part), codes_left - 1
             elif part and look:
                 pieces.append(_render_styled_text(part, look))
             elif part:
@@ -58,7 +58,7 @@ def _render_styled_text(text: str, look: frozenset[str]) -> SafeString:
     return build_html('<span class="{}">{}</span>', " ".join(sorted(look)), reveal_hidden_characters(text))
 
 
-def _apply_codes(look: frozenset[str], codes: str) -> frozenset[str]:
+def _apply_style_codes(look: frozenset[str], codes: str) -> frozenset[str]:
     """Return the style after a sequence; parameters beyond the maximum are ignored."""
     parameters = codes.replace(":", ";").split(";", MAX_PARAMETERS)[:MAX_PARAMETERS]
     numbers = iter([int(code) if code.isdecimal() and len(code) <= 3 else 0 for code in parameters])
@@ -66,11 +66,11 @@ def _apply_codes(look: frozenset[str], codes: str) -> frozenset[str]:
         if number in {38, 48}:  # an extended colour: only the number of its parameters matters
             deque(islice(numbers, {5: 1, 2: 3}.get(next(numbers, 0), 0)), maxlen=0)
         else:
-            look = _apply_code(look, number)
+            look = _apply_style_code(look, number)
     return look
 
 
-def _apply_code(look: frozenset[str], number: int) -> frozenset[str]:
+def _apply_style_code(look: frozenset[str], number: int) -> frozenset[str]:
     colours = frozenset(f"ansi-{name}" for name in _COLOURS)
     if number == 0:
         return frozenset()

@@ -7,7 +7,7 @@ from django.utils.formats import number_format
 from django.utils.translation import ngettext
 
 from harness_site.core.masking.masker import mask_text, mask_text_beginning
-from harness_site.core.rendering.hidden_characters import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 
 _UNITS = ("KB", "MB", "GB")
 
@@ -28,7 +28,7 @@ def mask_and_reveal_hidden(text: str) -> str:
 
 def reveal_hidden_characters(text: str) -> str:
     """Name hidden characters in a text whose secrets are masked already."""
-    return name_hidden_characters(text)
+    return replace_hidden_characters_by_names(text)
 
 
 def shorten_text(text: str, limit: int) -> str:
@@ -50,7 +50,7 @@ def format_byte_size(count: int) -> str:
     return f"{number} {_UNITS[power - 1]}"
 
 
-def fold_text(text: str, limit: int, lines: int | None = None) -> FoldedText:
+def cut_text_to_preview(text: str, limit: int, lines: int | None = None) -> FoldedText:
     """Return the first `limit` characters or `lines` lines, cut at a line end or between words if one is near.
 
     A text that is only a little longer is returned completely.
@@ -66,9 +66,9 @@ def fold_text(text: str, limit: int, lines: int | None = None) -> FoldedText:
     return FoldedText(text[:cut], False, size)
 
 
-def fold_masked_text(text: str, limit: int, lines: int | None = None) -> FoldedText:
+def cut_and_mask_text_to_preview(text: str, limit: int, lines: int | None = None) -> FoldedText:
     """Fold and mask a text; the omitted part is not scanned."""
-    beginning = fold_text(text, limit, lines)
+    beginning = cut_text_to_preview(text, limit, lines)
     if beginning.whole:
         return FoldedText(mask_text(text), True, beginning.size)
     return FoldedText(mask_text_beginning(text, len(beginning.text)), False, beginning.size)

@@ -1,7 +1,7 @@
 """Characters that may not be displayed as they are: invisible, reordering and unencodable ones.
 
-`name_hidden_characters` names each of them in place, `format_on_one_line` also removes line breaks, and `escape_hidden`
-writes them as JSON escapes for text that a program reads.
+`replace_hidden_characters_by_names` names each of them in place, `format_on_one_line` also removes line breaks, and
+`escape_hidden_in_json` writes them as JSON escapes for text that a program reads.
 """
 
 from __future__ import annotations
@@ -47,26 +47,26 @@ _BREAKS: Final = re.compile(r"[\t\n ]+")
 _CONTROL_PICTURES: Final = 0x2400
 
 
-def name_hidden_characters(text: str) -> str:
+def replace_hidden_characters_by_names(text: str) -> str:
     """Name each hidden character in place: `␂`, `‹U+202E›`. Tabs and line feeds are kept."""
-    if not _has_suspects(text):
+    if not _may_have_hidden_characters(text):
         return text
     return _HIDDEN.sub(_name_hidden_character, text.replace("\r\n", "\n"))
 
 
 def format_on_one_line(text: str) -> str:
     """Name hidden characters and collapse whitespace to single blanks, for titles, headers and log entries."""
-    return _BREAKS.sub(" ", name_hidden_characters(text)).strip()
+    return _BREAKS.sub(" ", replace_hidden_characters_by_names(text)).strip()
 
 
 def has_hidden_characters(text: str) -> bool:
     """Return whether a text contains hidden characters."""
-    return name_hidden_characters(text) != text
+    return replace_hidden_characters_by_names(text) != text
 
 
-def escape_hidden(json_text: str) -> str:
+def escape_hidden_in_json(json_text: str) -> str:
     """Escape hidden characters in a JSON text, which parses to the same value."""
-    return _HIDDEN.sub(_escape_hidden_character, json_text) if _has_suspects(json_text) else json_text
+    return _HIDDEN.sub(_escape_hidden_character, json_text) if _may_have_hidden_characters(json_text) else json_text
 
 
 def replace_unencodable(text: str) -> str:
@@ -74,7 +74,7 @@ def replace_unencodable(text: str) -> str:
     return _NOT_ENCODABLE.sub("\ufffd", text)
 
 
-def _has_suspects(text: str) -> bool:
+def _may_have_hidden_characters(text: str) -> bool:
     """Return whether a text has characters that may be hidden. Only its few other characters are searched for them."""
     if text.isascii() and text.isprintable():
         return False

@@ -12,12 +12,17 @@ from harness_site.core.masking.masker import (
     MASK,
     find_secret_list_item_indexes,
     is_secret_number,
-    list_masked_fields,
+    list_fields_with_masked_names,
     mask_json_value,
     mask_text_beginning,
 )
-from harness_site.core.rendering.display_text import fold_text, format_byte_size, get_byte_size, mask_and_reveal_hidden
-from harness_site.core.rendering.hidden_characters import escape_hidden
+from harness_site.core.rendering.display_text import (
+    cut_text_to_preview,
+    format_byte_size,
+    get_byte_size,
+    mask_and_reveal_hidden,
+)
+from harness_site.core.rendering.hidden_characters import escape_hidden_in_json
 from harness_site.core.rendering.html_building import build_html, join_html
 
 #: Maximum characters of a tree in a conversation.
@@ -55,7 +60,7 @@ def render_json_tree(value: Any, *, limit: int | None = PREVIEW, fold: bool = Tr
         text = json.dumps(mask_json_value(value), ensure_ascii=False)
         return RenderedTree(build_html("{}{}", _NOTE, _render_plain_json(text)), True, get_byte_size(text))
     writer = _Writer(limit, fold)
-    html = writer.value(value, 0)
+    html = writer.render_value(value, 0)
     return RenderedTree(html, writer.whole, get_byte_size(json.dumps(value, ensure_ascii=False)))
 
 
@@ -71,7 +76,7 @@ def dump_json_for_display(value: Any, indent: int | None = None) -> str:
     """Serialize a JSON value whose secrets are masked already, with hidden characters escaped."""
     if indent is not None and _has_more_nodes_than(value, MAX_INDENTED):
         indent = None
-    return escape_hidden(json.dumps(value, ensure_ascii=False, indent=indent))
+    return escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def _has_more_nodes_than(value: Any, limit: int) -> bool:
@@ -98,16 +103,16 @@ class _Writer:
         self.nodes = MAX_NODES
         self.whole = True
 
-    def value(self, value: Any, depth: int) -> SafeString:
+    def render_value(self, value: Any, depth: int) -> SafeString:
         if isinstance(value, dict | list) and value:
-            return self._write_nested(value, depth)
+            return self._render_nested_value(value, depth)
         if isinstance(value, str):
-            return self._write_text(value, '"' if _could_be_another_value(value) else "")
-        return self._write_text(MASK if is_secret_number(value) else dump_masked_json(value), "")
+            return self._render_text_value(value, '"' if _needs_quotes(value) else "")
+        return self._render_text_value(MASK if is_secret_number(value) else dump_masked_json(value), "")
 
-    def _write_nested(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
+    def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
         if depth >= _DEEP:
-            return self._write_text(dump_masked_json(value), "")
+            return self._render_text_value(dump_masked_json(value), "")
         pairs = _list_displayed_pairs(value)
         rows: list[tuple[str, SafeString]] = []
         for name, inner, is_secret in pairs:
@@ -118,7 +123,7 @@ class _Writer:
             rows.append(
                 (
                     mask_and_reveal_hidden(name),
-                    self._write_text(MASK, "") if is_secret else self.value(inner, depth + 1),
+                    self._render_text_value(MASK, "") if is_secret else self.render_value(inner, depth + 1),
                 )
             )
         body = join_html("", '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>', rows)
@@ -131,10 +136,10 @@ class _Writer:
             return build_html("<details><summary>{}</summary>{}</details>", _render_item_count(value), listing)
         return listing
 
-    def _write_text(self, text: str, quote: str) -> SafeString:
+    def _render_text_value(self, text: str, quote: str) -> SafeString:
         visible_part, missing = text, 0
         if self.left is not None and len(text) > max(self.left, _FOLD_TEXT_LENGTH):
-            beginning_of_text = fold_text(text, max(self.left, _FOLD_TEXT_LENGTH))
+            beginning_of_text = cut_text_to_preview(text, max(self.left, _FOLD_TEXT_LENGTH))
             visible_part, missing = beginning_of_text.text, get_byte_size(text) - get_byte_size(beginning_of_text.text)
         self._subtract_from_size_budget(len(visible_part))
         beginning = mask_text_beginning(text, len(visible_part)) if missing else visible_part
@@ -143,7 +148,9 @@ class _Writer:
             self.whole = False
             return build_html('{}<span class="omission">… {} more</span>', quoted, format_byte_size(missing))
         if self.fold and len(text) > _FOLD_TEXT_LENGTH:
-            head = mask_and_reveal_hidden(mask_text_beginning(text, len(fold_text(text, _FOLD_TEXT_LENGTH // 4).text)))
+            head = mask_and_reveal_hidden(
+                mask_text_beginning(text, len(cut_text_to_preview(text, _FOLD_TEXT_LENGTH // 4).text))
+            )
             summary = build_html(
                 '{}{}… <span class="omission">{}</span>', quote, head, format_byte_size(get_byte_size(text))
             )
@@ -158,12 +165,12 @@ class _Writer:
 def _list_displayed_pairs(value: dict[str, Any] | list[Any]) -> list[tuple[str, Any, bool]]:
     """List the displayed names, the values, and whether they are secret."""
     if isinstance(value, dict):
-        return [(field.name, field.value, field.hidden) for field in list_masked_fields(value)]
+        return [(field.name, field.value, field.hidden) for field in list_fields_with_masked_names(value)]
     secret_places = find_secret_list_item_indexes(value)
     return [(str(place + 1), item, place in secret_places) for place, item in enumerate(value)]
 
 
-def _could_be_another_value(text: str) -> bool:
+def _needs_quotes(text: str) -> bool:
     """Return whether a text without quotes could be taken for a number, for another JSON value, or for nothing."""
     return (
         not text

@@ -25,7 +25,7 @@ def split_into_line_chunks(text: str) -> Iterator[str]:
         start = end
 
 
-def join_chunks(parts: list[SafeString]) -> SafeString:
+def join_chunks_as_blocks(parts: list[SafeString]) -> SafeString:
     """Join chunks as block elements; a single chunk is returned unchanged."""
     if len(parts) == 1:
         return parts[0]

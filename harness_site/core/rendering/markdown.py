@@ -18,7 +18,7 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
-from harness_site.core.masking.masker import MaskingRules, get_current_rules, mask_adjacent_texts, mask_text
+from harness_site.core.masking.masker import MaskingRules, get_current_masking_rules, mask_adjacent_texts, mask_text
 from harness_site.core.rendering import ansi_colors, markdown_limits
 from harness_site.core.rendering.display_text import format_byte_size, get_byte_size, reveal_hidden_characters
 from harness_site.core.rendering.syntax_highlighting import CLASSES, highlight_code
@@ -51,7 +51,7 @@ def render_markdown(text: str) -> SafeString:
     text = mask_text(text)
     if len(text) > LIMIT:
         return _render_unparsed_with_note(text)
-    return _render_parsed_markdown(text, get_current_rules(), get_language())
+    return _render_parsed_markdown(text, get_current_masking_rules(), get_language())
 
 
 def _render_plain_text(text: str) -> SafeString:
@@ -66,7 +66,7 @@ def _render_unparsed_with_note(text: str) -> SafeString:
 
 @lru_cache(maxsize=1024)
 def _render_parsed_markdown(text: str, _rules: MaskingRules | None, _language: str | None) -> SafeString:
-    # Cached by the masking rules of the reader, which `_mask_tokens` uses, and by the language of descriptions.
+    # Cached by the masking rules of the reader, which `_mask_parsed_tokens` uses, and by the language of descriptions.
     if ansi_colors.has_ansi_codes(text):
         return _render_plain_text(text)
     try:
@@ -89,7 +89,7 @@ def _demote_headings(state: StateCore) -> None:
         token.tag = f"h{min(_FIRST + levels.index(token.tag), _LAST)}"
 
 
-def _mask_tokens(state: StateCore) -> None:
+def _mask_parsed_tokens(state: StateCore) -> None:
     """Mask the text of tokens; markup, entities and escapes may have split a secret."""
     for token in state.tokens:
         if token.type == "inline":
@@ -137,13 +137,13 @@ def _render_image_as_link(
     return format_html('<a href="{}">{}</a>', source, gettext("Image: %(name)s") % {"name": alt or source})
 
 
-def _build_parser() -> MarkdownIt:
+def _build_markdown_parser() -> MarkdownIt:
     parser = MarkdownIt("js-default", {"html": False, "breaks": True, "highlight": _highlight_code_block})
     parser.core.ruler.push("demote", _demote_headings)
-    parser.core.ruler.push("mask", _mask_tokens)
+    parser.core.ruler.push("mask", _mask_parsed_tokens)
     parser.add_render_rule("image", _render_image_as_link)
     markdown_limits.install_markdown_rules(parser)
     return parser
 
 
-_parser = _build_parser()
+_parser = _build_markdown_parser()

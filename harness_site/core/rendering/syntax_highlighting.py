@@ -45,7 +45,7 @@ class _Grammar:
     keywords: frozenset[str] = frozenset()
     ignore_case: bool = False
 
-    def compiled(self) -> re.Pattern[str]:
+    def compile_token_pattern(self) -> re.Pattern[str]:
         kinds = {"c": self.comments, "nt": self.names, "s": self.strings, "m": _NUMBER, "w": r"[^\W\d]\w*+"}
         return re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in kinds.items() if pattern))
 
@@ -123,7 +123,7 @@ _GRAMMARS: Final[dict[str, _Grammar]] = {
         _CODE,
     ),
 }
-_PATTERNS: Final = {grammar: grammar.compiled() for grammar in set(_GRAMMARS.values())}
+_PATTERNS: Final = {grammar: grammar.compile_token_pattern() for grammar in set(_GRAMMARS.values())}
 _DIFF: Final = re.compile(
     r"^(?:(?P<gh>(?:diff |index |--- |\+\+\+ |@@)[^\n]*+)|(?P<gi>\+[^\n]*+)|(?P<gd>-[^\n]*+))", re.MULTILINE
 )
@@ -153,7 +153,7 @@ def highlight_code(code: str, language: str) -> SafeString:
     return escape(reveal_hidden_characters(code)) if len(code) > LIMIT else _build_highlighted_html(code, language)
 
 
-def highlight_own_code(code: str, language: str) -> SafeString:
+def highlight_unmasked_code(code: str, language: str) -> SafeString:
     """Render the content of a `<pre>` for a program of this site, which is not masked: it has no secrets."""
     return _build_highlighted_html(code, language)
 

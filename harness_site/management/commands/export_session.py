@@ -53,23 +53,23 @@ class Command(export_session.Command):
         workspace = Workspace.objects.filter(slug=options["workspace"]).first()
         if workspace is None:
             raise CommandError(f"There is no workspace {options['workspace']!r}.")
-        head = self._get_session_head(workspace, options["session_id"])
+        head = self._load_session_head(workspace, options["session_id"])
         with masker.use_masking_rules(
             None if options["unmasked"] else masking_rules.load_workspace_masking_rules(workspace)
         ):
-            call_argument_secrets.mask_session_secrets(head.row.pk)
-            size = self._write_pieces(Path(options["path"]).absolute(), _FORMS[options["format"]](head))
+            call_argument_secrets.mask_session_secrets_in_response(head.row.pk)
+            size = self._write_pieces_to_file(Path(options["path"]).absolute(), _FORMS[options["format"]](head))
         _record_export_event(workspace, head, options["format"], masked=not options["unmasked"])
         self.stdout.write(f"Version {head.row.version}, {size:,} bytes: {options['path']}")
 
-    def _get_session_head(self, workspace: Workspace, session_id: str) -> SessionHead:
+    def _load_session_head(self, workspace: Workspace, session_id: str) -> SessionHead:
         pk = session_rows.find_session_pk(workspace.pk, session_id)
         head = None if pk is None else session_rows.load_session_head(workspace.pk, pk)
         if head is None:
             raise CommandError(f"There is no session {session_id!r} in workspace {workspace.slug!r}.")
         return head
 
-    def _write_pieces(self, path: Path, pieces: Iterator[bytes]) -> int:
+    def _write_pieces_to_file(self, path: Path, pieces: Iterator[bytes]) -> int:
         written_bytes = reported = 0
         try:
             with open_atomic_replacement(path) as file:

@@ -58,5 +58,5 @@ class Delivery(models.Model):
         return f"{self.notice} to {self.recipient}"
 
     @property
-    def milliseconds(self) -> int | None:
+    def duration_milliseconds(self) -> int | None:
         return None if self.took is None else self.took // timedelta(milliseconds=1)

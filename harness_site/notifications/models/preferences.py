@@ -24,5 +24,5 @@ class Preferences(models.Model):
     def __str__(self) -> str:
         return f"preferences of {self.user}"
 
-    def wants(self, event: str) -> bool:
+    def wants_event(self, event: str) -> bool:
         return self.email and bool(getattr(self, event))

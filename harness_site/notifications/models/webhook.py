@@ -35,5 +35,5 @@ class Webhook(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def wants(self, event: str) -> bool:
+    def wants_event(self, event: str) -> bool:
         return event in self.events.split(",")

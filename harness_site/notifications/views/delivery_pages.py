@@ -22,7 +22,7 @@ def show_delivery_log(request: MemberRequest) -> HttpResponse:
     status = DeliveryStatus(status_value) if status_value in DeliveryStatus.values else None
     before_id = _parse_delivery_id(request.GET.get("before", ""))
     context = {
-        "log": kept.load_delivery_page(request.membership.workspace_id, status=status, before=before_id),
+        "log": kept.load_delivery_log_page(request.membership.workspace_id, status=status, before=before_id),
         "status": status,
         "statuses": DeliveryStatus.choices,
         "later": before_id is not None,
@@ -33,9 +33,9 @@ def show_delivery_log(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @require_member(Role.ADMIN)
-def retry_delivery(request: MemberRequest, pk: UUID) -> HttpResponse:
+def requeue_delivery(request: MemberRequest, pk: UUID) -> HttpResponse:
     """Queue a delivery again that was given up."""
-    if not kept.retry_delivery(request.membership, pk, request=request):
+    if not kept.requeue_given_up_delivery(request.membership, pk, request=request):
         raise Http404(_("There is no such message."))
     messages.success(request, _("The message is sent again. The log shows whether it was delivered."))
     return redirect("harness_notifications:delivery-log")

@@ -16,8 +16,8 @@ from django.views.decorators.http import require_http_methods
 from harness_site.accounts.forms import style_form_fields
 from harness_site.mail_transport import is_mail_configured
 from harness_site.notifications import email_confirmation
-from harness_site.notifications.preference_changes import update_preferences
-from harness_site.notifications.recipients import get_email_address, get_preferences
+from harness_site.notifications.preference_changes import update_notification_preferences
+from harness_site.notifications.recipients import get_notification_address, get_notification_preferences
 
 _HELP: Final = {
     "address": _(
@@ -59,15 +59,15 @@ class PreferencesForm(forms.Form):
 
 
 @require_http_methods(["GET", "POST"])
-def edit_preferences(request: HttpRequest) -> HttpResponse:
+def edit_notification_preferences(request: HttpRequest) -> HttpResponse:
     """Edit the preferences of any signed-in user; they belong to a user, not to a workspace."""
     user = cast(User, request.user)
-    preferences = get_preferences(user)
+    preferences = get_notification_preferences(user)
     initial = model_to_dict(preferences, fields=list(PreferencesForm.base_fields))
     initial["address"] = preferences.asked_address or preferences.address
     form = PreferencesForm(request.POST if request.method == "POST" else None, initial=initial)
     if request.method == "POST" and form.is_valid():
-        new_preferences = update_preferences(user, form.cleaned_data, request=request)
+        new_preferences = update_notification_preferences(user, form.cleaned_data, request=request)
         if not new_preferences.asked_address:
             messages.success(request, gettext("Your notification settings were saved."))
             return redirect("harness_accounts:account")
@@ -76,7 +76,7 @@ def edit_preferences(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         "possible": is_mail_configured(),
-        "goes_to": get_email_address(user),
+        "goes_to": get_notification_address(user),
         "asked": preferences.asked_address,
         "link": request.GET.get("link", ""),
     }
@@ -85,12 +85,12 @@ def edit_preferences(request: HttpRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-def confirm_email_address(request: HttpRequest, token: str) -> HttpResponse:
+def show_or_confirm_email_address(request: HttpRequest, token: str) -> HttpResponse:
     """Show the target page of a confirmation link; only the button on it confirms the address."""
     user = cast(User, request.user)
     try:
         if request.method == "POST":
-            email_confirmation.confirm_address(token, user, request=request)
+            email_confirmation.confirm_email_address(token, user, request=request)
             messages.success(request, gettext("Your address is confirmed."))
             return redirect("harness_notifications:notification-preferences")
         context = {"address": email_confirmation.parse_confirmed_address(token, user)}

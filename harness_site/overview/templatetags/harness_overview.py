@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from harness_site.core.formatting import format_exact_time, format_iso_time, format_number
 from harness_site.core.masking.masked_references import build_masked_reference
 from harness_site.core.rendering.html_building import build_html, join_html
-from harness_site.overview.charts import Bar, Chart, format_step
+from harness_site.overview.charts import Bar, Chart, format_step_of_period
 from harness_site.overview.periods import Period
 from harness_site.sessions.session_formatting import format_rounded_money
 
@@ -33,8 +33,8 @@ def format_share(part: float) -> str:
     return f"{format_number(percent)} %" if percent >= 9.5 else f"{format_number(max(percent, 0.1), 1)} %"
 
 
-@register.simple_tag
-def period_query(period: Period, agent: str) -> str:
+@register.simple_tag(name="period_query")
+def build_period_query(period: Period, agent: str) -> str:
     """Return the query parameters that select a period, and an agent if one is chosen, in a list."""
     return f"{period.build_query()}{_build_agent_parameter(agent)}"
 
@@ -66,8 +66,8 @@ def exact_time(moment: datetime) -> str:
     return format_exact_time(moment)
 
 
-@register.filter
-def utc_iso(moment: datetime) -> str:
+@register.filter("utc_iso")
+def format_utc_iso_time(moment: datetime) -> str:
     return format_iso_time(moment)
 
 
@@ -106,6 +106,6 @@ def _render_bar(bar: Bar, name: str, address: str) -> SafeString:
     return build_html('<a href="{}">{}{}</a>', address, ground, pieces)
 
 
-@register.simple_tag
-def step_label(period: Period, step: datetime) -> str:
-    return format_step(period, step)
+@register.simple_tag(name="step_label")
+def format_step_label(period: Period, step: datetime) -> str:
+    return format_step_of_period(period, step)

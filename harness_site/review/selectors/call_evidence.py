@@ -33,7 +33,7 @@ class CallEvidence:
     same_key: list[ToolCall]
 
     @property
-    def deciding(self) -> Decision | None:
+    def final_decision(self) -> Decision | None:
         """The decision that ended the last wait for a person, not a single vote or an edit."""
         return next(
             (decision for decision in reversed(self.decisions) if decision.final and decision.kind in _FINAL_KINDS),
@@ -41,7 +41,7 @@ class CallEvidence:
         )
 
 
-def find_call(workspace: Workspace, pk: int) -> ToolCall | None:
+def find_verified_call(workspace: Workspace, pk: int) -> ToolCall | None:
     """Return a call of this workspace with its session and runs, or None. Raises `IntegrityError`."""
     call = _query_call_with_session_and_run(workspace.pk, pk).first() if pk < 2**63 else None
     if call is not None:

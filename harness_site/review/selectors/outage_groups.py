@@ -73,7 +73,7 @@ class LateResultSummary:
     late: LateResult
 
 
-def open_outages(workspace: Workspace) -> list[Outage]:
+def list_open_outages(workspace: Workspace) -> list[Outage]:
     """List the outages with calls that wait for a decision, the earliest first; one query."""
     lost_by_tool: defaultdict[str, list[tuple[datetime, int]]] = defaultdict(list)
     for tool, lost_at, pk in _query_newest_lost_calls(workspace.pk):
@@ -81,7 +81,7 @@ def open_outages(workspace: Workspace) -> list[Outage]:
     outages = [
         Outage(tool, group[0][0], group[-1][0], len(group), tuple(pk for _, pk in group))
         for tool, lost in lost_by_tool.items()
-        for group in _split_at_gaps(sorted(lost))
+        for group in _split_lost_calls_at_time_gaps(sorted(lost))
         if len(group) > 1
     ]
     return sorted(outages, key=lambda outage: (outage.first, outage.tool))
@@ -93,7 +93,7 @@ def _query_newest_lost_calls(workspace: int) -> QuerySet[ToolCall, tuple[str, An
     return newest.values_list("tool", "interrupted_at", "pk")[:LOOKED_AT]
 
 
-def _split_at_gaps(lost: Sequence[tuple[datetime, int]]) -> Iterator[Sequence[tuple[datetime, int]]]:
+def _split_lost_calls_at_time_gaps(lost: Sequence[tuple[datetime, int]]) -> Iterator[Sequence[tuple[datetime, int]]]:
     """Split the lost calls of one tool, in order of time, where more than `GAP` lies between two of them."""
     start = 0
     for index, (before, after) in enumerate(pairwise(lost), 1):
@@ -126,7 +126,7 @@ def _find_outage_at(outages: Sequence[Outage], moment: datetime | None) -> Outag
     return outages[index - 1] if index and moment <= outages[index - 1].last else None
 
 
-def load_sample_calls(outages: Sequence[Outage]) -> dict[Outage, list[ToolCall]]:
+def load_first_calls_of_outages(outages: Sequence[Outage]) -> dict[Outage, list[ToolCall]]:
     """Load the first calls of each outage; one query."""
     shown = [pk for outage in outages for pk in outage.call_pks[:SHOWN_CALLS]]
     calls = ToolCall.objects.select_related("session").in_bulk(shown) if shown else {}
@@ -170,7 +170,7 @@ def _query_calls_after(lost: QuerySet[ToolCall], call_pk: int) -> QuerySet[ToolC
     )
 
 
-def combine_late_results(late: Iterable[LateResult]) -> LateResultSummary | None:
+def summarize_agreeing_late_results(late: Iterable[LateResult]) -> LateResultSummary | None:
     """Return the common statement of these late results of one call, or None if there is none or they contradict."""
     results = {(late_result.success, late_result.result): late_result for late_result in late}
     if len({success for success, _ in results}) != 1 or (len(results) > 1 and any(success for success, _ in results)):

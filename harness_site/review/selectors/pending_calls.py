@@ -77,7 +77,7 @@ def count_pending_calls(
     """Count the pending calls that match, of all statuses or of `status` alone."""
     if filters:
         calls = (
-            _filter_calls(_query_undecided_calls(workspace), filters)
+            _apply_call_filters(_query_undecided_calls(workspace), filters)
             if status is None
             else query_pending_calls(workspace, status, filters)
         )
@@ -99,16 +99,18 @@ def load_pending_page(
     limit: int = PAGE,
 ) -> tuple[list[ToolCall], int | None]:
     """Load a page of pending calls in this status, and the key to continue after (None at the end)."""
-    page_query = queue_order.order_queue(query_pending_calls(workspace, status, filters), sort, status, after=after)
-    calls = list(_select_sessions(page_query[: limit + 1], sort, status))
+    page_query = queue_order.order_calls_of_queue(
+        query_pending_calls(workspace, status, filters), sort, status, after=after
+    )
+    calls = list(_join_sessions_of_page(page_query[: limit + 1], sort, status))
     page = calls[:limit]
     return page, page[-1].pk if len(calls) > limit else None
 
 
-def _select_sessions(page_query: QuerySet[ToolCall], sort: QueueSort, status: CallStatus) -> QuerySet[ToolCall]:
+def _join_sessions_of_page(page_query: QuerySet[ToolCall], sort: QueueSort, status: CallStatus) -> QuerySet[ToolCall]:
     # Join sessions only for the calls of the page, not for all rows that are sorted.
     calls = ToolCall.objects.filter(pk__in=page_query.values("pk")).select_related("session")
-    return queue_order.order_queue(calls, sort, status, after=None)
+    return queue_order.order_calls_of_queue(calls, sort, status, after=None)
 
 
 def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:
@@ -125,21 +127,21 @@ def find_longest_waiting_call(workspace_id: int, agent: str = "") -> ToolCall | 
     """
     calls = ToolCall.objects.filter(workspace=workspace_id)
     calls = calls.filter(session__agent=agent) if agent else calls
-    return _query_longest_unknown_outcome(calls).first() or _query_longest_unapproved(calls).first()
+    return _query_longest_unknown_outcome(calls).first() or _query_longest_awaiting_approval(calls).first()
 
 
 def _query_longest_unknown_outcome(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     return calls.filter(status=CallStatus.INTERRUPTED).order_by("interrupted_at", "pk")[:1]
 
 
-def _query_longest_unapproved(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+def _query_longest_awaiting_approval(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     return calls.filter(status=CallStatus.AWAITING_APPROVAL).order_by("pk")[:1]
 
 
 def query_pending_calls(workspace: Workspace, status: CallStatus, filters: CallFilters) -> QuerySet[ToolCall]:
     """Select the calls that wait in this status and match, unordered."""
     # If all pending statuses were named, PostgreSQL would expect few rows and sort all of them.
-    calls = _filter_calls(ToolCall.objects.filter(workspace=workspace, status=status), filters)
+    calls = _apply_call_filters(ToolCall.objects.filter(workspace=workspace, status=status), filters)
     if filters.age is not None:
         calls = calls.filter(**{f"{queue_order.get_waiting_since_column(status)}__lte": clock.now() - filters.age})
     if filters.limit == DeadlineFilter.NONE:
@@ -154,7 +156,7 @@ def _query_undecided_calls(workspace: Workspace) -> QuerySet[ToolCall]:
     return ToolCall.objects.filter(workspace=workspace, status__in=sorted(UNDECIDED_CALL_STATUSES))
 
 
-def _filter_calls(calls: QuerySet[ToolCall], filters: CallFilters) -> QuerySet[ToolCall]:
+def _apply_call_filters(calls: QuerySet[ToolCall], filters: CallFilters) -> QuerySet[ToolCall]:
     """Filter calls by the conditions that do not depend on their status."""
     if filters.tool:
         calls = calls.filter(tool=filters.tool)

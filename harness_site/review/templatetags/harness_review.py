@@ -15,8 +15,8 @@ from harness_site.core.cached_urls import get_static_path
 from harness_site.core.formatting import convert_to_zone, format_date_with_year
 from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.selectors.pending_calls import BoundedCount, count_pending_calls
-from harness_site.review.sentence_values import render_call_sentence
-from harness_site.templatetags.harness_tags import due
+from harness_site.review.sentence_values import render_sentence_with_bold_values
+from harness_site.templatetags.harness_tags import render_deadline
 
 register = template.Library()
 
@@ -35,8 +35,8 @@ def count_waiting_calls(membership: Membership | None) -> BoundedCount | None:
     return None if membership is None else count_pending_calls(membership.workspace)
 
 
-@register.simple_tag
-def favicon(waiting: BoundedCount | None) -> str:
+@register.simple_tag(name="favicon")
+def get_favicon_url(waiting: BoundedCount | None) -> str:
     """Return the address of the tab's icon, which shows how many calls wait."""
     if not waiting:
         return get_static_path("icons/favicon.svg")
@@ -44,11 +44,11 @@ def favicon(waiting: BoundedCount | None) -> str:
 
 
 register.filter("format_date", format_date_with_year)
-register.filter("render_call_sentence", render_call_sentence)
+register.filter("render_call_sentence", render_sentence_with_bold_values)
 
 
-@register.filter
-def mark_new_days(events: Iterable[TraceEvent]) -> Iterator[tuple[TraceEvent, date | None]]:
+@register.filter("mark_new_days")
+def pair_events_with_new_days(events: Iterable[TraceEvent]) -> Iterator[tuple[TraceEvent, date | None]]:
     """Yield each event with its day in the reader's time zone if the day differs from that of the event before it.
 
     The first event is compared with today.
@@ -61,13 +61,15 @@ def mark_new_days(events: Iterable[TraceEvent]) -> Iterator[tuple[TraceEvent, da
         last_day = day
 
 
-@register.simple_tag
-def deadline_chip(deadline: datetime) -> SafeString:
+@register.simple_tag(name="deadline_chip")
+def render_deadline_chip(deadline: datetime) -> SafeString:
     """Render the time left as a chip that is louder the less there is; the page keeps it up to date."""
-    return format_html('<span class="deadline {}">{}</span>', get_urgency(deadline, clock.now()), due(deadline))
+    return format_html(
+        '<span class="deadline {}">{}</span>', get_deadline_css_class(deadline, clock.now()), render_deadline(deadline)
+    )
 
 
-def get_urgency(deadline: datetime, now: datetime) -> str:
+def get_deadline_css_class(deadline: datetime, now: datetime) -> str:
     """Return the style class of a deadline: overdue, urgent, soon, today, or later."""
     left = deadline - now
     return next((name for longest, name in _URGENCY if left <= longest), "later")

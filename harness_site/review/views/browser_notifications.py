@@ -16,7 +16,7 @@ from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.masking.masked_references import build_masked_reference
@@ -25,7 +25,7 @@ from harness_site.core.moment_parameters import parse_aware_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.review.selectors import outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
-from harness_site.review.views.outages import build_outage_url
+from harness_site.review.views.outages import build_outage_page_url
 
 #: Rows may be committed this much later than their time; pages deduplicate notifications by tag.
 _OVERLAP: Final = timedelta(seconds=5)
@@ -53,7 +53,7 @@ def list_notifications(request: MemberRequest) -> HttpResponse:
     mark_excerpts_shown_in_response(request, "news", {call.session_id for call in calls})
     notifications = list(
         dict.fromkeys(
-            _build_notifications(calls, outage_groups.open_outages(request.membership.workspace) if calls else [])
+            _build_notifications(calls, outage_groups.list_open_outages(request.membership.workspace) if calls else [])
         )
     )
     hidden_count = len(notifications) - MAX_NOTIFICATIONS
@@ -80,7 +80,7 @@ def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> It
         if outage is not None:
             tag = f"outage {build_masked_reference(outage.tool)} {formatting.format_iso_time(outage.first)}"
             title = _("Calls of {tool} were interrupted by one outage").format(tool=mask_and_reveal_hidden(outage.tool))
-            yield BrowserNotification(tag, title, _("Their outcome is unknown."), build_outage_url(outage))
+            yield BrowserNotification(tag, title, _("Their outcome is unknown."), build_outage_page_url(outage))
         else:
             question = _("May this happen?") if call.status == CallStatus.AWAITING_APPROVAL else _("Did this happen?")
             with mask_values_in_context(secrets.get(call.session_id, ())):

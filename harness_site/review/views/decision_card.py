@@ -20,7 +20,7 @@ from checkpoints.models import ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response, mark_session_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response, mark_session_shown_in_response
 from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
@@ -29,7 +29,7 @@ from harness_site.review.decision_errors import (
     NOTHING,
     DecisionProblem,
     describe_decision_error,
-    get_session_ended_problem,
+    find_session_problem_with_decision,
 )
 from harness_site.review.forms import (
     ApprovalForm,
@@ -37,9 +37,9 @@ from harness_site.review.forms import (
     DecisionForm,
     OutcomeForm,
     WithdrawForm,
-    bind_decision_form,
+    build_bound_decision_form,
 )
-from harness_site.review.interrupt_lost_calls import interrupt_if_lost
+from harness_site.review.interrupt_lost_calls import interrupt_call_if_run_lost
 from harness_site.review.presence import CallPresence
 from harness_site.review.record_decision import build_decision_target, submit_decision
 from harness_site.review.selectors import call_evidence
@@ -54,30 +54,32 @@ def show_decision_card(request: MemberRequest, pk: int) -> HttpResponse:
         people = presence.load_presence_of_call(pk, request.membership)
         if call.undecided and not request.htmx:
             presence.record_card_presence(call, by=request.membership, mine=people.mine is not None)
-        return render_card(request, call, people=people)
-    form = bind_decision_form(request.POST, call, request.FILES)
+        return render_decision_card(request, call, people=people)
+    form = build_bound_decision_form(request.POST, call, request.FILES)
     form.too_large = is_upload_too_large(request)
     if not request.membership.has_role(Role.APPROVER):
         problem = DecisionProblem(403, _("Your role cannot decide calls."), str(NOTHING))
-        return render_card(request, call, form=form, problem=problem)
+        return render_decision_card(request, call, form=form, problem=problem)
     if not form.is_valid():
-        return render_card(request, call, form=form, status=422)
+        return render_decision_card(request, call, form=form, status=422)
     if isinstance(form, ApprovalForm) and form.has_unseen_change and call.status == CallStatus.AWAITING_APPROVAL:
-        return render_card(request, call, form=form)
-    return _handle_decision(request, call, form)
+        return render_decision_card(request, call, form=form)
+    return _submit_decision_and_redirect(request, call, form)
 
 
-def _handle_decision(request: MemberRequest, call: ToolCall, form: OutcomeForm | ApprovalForm) -> HttpResponse:
-    problem = get_session_ended_problem(call, form.cleaned_data["kind"])
+def _submit_decision_and_redirect(
+    request: MemberRequest, call: ToolCall, form: OutcomeForm | ApprovalForm
+) -> HttpResponse:
+    problem = find_session_problem_with_decision(call, form.cleaned_data["kind"])
     if problem is not None:
-        return render_card(request, call, form=form, problem=problem)
+        return render_decision_card(request, call, form=form, problem=problem)
     try:
-        submit_decision(_build_checkpointer(request).store, call, get_actor(request), form)
+        submit_decision(_build_checkpointer(request).store, call, build_decision_actor(request), form)
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = get_call_or_404(request, call.pk)
-        return render_card(request, call, form=form, problem=describe_decision_error(error, call))
+        return render_decision_card(request, call, form=form, problem=describe_decision_error(error, call))
     claim_services.remove_claims_after_decision(call, by=request.membership)
     return redirect("harness_review:card", call.pk)
 
@@ -102,13 +104,17 @@ def request_verification(request: MemberRequest, pk: int) -> HttpResponse:
     checkpointer = _build_checkpointer(request)
     try:
         checkpointer.verify_call(
-            call.session.session_id, call.call_id, actor=get_actor(request), step=call.step, attempt=call.attempt
+            call.session.session_id,
+            call.call_id,
+            actor=build_decision_actor(request),
+            step=call.step,
+            attempt=call.attempt,
         )
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = get_call_or_404(request, pk)
-        return render_card(
+        return render_decision_card(
             request, call, problem=describe_decision_error(error, call, nothing=_("The call is not being verified."))
         )
     return redirect(f"{reverse('harness_review:card', args=[pk])}{_build_seen_query(request)}")
@@ -121,18 +127,21 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
     call = get_call_or_404(request, pk)
     form = WithdrawForm(request.POST)
     if not form.is_valid():
-        return render_card(request, call, withdraw_form=form, status=422)
+        return render_decision_card(request, call, withdraw_form=form, status=422)
     target = build_decision_target(call, form.cleaned_data["revision"])
     try:
         decision_withdrawal.withdraw_decision(
-            _build_checkpointer(request).store, target, actor=get_actor(request), reason=form.cleaned_data["reason"]
+            _build_checkpointer(request).store,
+            target,
+            actor=build_decision_actor(request),
+            reason=form.cleaned_data["reason"],
         )
     except NotFound as error:
         raise Http404(error.detail) from error
     except CheckpointsError as error:
         call = get_call_or_404(request, pk)
         problem = describe_decision_error(error, call, nothing=_("The decision was not withdrawn."))
-        return render_card(request, call, withdraw_form=form, problem=problem)
+        return render_decision_card(request, call, withdraw_form=form, problem=problem)
     return redirect("harness_review:card", pk)
 
 
@@ -145,12 +154,12 @@ def list_colleagues(member: Membership) -> dict[str, Membership]:
 
 def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
     """Return a call of the reader's workspace, else raise 404; mask the secret values of its session from now on."""
-    call = call_evidence.find_call(request.membership.workspace, pk)
+    call = call_evidence.find_verified_call(request.membership.workspace, pk)
     if call is None:
         raise Http404(_("There is no such call in this workspace."))
-    if interrupt_if_lost(call):
-        call = call_evidence.find_call(request.membership.workspace, pk) or call
-    call_argument_secrets.mask_session_secrets(call.session_id)
+    if interrupt_call_if_run_lost(call):
+        call = call_evidence.find_verified_call(request.membership.workspace, pk) or call
+    call_argument_secrets.mask_session_secrets_in_response(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
     return call
@@ -160,14 +169,14 @@ def _build_checkpointer(request: MemberRequest) -> SyncCheckpointer:
     return SyncCheckpointer(workspace=request.membership.workspace.slug)
 
 
-def get_actor(request: MemberRequest) -> Actor:
+def build_decision_actor(request: MemberRequest) -> Actor:
     """Return the reader as the actor of decisions."""
     membership = request.membership
     electorate = build_voter_lookup(membership.workspace)
     return Actor(ActorKind.PERSON, membership.user.get_username(), Role(membership.role), electorate=electorate)
 
 
-def render_card(
+def render_decision_card(
     request: MemberRequest,
     call: ToolCall,
     *,
@@ -196,7 +205,7 @@ def render_card(
     if problem and type(context.get("form")) is not type(form):
         context["typed"] = form
     if isinstance(context.get("form"), DecisionForm):
-        context["form"].focus_first_invalid()
+        context["form"].focus_first_invalid_field()
     mark_session_shown_in_response(request, call.session_id)
     # The same operation may have run in other sessions; the card shows its results there.
     mark_excerpts_shown_in_response(request, "card", {other.session_id for other in context["known"].same_key})
@@ -248,4 +257,4 @@ def _rebind_form_to_current_revision(request: MemberRequest, call: ToolCall) -> 
     """Bind the typed data to the current revision of the call."""
     data = request.POST.copy()
     data["revision"] = str(call.revision)
-    return bind_decision_form(data, call)
+    return build_bound_decision_form(data, call)

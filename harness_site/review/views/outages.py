@@ -25,17 +25,22 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.masking.masked_references import build_masked_reference, resolve_masked_reference
 from harness_site.core.moment_parameters import parse_aware_datetime
 from harness_site.review import bulk_results, decision_preview, presence
-from harness_site.review.bulk_decisions import CallAnswer, ChosenCall, decide_all, decide_each
-from harness_site.review.forms import CallAnswerForm, build_evidence
+from harness_site.review.bulk_decisions import (
+    CallAnswer,
+    ChosenCall,
+    record_decisions_by_answers,
+    record_decisions_by_late_results,
+)
+from harness_site.review.forms import CallAnswerForm, build_evidence_from_text
 from harness_site.review.presence import CallPresence
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary, Outage
-from harness_site.review.views.decision_card import get_actor
+from harness_site.review.views.decision_card import build_decision_actor
 from harness_site.sessions.timeline.selectors import run_events
 
 
@@ -59,7 +64,7 @@ class OutageWindow:
         return f"{reverse('harness_review:outage')}?{urlencode(query)}"
 
     @property
-    def address(self) -> str:
+    def url(self) -> str:
         return self.first_page_url if self.after is None else self.get_url_after(self.after)
 
     def get_url_after(self, call: int) -> str:
@@ -81,26 +86,26 @@ class OutageCallRow:
     asked_at: datetime | None
 
     @property
-    def undecided(self) -> bool:
+    def is_undecided(self) -> bool:
         return self.call.status == CallStatus.INTERRUPTED
 
     @property
     def can_be_verified(self) -> bool:
         """True if its probe can be requested now."""
         call = self.call
-        return self.undecided and call.verifiable and self.waiting_run is not None and not call.verify_requested_by
+        return self.is_undecided and call.verifiable and self.waiting_run is not None and not call.verify_requested_by
 
     @property
-    def overdue(self) -> bool:
+    def is_overdue(self) -> bool:
         return self.call.deadline is not None and self.call.deadline < clock.now()
 
     @property
-    def settles(self) -> bool:
+    def is_settled_by_late_results(self) -> bool:
         """True if the late results determine the outcome."""
-        return self.undecided and self.witness is not None
+        return self.is_undecided and self.witness is not None
 
     @property
-    def chosen(self) -> str:
+    def form_value(self) -> str:
         return "" if self.witness is None else str(ChosenCall(self.call.pk, self.call.revision, self.witness.kind))
 
 
@@ -122,9 +127,9 @@ class SharedReasonForm(forms.Form):
     )
 
 
-def build_outage_url(outage: Outage) -> str:
+def build_outage_page_url(outage: Outage) -> str:
     first = outage.first.replace(microsecond=0)
-    return OutageWindow(outage.tool, first, outage.last.replace(microsecond=0)).address
+    return OutageWindow(outage.tool, first, outage.last.replace(microsecond=0)).url
 
 
 @require_GET
@@ -138,7 +143,7 @@ def show_outage(request: MemberRequest) -> HttpResponse:
 def request_verifications(request: MemberRequest) -> HttpResponse:
     """Request the probe of each call that waits for one; the results appear on the page."""
     window = _parse_outage_window(request.POST)
-    checkpointer, actor = SyncCheckpointer(workspace=request.membership.workspace.slug), get_actor(request)
+    checkpointer, actor = SyncCheckpointer(workspace=request.membership.workspace.slug), build_decision_actor(request)
     for row in _load_outage_call_rows(request, _load_outage_calls_page(request, window)):
         call = row.call
         if not row.can_be_verified:
@@ -149,7 +154,7 @@ def request_verifications(request: MemberRequest) -> HttpResponse:
             )
         except CheckpointsError:
             continue  # decided in the meantime; the page shows it
-    return redirect(window.address)
+    return redirect(window.url)
 
 
 @require_POST
@@ -157,12 +162,18 @@ def request_verifications(request: MemberRequest) -> HttpResponse:
 def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
     """Decide about each selected call by its own evidence; a refusal does not affect the others."""
     window = _parse_outage_window(request.POST)
-    choices = [choice for choice in map(ChosenCall.parse, request.POST.getlist("call")[:PAGE]) if choice is not None]
+    choices = [
+        choice for choice in map(ChosenCall.parse_form_value, request.POST.getlist("call")[:PAGE]) if choice is not None
+    ]
     form = ReasonForm(request.POST)
     if not form.is_valid():
         return _render_outage_page(request, window, form, status=422)
-    results = decide_all(choices, by=request.membership, actor=get_actor(request), reason=form.cleaned_data["reason"])
-    return redirect(f"{window.first_page_url}&settled={bulk_results.store_bulk_results(request, results)}")
+    results = record_decisions_by_late_results(
+        choices, by=request.membership, actor=build_decision_actor(request), reason=form.cleaned_data["reason"]
+    )
+    return redirect(
+        f"{window.first_page_url}&settled={bulk_results.store_bulk_results_in_user_session(request, results)}"
+    )
 
 
 @require_POST
@@ -184,14 +195,16 @@ def decide_calls_without_evidence(request: MemberRequest) -> HttpResponse:
             data["revision"],
             DecisionKind(data["answer"]),
             data["reason"] or shared_reason,
-            build_evidence(data["evidence"]),
+            build_evidence_from_text(data["evidence"]),
             data["result"],
         )
         for pk, data in ((pk, form.cleaned_data) for pk, form in forms_by_pk.items())
         if data["answer"]
     ]
-    results = decide_each(answers, by=request.membership, actor=get_actor(request))
-    return redirect(f"{window.first_page_url}&settled={bulk_results.store_bulk_results(request, results)}")
+    results = record_decisions_by_answers(answers, by=request.membership, actor=build_decision_actor(request))
+    return redirect(
+        f"{window.first_page_url}&settled={bulk_results.store_bulk_results_in_user_session(request, results)}"
+    )
 
 
 def _render_outage_page(
@@ -205,7 +218,7 @@ def _render_outage_page(
 ) -> HttpResponse:
     page = _load_outage_calls_page(request, window)
     rows = _load_outage_call_rows(request, page)
-    undecided = [row for row in rows if row.undecided]
+    undecided = [row for row in rows if row.is_undecided]
     context: dict[str, Any] = {
         "window": window,
         "page": page,
@@ -215,16 +228,16 @@ def _render_outage_page(
         "undecided": undecided,
         "probes": [row for row in undecided if row.can_be_verified],
         "asked": [row for row in undecided if row.call.verify_requested_by],
-        "settling": [row for row in undecided if row.settles],
+        "settling": [row for row in undecided if row.is_settled_by_late_results],
         "silent": [
             (row, (answer_forms or {}).get(row.call.pk) or _build_answer_form(row.call))
             for row in undecided
-            if not row.settles
+            if not row.is_settled_by_late_results
         ],
         "form": form,
         "shared_form": shared_form or SharedReasonForm(),
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
-        "outcome": bulk_results.load_bulk_results(request, request.GET.get("settled", "")),
+        "outcome": bulk_results.load_bulk_results_from_user_session(request, request.GET.get("settled", "")),
     }
     results = context["outcome"].rows if context["outcome"] else ()
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]
@@ -268,8 +281,8 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             call,
             tuple(decisions[call.pk]),
             tuple(late_results[call.pk]),
-            outage_groups.combine_late_results(late_results[call.pk]),
-            decision_preview.get_waiting_run(call.session),
+            outage_groups.summarize_agreeing_late_results(late_results[call.pk]),
+            decision_preview.get_run_waiting_for_decision(call.session),
             people.get(call.pk, presence.NOBODY),
             probe_times.get((call.session_id, (call.call_id, call.step))),
         )

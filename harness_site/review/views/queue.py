@@ -17,12 +17,12 @@ from checkpoints.enums import Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_voter_lookup
-from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review import presence
-from harness_site.review.decided_call_rows import build_decided_row
-from harness_site.review.interrupt_lost_calls import interrupt_lost_calls
+from harness_site.review.decided_call_rows import build_decision_list_row
+from harness_site.review.interrupt_lost_calls import interrupt_calls_of_lost_runs
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder
 from harness_site.review.presence import NOBODY
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
@@ -34,14 +34,14 @@ from harness_site.sessions.selectors import multi_person_approvals
 @require_GET
 @require_member(Role.AUDITOR)
 def show_review_queue(request: MemberRequest) -> HttpResponse:
-    interrupt_lost_calls(request.membership.workspace)
+    interrupt_calls_of_lost_runs(request.membership.workspace)
     query_filters = parse_queue_filters(request.GET)
-    filters = query_filters.filters(request.membership)
+    filters = query_filters.build_call_filters(request.membership)
     interrupted, awaiting = (
         pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
         for status in STATUS_OF.values()
     )
-    tab = _choose_tab(request.GET.get("tab", ""), only_awaiting=bool(awaiting) and not interrupted)
+    tab = _get_selected_or_default_tab(request.GET.get("tab", ""), only_awaiting=bool(awaiting) and not interrupted)
     tab_context = (
         _build_decided_context(request, filters)
         if tab == "decided"
@@ -70,7 +70,7 @@ def show_queue_count(request: MemberRequest) -> HttpResponse:
     )
 
 
-def _choose_tab(tab: str, *, only_awaiting: bool) -> str:
+def _get_selected_or_default_tab(tab: str, *, only_awaiting: bool) -> str:
     """Return the tab of the query string, or the default: the one that has calls."""
     if tab in TABS:
         return tab
@@ -82,21 +82,21 @@ def _build_pending_context(
 ) -> dict[str, Any]:
     """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call."""
     workspace = request.membership.workspace
-    after_key = _parse_number(request.GET)
-    outages = outage_groups.open_outages(workspace) if tab == "interrupted" else []
-    grouped = [] if query_filters.narrows else outages[: outage_groups.MOST_GROUPS]
+    after_key = _parse_page_start_key(request.GET)
+    outages = outage_groups.list_open_outages(workspace) if tab == "interrupted" else []
+    grouped = [] if query_filters.has_filters else outages[: outage_groups.MOST_GROUPS]
     if grouped:
         in_groups = [pk for outage in grouped for pk in outage.call_pks]
         filters = replace(filters, condition=~Q(pk__in=in_groups))
     calls, next_key = pending_calls.load_pending_page(
         workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
     )
-    first_calls = {} if after_key else outage_groups.load_sample_calls(grouped)
+    first_calls = {} if after_key else outage_groups.load_first_calls_of_outages(grouped)
     is_first_use = (
         tab == "interrupted" and not calls and not grouped and not Session.objects.filter(workspace=workspace).exists()
     )
     sessions = {call.session_id for call in (*calls, *chain.from_iterable(first_calls.values()))}
-    secrets = _load_secrets_of_shown(request, sessions)
+    secrets = _mark_excerpts_and_load_secrets(request, sessions)
     builder = PendingRowBuilder(request.GET, secrets)
     return {
         "rows": _build_pending_rows(request, calls, outages, builder),
@@ -109,16 +109,16 @@ def _build_pending_context(
 
 def _build_decided_context(request: MemberRequest, filters: pending_calls.CallFilters) -> dict[str, Any]:
     decisions, next_key = decided_calls.load_decided_page(
-        request.membership.workspace, filters, before=_parse_number(request.GET)
+        request.membership.workspace, filters, before=_parse_page_start_key(request.GET)
     )
     return {
-        "decisions": [build_decided_row(decision) for decision in decisions],
-        "secrets": _load_secrets_of_shown(request, {decision.session_id for decision in decisions}),
+        "decisions": [build_decision_list_row(decision) for decision in decisions],
+        "secrets": _mark_excerpts_and_load_secrets(request, {decision.session_id for decision in decisions}),
         "more": _build_next_page_url(request.GET, next_key),
     }
 
 
-def _load_secrets_of_shown(request: MemberRequest, sessions: set[int]) -> dict[int, frozenset[str]]:
+def _mark_excerpts_and_load_secrets(request: MemberRequest, sessions: set[int]) -> dict[int, frozenset[str]]:
     """Load the secrets of these sessions, of which the response shows excerpts."""
     mark_excerpts_shown_in_response(request, "review queue", sessions)
     return call_argument_secrets.load_known_secrets_of_sessions(sessions)
@@ -140,12 +140,12 @@ def _build_pending_rows(
     def build_row(call: ToolCall) -> PendingCallRow:
         outage = outages_by_call.get(call.pk)
         group = None if outage is None else builder.build_outage_group(outage)
-        return builder.build(call, agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY), group, now=now)
+        return builder.build_row(call, agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY), group, now=now)
 
-    return read_rows_or_mark_unreadable(calls, build_row, "call")
+    return convert_rows_or_mark_unreadable(calls, build_row, "call")
 
 
-def _parse_number(query: QueryDict) -> int | None:
+def _parse_page_start_key(query: QueryDict) -> int | None:
     token = query.get("after", "")
     if token and not (token.isdecimal() and len(token) <= 18):
         raise BadRequest(_("The page number in the address is not a number."))

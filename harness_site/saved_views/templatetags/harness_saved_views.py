@@ -18,8 +18,8 @@ def _query_saved_views(workspace: int, page: str) -> QuerySet[SavedView]:
     return SavedView.objects.filter(workspace=workspace, page=page).order_by("name", "pk")
 
 
-@register.inclusion_tag("saved/parts/views.html", takes_context=True)
-def saved_views(context: Context, page: str) -> dict[str, Any]:
+@register.inclusion_tag("saved/parts/views.html", takes_context=True, name="saved_views")
+def build_saved_views_context(context: Context, page: str) -> dict[str, Any]:
     """Render the saved views of `page` and a form to save the current filters. One query."""
     request = context["request"]
     member: Membership = request.membership

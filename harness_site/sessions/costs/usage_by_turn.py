@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from checkpoints.formats import parse_json
 from checkpoints.models import Checkpoint
-from harness_site.search.llm_model_usage import get_model_cost
+from harness_site.search.llm_model_usage import compute_model_cost
 from harness_site.sessions.selectors.version_list import parse_cost, parse_total_tokens
 
 PAGE: Final = 50
@@ -142,7 +142,7 @@ def _list_model_usages(usage: Mapping[str, Any], estimate: Mapping[str, Any]) ->
     if not isinstance(by_model, dict):
         return []
     models = [
-        ModelUsage(model, count_tokens(counts), get_model_cost(counts, estimate.get(model)))
+        ModelUsage(model, count_tokens(counts), compute_model_cost(counts, estimate.get(model)))
         for model, counts in list(by_model.items())[:_MAX_MODELS]
         if isinstance(counts, dict)
     ]

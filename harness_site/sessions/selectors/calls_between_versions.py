@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from checkpoints.db import keyset_pagination
 from checkpoints.enums import IMPORTED_MARK
 from checkpoints.models import ToolCall
-from harness_site.core.epoch_microseconds import close_open_range
+from harness_site.core.epoch_microseconds import fill_open_range_ends
 from harness_site.sessions.selectors import call_details
 from harness_site.sessions.selectors.call_details import CallRecord
 
@@ -58,7 +58,7 @@ def build_calls_between_condition(after: SavedVersion | None, upto: SavedVersion
     Calls of imported transcripts are selected by the version that has them, as a file may have no times; others by the
     time at which they were issued.
     """
-    since, until = close_open_range(after and after.at, upto.at)
+    since, until = fill_open_range_ends(after and after.at, upto.at)
     issued_between = Q(issued_at__gt=since, issued_at__lte=until)
     saved_between = Q(step__gt=after.version if after else 0, step__lte=upto.version)
     imported = Q(side_effects=IMPORTED_MARK)

@@ -15,7 +15,7 @@ from checkpoints.db import keyset_pagination
 from checkpoints.enums import AuditKind, DecisionKind
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision
-from harness_site.audit import audit_entries
+from harness_site.audit import audit_trail_query
 from harness_site.sessions.selectors import message_first_versions
 from harness_site.sessions.selectors.message_first_versions import RunFacts
 
@@ -80,7 +80,7 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
         events, decisions = events.filter(pk__lt=before[0]), decisions.filter(pk__lt=before[1])
     recorded_events = list(events.order_by(keyset_pagination.order_newest_first())[: size + 1])
     broken_pks = (
-        audit_entries.find_broken_events(recorded_events[0].workspace_id, recorded_events)
+        audit_trail_query.find_altered_event_keys(recorded_events[0].workspace_id, recorded_events)
         if recorded_events
         else frozenset()
     )

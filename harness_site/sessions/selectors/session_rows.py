@@ -42,7 +42,7 @@ from checkpoints.sessions.list_filters import (
     get_order_fields,
     select_sessions_of_workspace,
 )
-from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions.selectors import peer_waits, session_forks, session_list_pages
 from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
 from harness_site.sessions.selectors.session_forks import Forks
@@ -284,7 +284,7 @@ def _build_session_rows(sessions: list[Session]) -> list[SessionRow | Unreadable
     counts = _query_undecided_counts([session.pk for session in sessions]) if sessions else []
     for session_pk, status, number in counts:
         undecided[session_pk][status] = number
-    return read_rows_or_mark_unreadable(
+    return convert_rows_or_mark_unreadable(
         sessions, lambda session: _build_session_row(session, undecided[session.pk]), "session"
     )
 

@@ -75,7 +75,7 @@ def format_dotted_path(path: tuple[str | int, ...]) -> str:
 def format_field_value(change: FieldChange, side: str) -> str:
     """Format the old or the new value on one line, masked if any name in its path is secret."""
     value = change.old if side == "old" else change.new
-    if any(field.hidden for step in change.path for field in masker.list_masked_fields({str(step): value})):
+    if any(field.hidden for step in change.path for field in masker.list_fields_with_masked_names({str(step): value})):
         value = masker.MASK
     return display_text.mask_and_reveal_hidden(
         session_formatting.format_text_beginning(json_tree.dump_masked_json(value))

@@ -19,7 +19,7 @@ from harness_site.sessions.selectors.conversation import CallCard, Entry
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.selectors.run_lanes import Timeline
-from harness_site.templatetags.harness_tags import copy_from
+from harness_site.templatetags.harness_tags import render_copy_button_for_url
 
 register = template.Library()
 
@@ -110,7 +110,9 @@ def _build_message_html(entry: Entry, variables: dict[str, Any]) -> SafeString:
         words = {
             "version_title": _("Show the session as of version %(number)s") % {"number": entry.version},
             "permalink_label": _("Link to message %(number)s") % {"number": entry.position},
-            "copy_button": copy_from(f"{more_url}&as=text", _("Copy message %(number)s") % {"number": entry.position}),
+            "copy_button": render_copy_button_for_url(
+                f"{more_url}&as=text", _("Copy message %(number)s") % {"number": entry.position}
+            ),
         }
     more = {"session_url": session, "more_url": more_url, "entry": entry}
     return _render_template("sessions/parts/message.html", {**variables, **more, **words})

@@ -16,7 +16,7 @@ from harness_site.sessions.timeline import timeline_svg
 from harness_site.sessions.timeline.selectors.version_growth import VersionGrowth
 from harness_site.sessions.timeline.timeline_items import KINDS, TimelineItem
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
-from harness_site.templatetags.harness_tags import at
+from harness_site.templatetags.harness_tags import render_time
 
 register = template.Library()
 for _draw in (
@@ -65,7 +65,7 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
         (
             (
                 build_html(' class="{}"', _ROWS[item.kind]) if item.kind in _ROWS else "",
-                at(item.start, True),
+                render_time(item.start, True),
                 leading.build_item_url(item),
                 item.what,
                 _render_kind_chip(item.kind, item.shape),
@@ -97,7 +97,7 @@ def render_growth_rows(growth: VersionGrowth, leading: TimelineUrls) -> SafeStri
             (
                 leading.build_version_url(point.version),
                 point.version,
-                at(point.at),
+                render_time(point.at),
                 cost,
                 session_formatting.format_money(point.cost),
                 tokens,

@@ -135,7 +135,7 @@ def render_code(source: str, language: str) -> SafeString:
 @register.simple_tag
 def render_site_code(source: str, language: str) -> SafeString:
     """Render a program that this site gives to its readers."""
-    return syntax_highlighting.highlight_own_code(source, language)
+    return syntax_highlighting.highlight_unmasked_code(source, language)
 
 
 #: How much of a text or value is displayed: its beginning (False), everything (True), or its first page ("page").
@@ -149,7 +149,9 @@ def render_message_text(content: str, more_url: str, whole: Extent = False, brie
         further = render_to_string("sessions/parts/next_page.html", {"page": page, "more_url": more_url})
         return _render_prose(page.text) + further
     length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_MESSAGE_PREVIEW_CHARS, _LINES)
-    beginning = _build_unfolded_text(content) if whole else display_text.fold_masked_text(content, length, lines)
+    beginning = (
+        _build_unfolded_text(content) if whole else display_text.cut_and_mask_text_to_preview(content, length, lines)
+    )
     prose = _render_prose(beginning.text)
     if beginning.whole:
         return prose
@@ -181,7 +183,11 @@ def render_tool_result(content: str, more_url: str, whole: Extent = False) -> di
         return _build_tree_context(value, _RESULT, more_url, whole, text=content)
     if page := _build_first_page(content, whole):
         return {"shown": ansi_colors.render_ansi_as_html(page.text), "page": page, "more_url": more_url}
-    beginning = _build_unfolded_text(content) if whole else display_text.fold_masked_text(content, _RESULT, _LINES // 3)
+    beginning = (
+        _build_unfolded_text(content)
+        if whole
+        else display_text.cut_and_mask_text_to_preview(content, _RESULT, _LINES // 3)
+    )
     return {"shown": ansi_colors.render_ansi_as_html(beginning.text), "folded": beginning, "more_url": more_url}
 
 
@@ -337,7 +343,7 @@ register.filter("format_actor", event_details.format_actor)
 @register.filter
 def list_shown_details(row: HistoryItem) -> list[tuple[str, str]]:
     """Return the words for the details of a history entry, without those that its line already says."""
-    return event_details.list_shown_details(row.details, _SAID_IN_LINE.get(row.kind, frozenset()))
+    return event_details.format_shown_details(row.details, _SAID_IN_LINE.get(row.kind, frozenset()))
 
 
 @register.filter

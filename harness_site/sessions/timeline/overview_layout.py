@@ -191,7 +191,7 @@ def _format_lane_title(lane: Lane) -> str:
     run, takeover = lane.run, lane.takeover
     values = {"number": run.number, "host": mask_and_reveal_hidden(run.host)}
     if takeover is None:
-        status = status_labels.format_status_chip(run.status)[1]
+        status = status_labels.get_status_shape_and_label(run.status)[1]
         return _("Run %(number)s on %(host)s: %(status)s") % {**values, "status": status}
     values["time"] = formatting.format_exact_time(takeover.at)
     if takeover.seen_at is None:
@@ -210,7 +210,7 @@ def _describe_lane(lane: Lane) -> str:
     """Describe a lane for screen readers, in whole sentences."""
     lost, waits = (sum(stretch.kind == kind for stretch in lane.stretches) for kind in ("lost", "wait"))
     calls = sum(stretch.kind != "wait" for stretch in lane.stretches)
-    status = _("Taken over") if lane.takeover else status_labels.format_status_chip(lane.run.status)[1]
+    status = _("Taken over") if lane.takeover else status_labels.get_status_shape_and_label(lane.run.status)[1]
     sentences = [
         ngettext(
             "Run %(number)s (%(status)s) made %(calls)s tool call.",

@@ -153,7 +153,7 @@ def _compute_lane_layout(run_course: RunCourse, run_items: RunItems, axis: Axis,
         axis.convert_to_x(max(run_course.lane.end, run_course.lane.start)),
     )
     life = round(below + _SIGNS / 2, 1)
-    state = _("Taken over") if run_course.lane.takeover else status_labels.format_status_chip(run.status)[1]
+    state = _("Taken over") if run_course.lane.takeover else status_labels.get_status_shape_and_label(run.status)[1]
     lane = Lane(
         name=_("run %(number)s") % {"number": run.number},
         title=_("Run %(number)s on %(host)s: %(status)s")

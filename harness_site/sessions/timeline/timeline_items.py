@@ -193,7 +193,7 @@ def _build_event_item(event: Event, at: datetime, run: int) -> TimelineItem:
             "person": mask_and_reveal_hidden(event.actor),
             "tool": mask_and_reveal_hidden(event.tool),
         }
-        shape, outcome = status_labels.format_status_chip(event.decision)
+        shape, outcome = status_labels.get_status_shape_and_label(event.decision)
         return TimelineItem("decision", at, at, run, name, outcome, call_pk=event.call_pk, shape=shape)
     name, moment = gettext("Run %(number)s") % {"number": run}, str(_MOMENTS[event.kind])
     return TimelineItem(event.kind, at, at, run, name, moment, peers=event.kind in {"pause", "taken"})

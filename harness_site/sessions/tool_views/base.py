@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from harness_site.core.masking.masker import MASK, list_masked_fields, mask_text_beginning
-from harness_site.core.rendering.display_text import fold_text, get_byte_size, reveal_hidden_characters
+from harness_site.core.masking.masker import MASK, list_fields_with_masked_names, mask_text_beginning
+from harness_site.core.rendering.display_text import cut_text_to_preview, get_byte_size, reveal_hidden_characters
 
 #: Characters and lines of one text in a conversation.
 PREVIEW: Final = 2_400
@@ -59,7 +59,7 @@ class ToolUse:
         With `is_terminal`, terminal codes stay for `ansi_colors`, which names other hidden characters itself.
         """
         limit, lines = (LONGEST, _UNLIMITED_LINES) if self.is_whole else (PREVIEW, PREVIEW_LINES)
-        beginning = fold_text(text, limit, lines)
+        beginning = cut_text_to_preview(text, limit, lines)
         masked = mask_text_beginning(text, len(beginning.text))
         shown = masked if is_terminal else reveal_hidden_characters(masked)
         return ShownText(shown, beginning.whole, beginning.size)
@@ -105,7 +105,7 @@ def make_tool_use(name: str, args: Any, result: str | None, *, is_error: bool, i
         return None
     if is_error and (tagged := _ERROR_TAG.fullmatch(result or "")):
         result = tagged[1]
-    values = {field.key: MASK if field.hidden else field.value for field in list_masked_fields(args)}
+    values = {field.key: MASK if field.hidden else field.value for field in list_fields_with_masked_names(args)}
     return ToolUse(name, values, result, is_error, is_whole)
 
 

@@ -8,7 +8,7 @@ from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
 from harness_site.core.masking.masked_references import resolve_masked_reference
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.call_row_display import build_workspace_call_lines

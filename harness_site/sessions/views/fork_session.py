@@ -16,7 +16,7 @@ from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotF
 from checkpoints.ids import MAX_LENGTH
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
-from harness_site.accounts.session_view_notes import mark_session_shown_in_response
+from harness_site.accounts.response_read_marks import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
 from harness_site.sessions.selectors import session_forks, session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead

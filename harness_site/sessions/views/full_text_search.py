@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from checkpoints.sessions.list_filters import SessionFilter, Sort
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.session_view_notes import mark_excerpts_shown_in_response
+from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.search import near_terms, search_query
@@ -55,7 +55,7 @@ def show_search_results(
     if before is None:
         exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
     if exact_match is None and _is_spelling_suggestion_useful(request, found, before):
-        near = near_terms.suggest_spelling(workspace, query)
+        near = near_terms.suggest_corrected_query(workspace, query)
         if near is not None:
             return redirect(_build_suggestion_url(request, near))
     by_session = load_search_hits(found.passages, query)

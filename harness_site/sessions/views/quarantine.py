@@ -19,7 +19,7 @@ from checkpoints.exceptions import NotQuarantined, QuarantineStays
 from checkpoints.integrity.quarantine import read_quarantine
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
-from harness_site.accounts.session_view_notes import mark_session_shown_in_response
+from harness_site.accounts.response_read_marks import mark_session_shown_in_response
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
 

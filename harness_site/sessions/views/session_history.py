@@ -5,7 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.audit import audit_entries
+from harness_site.audit import audit_trail_query
 from harness_site.sessions.selectors import session_history
 from harness_site.sessions.session_lookup import (
     get_session_head_or_404,
@@ -28,6 +28,6 @@ def show_session_history(request: MemberRequest, pk: int) -> HttpResponse:
         "rows": list(session_history.merge_repeated_reading_events(page.rows)),
         "before": before,
         "takers": session_history.load_takeover_runs(pk, page),
-        "integrity": audit_entries.load_chain_integrity(request.membership.workspace_id),
+        "integrity": audit_trail_query.load_chain_integrity(request.membership.workspace_id),
     }
     return render(request, "sessions/history.html", context)

@@ -11,7 +11,7 @@ from checkpoints.sessions.known_agents_and_labels import list_known_agents_and_l
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.search.index_status import count_unindexed_of_kinds
+from harness_site.search.index_status import estimate_unindexed_texts_of_kinds
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
 from harness_site.sessions.filter_parameters import (
@@ -70,7 +70,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
         query=request.GET,
     )
     context = common | {
-        "unread": count_unindexed_of_kinds(get_required_index_kinds(request.GET)) if filters.among else 0,
+        "unread": estimate_unindexed_texts_of_kinds(get_required_index_kinds(request.GET)) if filters.among else 0,
         "page": page,
         "rows": lines,
         "known": page.known,

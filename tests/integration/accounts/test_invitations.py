@@ -131,7 +131,7 @@ def test_invalid_form_shows_its_errors(
     response = client.post(invited(admin), form)
     assert response.status_code == 422
     assert complaint in visible_text(response)
-    assert Invitation.objects.get().open
+    assert Invitation.objects.get().is_open
 
 
 def test_invitation_of_another_workspace_cannot_be_revoked(admin: Client) -> None:

@@ -200,7 +200,7 @@ def test_messages_contain_no_secret(call: ToolCall) -> None:
     notice = Notice.objects.get(event=Event.INTERRUPTED)
     told = build_notice_message(notice)
     assert told is not None
-    mail = emails.compose_notification(Delivery(notice=notice, recipient="a@example.com"), told)
+    mail = emails.compose_notification_email(Delivery(notice=notice, recipient="a@example.com"), told)
     bodies = [part.get_content() for part in mail.iter_parts()]
     sent = [
         str(mail["Subject"]),

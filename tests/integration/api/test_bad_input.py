@@ -215,7 +215,7 @@ def test_write_with_a_lost_fence_is_refused() -> None:
 
 def test_run_continues_in_another_server_process() -> None:
     situation = Situation()
-    client_checkpointers.forget_clients()
+    client_checkpointers.clear_client_cache()
     client = ApiClient(situation.agent)
     again = client.post("/sessions/s/calls", {"fence": situation.fence, "call_id": "c1", "tool": "pay", "args": {}})
     assert (again.status_code, again.json()["state"]) == (202, "running")
@@ -244,7 +244,7 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
         first = client.send(method, path, json.dumps(body), headers)
         assert first.status_code < 300, first.content
         if not answered:
-            client_checkpointers.forget_clients()
+            client_checkpointers.clear_client_cache()
             ApiWrite.objects.update(status=None, body="", call=None)
         second = client.send(method, path, json.dumps(body), headers)
         assert second.status_code == first.status_code, second.content
@@ -259,7 +259,7 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
 def send_unanswered(client: ApiClient, path: str, body: dict[str, Any], key: str) -> Any:
     """Send a write twice with a key; the first answer is lost together with the process of the server."""
     first = client.post(path, body, **{"Idempotency-Key": key})
-    client_checkpointers.forget_clients()
+    client_checkpointers.clear_client_cache()
     ApiWrite.objects.filter(key=key).update(status=None, body="", call=None)
     second = client.post(path, body, **{"Idempotency-Key": key})
     assert second.status_code == first.status_code, second.content
@@ -296,7 +296,7 @@ def test_one_of_several_requests_for_a_call_may_run_it() -> None:
         "run",
         "running",
     ]
-    client_checkpointers.forget_clients()
+    client_checkpointers.clear_client_cache()
     ApiWrite.objects.update(status=None, call=None)
     assert [issue(key) for key in ("b", "a", "b", "")] == ["run", "running", "run", "running"]
 
@@ -379,11 +379,11 @@ def test_requests_of_a_token_are_limited(settings: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(rate_limit, "read_clock", lambda: 0.0)
     token = make_token(TokenRole.AGENT)
     settings.API_REQUESTS_PER_MINUTE = 12
-    rate_limit.forget_requests()
+    rate_limit.clear_request_counts()
     answers = [ApiClient(token).get("/pending") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 429]
     assert {answer["RateLimit-Policy"] for answer in answers[:2]} == {'"token";q=2;w=10'}
     assert [answer["RateLimit"] for answer in answers[:2]] == ['"token";r=1;t=5', '"token";r=0;t=10']
     limited = ApiClient(token).get("/pending")
     assert (limited.json()["type"], int(limited["Retry-After"])) == ("RateLimited", 5)
-    rate_limit.forget_requests()
+    rate_limit.clear_request_counts()

@@ -24,8 +24,8 @@ CALL = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "pay", "
 @pytest.fixture(autouse=True)
 def clear_caches() -> Iterator[None]:
     yield
-    client_checkpointers.forget_clients()
-    rate_limit.forget_requests()
+    client_checkpointers.clear_client_cache()
+    rate_limit.clear_request_counts()
 
 
 class ConversationsClient:

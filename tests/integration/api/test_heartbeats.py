@@ -18,7 +18,7 @@ from checkpoints.models import Run
 from harness_site.accounts.models import TokenRole
 from harness_site.api import heartbeats as heartbeat_module
 from harness_site.api import rate_limit
-from harness_site.api.heartbeats import Heartbeat, Heartbeats, read_heartbeat, renew_leases
+from harness_site.api.heartbeats import Heartbeat, Heartbeats, parse_heartbeat, renew_leases_of_heartbeats
 from harness_site.api.rate_limit import Allowance
 from harness_site.serving.request_bodies import BODY
 from tests.support.api_client import ApiClient, make_token
@@ -43,7 +43,7 @@ def test_one_statement_renews_all_leases() -> None:
     old = clock.now() - timedelta(seconds=5)
     Run.objects.update(heartbeat_at=old, lease_expires_at=old)
     with CaptureQueriesContext(connection) as queries:
-        assert None not in renew_leases(heartbeats)
+        assert None not in renew_leases_of_heartbeats(heartbeats)
     assert sum(Run._meta.db_table in query["sql"] for query in queries) == 1
     assert all(run.heartbeat_at > old and run.lease_expires_at > clock.now() for run in Run.objects.all())
 
@@ -67,7 +67,7 @@ def test_runs_that_own_nothing_are_left_out() -> None:
     ]
     old = clock.now() - timedelta(seconds=5)
     Run.objects.update(heartbeat_at=old)
-    allowances = renew_leases([*wrong, first])
+    allowances = renew_leases_of_heartbeats([*wrong, first])
     assert allowances[:-1] == [None] * len(wrong)
     assert allowances[-1] is not None
     assert [run.session.session_id for run in Run.objects.filter(heartbeat_at__gt=old)] == ["first"]
@@ -77,8 +77,8 @@ def test_heartbeats_count_as_requests(settings: Any, monkeypatch: pytest.MonkeyP
     heartbeat = open_session(make_token(TokenRole.AGENT), "s")
     settings.API_REQUESTS_PER_MINUTE = 12
     monkeypatch.setattr(rate_limit, "read_clock", lambda: 0.0)
-    rate_limit.forget_requests()
-    allowances = renew_leases([heartbeat] * 3)
+    rate_limit.clear_request_counts()
+    allowances = renew_leases_of_heartbeats([heartbeat] * 3)
     assert [allowance and allowance.remaining for allowance in allowances] == [1, 0, None]
 
 
@@ -96,9 +96,9 @@ def describe(**changes: Any) -> dict[str, Any]:
 
 
 def test_plain_heartbeat_is_read() -> None:
-    assert read_heartbeat(describe()) == Heartbeat("Bearer x", "me", "10.0.0.1", "a/b", 3)
+    assert parse_heartbeat(describe()) == Heartbeat("Bearer x", "me", "10.0.0.1", "a/b", 3)
     under_prefix = describe(path="/harness/api/v1/sessions/a~1b/heartbeat", root_path="/harness")
-    assert read_heartbeat(under_prefix) == read_heartbeat(describe())
+    assert parse_heartbeat(under_prefix) == parse_heartbeat(describe())
 
 
 UNUSUAL_BODIES = (b"", b"[]", b"{", b"\xff", b'{"fence": true}', b'{"fence": 3, "x": 1}', b"[" * 100_000)
@@ -119,7 +119,7 @@ UNUSUAL_BODIES = (b"", b"[]", b"{", b"\xff", b'{"fence": true}', b'{"fence": 3, 
 )
 def test_any_other_request_is_answered_by_the_route(changes: dict[str, Any]) -> None:
     scope = describe(**changes)
-    assert read_heartbeat(scope) is None
+    assert parse_heartbeat(scope) is None
     assert scope[BODY] is None or scope[BODY].tell() == 0
 
 
@@ -127,11 +127,11 @@ def test_heartbeat_without_https_is_redirected_where_https_is_required(settings:
     settings.SECURE_SSL_REDIRECT = True
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     behind_proxy = describe()["headers"] + [(b"x-forwarded-proto", b"https")]
-    assert read_heartbeat(describe()) is None
-    assert read_heartbeat(describe(headers=behind_proxy)) is not None
+    assert parse_heartbeat(describe()) is None
+    assert parse_heartbeat(describe(headers=behind_proxy)) is not None
     settings.SECURE_PROXY_SSL_HEADER = None
-    assert read_heartbeat(describe(headers=behind_proxy)) is None
-    assert read_heartbeat(describe(scheme="https")) is not None
+    assert parse_heartbeat(describe(headers=behind_proxy)) is None
+    assert parse_heartbeat(describe(scheme="https")) is not None
 
 
 def test_cancelled_heartbeat_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,5 +161,5 @@ def test_cancelled_heartbeat_does_not_stop_the_others(monkeypatch: pytest.Monkey
         await asyncio.wait_for(application(describe(), nothing, send), 10)
         return statuses
 
-    monkeypatch.setattr(heartbeat_module, "renew_leases", renew)
+    monkeypatch.setattr(heartbeat_module, "renew_leases_of_heartbeats", renew)
     assert asyncio.run(send_three()) == [200, 200]

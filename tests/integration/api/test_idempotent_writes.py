@@ -94,7 +94,7 @@ def test_another_process_finds_the_write_before_its_answer_is_stored() -> None:
     requests: list[Callable[[], Any]] = [lambda: agent.save(1), lambda: agent.settle("c1")]
     for send in requests:
         first = send()
-        client_checkpointers.forget_clients()
+        client_checkpointers.clear_client_cache()
         deferred_writes.forget_all()
         second = send()
         assert (first.status_code < 300, second.status_code) == (True, first.status_code)
@@ -129,14 +129,14 @@ def test_waiting_answers_are_stored_together() -> None:
 def test_refused_requests_leave_no_note(settings: Any) -> None:
     agent = Agent()
     settings.API_REQUESTS_PER_MINUTE = 6
-    rate_limit.forget_requests()
+    rate_limit.clear_request_counts()
     statuses = [agent.save(version).status_code for version in (1, 2)]
     assert statuses == [201, 429]
-    rate_limit.forget_requests()
+    rate_limit.clear_request_counts()
     ApiToken.objects.update(revoked_at="2026-01-01T00:00:00Z")
     assert agent.save(3).status_code == 401
     assert not ApiWrite.objects.filter(key__in=["save 2", "save 3"]).exists()
-    rate_limit.forget_requests()
+    rate_limit.clear_request_counts()
 
 
 def test_request_is_refused_while_another_one_with_its_key_is_served() -> None:

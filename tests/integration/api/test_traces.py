@@ -18,7 +18,7 @@ from checkpoints.models import Checkpoint, Session, ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_checkpointers, rate_limit
 from harness_site.api.models import ObservedSpan
-from harness_site.api.otlp_protobuf import read_traces, write_partial_success
+from harness_site.api.otlp_protobuf import encode_partial_success, parse_traces
 from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
 
@@ -38,8 +38,8 @@ PROTOBUF = "application/x-protobuf"
 @pytest.fixture(autouse=True)
 def clear_caches() -> Iterator[None]:
     yield
-    client_checkpointers.forget_clients()
-    rate_limit.forget_requests()
+    client_checkpointers.clear_client_cache()
+    rate_limit.clear_request_counts()
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_session_of_an_agent_is_not_changed_by_spans(token: str) -> None:
 
 
 def test_export_in_protobuf(token: str) -> None:
-    (resource,) = read_traces(EXPORT)["resourceSpans"]
+    (resource,) = parse_traces(EXPORT)["resourceSpans"]
     ((span,),) = [scope["spans"] for scope in resource["scopeSpans"]]
     assert resource["resource"]["attributes"] == [{"key": "service.name", "value": {"stringValue": "desk"}}]
     assert span == {
@@ -217,12 +217,12 @@ def test_export_in_protobuf(token: str) -> None:
         "events": [{"timeUnixNano": 7, "name": "ev", "attributes": [{"key": "x", "value": {"stringValue": "y"}}]}],
         "status": {"message": "bad", "code": 2},
     }
-    assert (write_partial_success(300, "too ü"), write_partial_success(0, "")) == (PARTIAL_SUCCESS, b"")
+    assert (encode_partial_success(300, "too ü"), encode_partial_success(0, "")) == (PARTIAL_SUCCESS, b"")
     response = send(token, gzip.compress(EXPORT), PROTOBUF, **{"Content-Encoding": "gzip"})
     assert (response.status_code, response.content, response["Content-Type"]) == (200, b"", PROTOBUF)
     for end in range(1, len(EXPORT)):  # cut off anywhere: read or refused
         try:
-            read_traces(EXPORT[:end])
+            parse_traces(EXPORT[:end])
         except MalformedRequest:
             continue
     nested = b""
@@ -230,7 +230,7 @@ def test_export_in_protobuf(token: str) -> None:
         inner = b"\x0a" + _measure(nested) + nested
         nested = b"\x2a" + _measure(inner) + inner
     with pytest.raises(MalformedRequest):
-        read_traces(_wrap(_wrap(_wrap(_wrap(_wrap(nested, 2), 9), 2), 2), 1))
+        parse_traces(_wrap(_wrap(_wrap(_wrap(_wrap(nested, 2), 9), 2), 2), 1))
 
 
 def _measure(data: bytes) -> bytes:

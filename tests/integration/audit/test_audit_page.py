@@ -20,8 +20,8 @@ from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import AuditEvent, IntegrityCheck, Session, Workspace
 from checkpoints.seals.decision_keys import create_key_pair
-from harness_site.audit import audit_entries, event_sentences
-from harness_site.audit.audit_entries import AuditSubject
+from harness_site.audit import audit_trail_query, event_sentences
+from harness_site.audit.audit_trail_query import AuditSubject
 from tests.support.audit_entries import entries
 from tests.support.factories import make_session, make_user, make_workspace
 from tests.support.page_text import visible_text
@@ -153,12 +153,12 @@ def test_date_range_includes_both_days(reader: Client) -> None:
 
 
 def test_every_kind_has_one_subject() -> None:
-    kinds = [kind for subject in AuditSubject for kind in audit_entries.list_kinds_of_subject(subject)]
+    kinds = [kind for subject in AuditSubject for kind in audit_trail_query.list_kinds_of_subject(subject)]
     assert sorted(kinds) == sorted(AuditKind)
 
 
 def test_pages_are_consecutive(reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = [happened(actor=f"a{number}").pk for number in range(audit_entries.PAGE + 20)]
+    keys = [happened(actor=f"a{number}").pk for number in range(audit_trail_query.PAGE + 20)]
     first = reader.get("/audit/?actor=").content.decode()
     found = re.search(r'rel="next" href="([^"]+)"', first)
     assert found
@@ -269,7 +269,7 @@ class TestExport:
         ]
 
     def test_long_export_is_read_in_batches(self, reader: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(audit_entries, "_CHUNK", 4)
+        monkeypatch.setattr(audit_trail_query, "_CHUNK", 4)
         for number in range(11):
             happened(actor=f"a{number}")
         rows = lines(reader.get("/audit/export/?subject=decisions"))[1:]

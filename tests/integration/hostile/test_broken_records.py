@@ -14,7 +14,7 @@ from django.test import Client
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role, SessionStatus
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Session, ToolCall
-from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.notifications.models import NoticedCall
 from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.search import indexer
@@ -228,7 +228,7 @@ def test_unreadable_record_is_named(caplog: pytest.LogCaptureFixture) -> None:
         return 1 // int(row.pk - 17)
 
     rows = [SimpleNamespace(pk=18), SimpleNamespace(pk=17)]
-    assert read_rows_or_mark_unreadable(rows, read, "session") == [1, UnreadableRecord("session", 17)]
+    assert convert_rows_or_mark_unreadable(rows, read, "session") == [1, UnreadableRecord("session", 17)]
     assert "The session 17 cannot be read." in caplog.text
     lines = list(generate_csv_lines([UnreadableRecord("session", 17)]))
     assert "session 17 cannot be shown" in lines[1]

@@ -8,7 +8,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Decision
-from harness_site.core.rendering.hidden_characters import name_hidden_characters
+from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 from harness_site.review import argument_changes
 from harness_site.search import indexer
 from tests.support.client_login import sign_in
@@ -93,7 +93,7 @@ def test_unchanged_suggested_result_is_the_stored_one(reader: Client) -> None:
         "kind": "confirm_landed",
         "reason": "x",
         "revision": call.revision,
-        "result": name_hidden_characters(result),
+        "result": replace_hidden_characters_by_names(result),
     }
     assert reader.post(f"/review/calls/{call.pk}/", data).status_code == 302
     assert Decision.objects.get(tool_call=call).result_text == result

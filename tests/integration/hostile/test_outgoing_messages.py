@@ -67,7 +67,7 @@ def test_mail_has_only_the_headers_and_lines_of_the_site(text: str, alice: User)
         delivery = Delivery.objects.filter(notice__noticed__tool_call=call).get()
         said = build_notice_message(delivery.notice)
         assert said is not None
-        composed = emails.compose_notification(delivery, said)
+        composed = emails.compose_notification_email(delivery, said)
         head, *_ = composed.as_bytes().partition(b"\n\n")
         names = [line.partition(b":")[0].decode().lower() for line in head.split(b"\n") if line[:1].strip()]
         assert sorted(names) == sorted(HEADERS)
@@ -101,7 +101,7 @@ def test_header_injection_is_refused(settings: Any) -> None:
     composed = EmailMessage()
     composed["Subject"] = "x =?utf-8?q?=0D=0ABcc:_all@example.com?="
     with pytest.raises(mail_transport.HeaderContainsLineBreak, match=r"Subject .* line break"):
-        mail_transport.send_through_server(composed, "https://harness.example/")
+        mail_transport.send_email_through_server(composed, "https://harness.example/")
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())

@@ -12,13 +12,13 @@ from django.test import Client
 from django.utils.html import strip_tags
 
 from checkpoints.enums import Role
-from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, find_connection
+from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, get_connection_or_first
 from tests.support.factories import make_user
 from tests.support.site_process import fresh_database, prepare
 
 
 def run_program(folder: Path, database: str) -> subprocess.CompletedProcess[str]:
-    block = next(block for block in find_connection("python").build_blocks() if block.key == "program")
+    block = next(block for block in get_connection_or_first("python").build_blocks() if block.key == "program")
     (folder / "first_agent.py").write_text(block.text)
     environment = {"HARNESS_DATABASE_URL": database, "PYTHONPATH": str(settings.BASE_DIR)}
     return subprocess.run(

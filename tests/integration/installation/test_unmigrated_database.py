@@ -147,8 +147,8 @@ def test_background_task_logs_the_first_of_equal_failures(caplog: pytest.LogCapt
     for _ in range(3):
         task.record_failure(OperationalError("away"))
     task.record_failure(ValueError("other"))
-    task.record_round()
-    task.record_round()
+    task.record_finished_round()
+    task.record_finished_round()
     assert [record.message for record in caplog.records] == [
         "The background task background failed. It tries again until it works.",
         "The background task background failed. It tries again until it works.",

@@ -25,8 +25,8 @@ from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.exceptions import StorageBusy, StorageError, StorageUnavailable
 from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
-from harness_site.api.client_checkpointers import hold_run
-from harness_site.mcp_guard.command import read_options
+from harness_site.api.client_checkpointers import get_or_attach_run
+from harness_site.mcp_guard.command import parse_guard_options
 from harness_site.mcp_guard.guarded_session import GuardedSession
 from harness_site.mcp_guard.policies import UNKNOWN_TOOL, ToolPolicy, parse_policies
 from harness_site.mcp_guard.proxy import CALL_ID_META, GuardProxy
@@ -181,7 +181,7 @@ def test_calls_wait_while_the_database_of_the_site_gives_no_answer(
     def hold_run_later(*arguments: Any) -> Any:
         if failures:
             raise failures.pop()
-        return hold_run(*arguments)
+        return get_or_attach_run(*arguments)
 
     token = make_token(TokenRole.AGENT)
 
@@ -254,7 +254,7 @@ def test_killed_server_is_held_at_the_gate(workspace: Workspace, effects: Path, 
     ],
 )
 def test_policy_of_a_tool(line: str, tool: str, policy: ToolPolicy) -> None:
-    assert parse_policies([line, "", "*_never: read"]).find(tool) == policy
+    assert parse_policies([line, "", "*_never: read"]).find_policy(tool) == policy
 
 
 @pytest.mark.parametrize(
@@ -271,9 +271,9 @@ def test_page_shows_a_configuration_that_works(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HARNESS_TOKEN", "token")
     for name, value in server["env"].items():
         monkeypatch.setenv(name, value)
-    options = read_options(server["args"][1:])
+    options = parse_guard_options(server["args"][1:])
     assert (options.command, options.address) == (["python", "mail_server.py"], "https://harness.example.org")
     assert options.session_id == "mail-of-the-refund-desk"
-    assert options.policies.find("send_mail").requires_approval
+    assert options.policies.find_policy("send_mail").requires_approval
     listed = parse_policies(page.partition("```text\n")[2].partition("```")[0].splitlines())
-    assert (listed.find("pay").idempotency, listed.find("get_mail").is_logged) == ("once", False)
+    assert (listed.find_policy("pay").idempotency, listed.find_policy("get_mail").is_logged) == ("once", False)

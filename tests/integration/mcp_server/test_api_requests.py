@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from checkpoints.exceptions import StorageBusy, StorageUnavailable
-from harness_site.api.problems import respond_with_problem
+from harness_site.api.problems import build_problem_response
 from harness_site.mcp_server import api_requests
 from harness_site.mcp_server.api_requests import ApiProblem, ApiRequests
 
@@ -22,7 +22,7 @@ Answer = httpx.Response | Exception
 
 
 def build_problem(error: Any) -> httpx.Response:
-    response = respond_with_problem(error)
+    response = build_problem_response(error)
     return httpx.Response(response.status_code, headers=dict(response.items()), content=response.content)
 
 
@@ -57,7 +57,7 @@ class Server:
 
 
 def write(api: ApiRequests) -> Any:
-    return api.write("sessions/s/calls/c/decision", {"kind": "approve"})
+    return api.post_with_idempotency_key("sessions/s/calls/c/decision", {"kind": "approve"})
 
 
 def test_write_waits_as_the_server_asks_while_the_database_gives_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,7 @@ def test_server_that_asks_for_a_long_wait_is_asked_again_after_five_seconds(monk
     problem = build_problem(BUSY)
     problem.headers["Retry-After"] = "3600"
     server = Server(monkeypatch, problem, httpx.Response(200, json=[]))
-    assert (server.run(lambda api: api.read("sessions")), server.pauses) == ([], [5.0])
+    assert (server.run(lambda api: api.get_resource("sessions")), server.pauses) == ([], [5.0])
 
 
 @pytest.mark.parametrize(("answers", "happened"), [((UNAVAILABLE, BUSY), True), ((BUSY, BUSY), False)])

@@ -9,7 +9,7 @@ from django.db.models import F
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
-from harness_site.notifications.delivery_retention import RETENTION, delete_old_notices
+from harness_site.notifications.delivery_retention import RETENTION, delete_old_notices_and_deliveries
 from harness_site.notifications.models import Delivery, Notice
 from harness_site.notifications.notice_collector import create_due_notices
 from tests.integration.notifications.conftest import interrupted
@@ -29,7 +29,7 @@ def told(alice: User) -> ToolCall:
 
 
 def test_old_finished_deliveries_are_removed(told: ToolCall) -> None:
-    assert delete_old_notices() == 1
+    assert delete_old_notices_and_deliveries() == 1
     assert (Notice.objects.count(), Delivery.objects.count(), create_due_notices()) == (0, 0, 0)
 
 
@@ -40,14 +40,14 @@ def test_command_removes_old_deliveries(told: ToolCall) -> None:
 
 def test_pending_call_is_not_notified_again(told: ToolCall) -> None:
     ToolCall.objects.filter(pk=told.pk).update(status=CallStatus.INTERRUPTED)
-    assert (delete_old_notices(), create_due_notices()) == (0, 0)
+    assert (delete_old_notices_and_deliveries(), create_due_notices()) == (0, 0)
 
 
 def test_unsent_delivery_is_kept(told: ToolCall) -> None:
     Delivery.objects.update(status="waiting")
-    assert delete_old_notices() == 0
+    assert delete_old_notices_and_deliveries() == 0
 
 
 def test_recent_delivery_is_kept(told: ToolCall) -> None:
     Notice.objects.update(created_at=F("created_at") + timedelta(minutes=2))
-    assert delete_old_notices() == 0
+    assert delete_old_notices_and_deliveries() == 0

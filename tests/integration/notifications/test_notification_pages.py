@@ -196,7 +196,7 @@ class TestPreferences:
         for _ in range(2):
             assert admin.post(self.PATH, chosen).headers["Location"] == "/accounts/"
         kept = Preferences.objects.get(user=dora)
-        assert (kept.wants("interrupted"), kept.wants("reminder")) == (True, False)
+        assert (kept.wants_event("interrupted"), kept.wants_event("reminder")) == (True, False)
         assert admin.get(self.PATH).content.decode().count(" checked") == 2
         fields = ["awaiting_approval", "escalation", "handed_over", "reminder"]
         assert entries() == [("notifications_changed", "dora", {"fields": fields})]

@@ -69,7 +69,7 @@ PUBLIC = [
 def test_internal_addresses_are_refused(address: str) -> None:
     host = f"[{address}]" if ":" in address else address
     with pytest.raises(AddressRefused, match="inside this network"):
-        safe_http.post(f"https://{host}/", b"{}", {})
+        safe_http.post_to_public_address(f"https://{host}/", b"{}", {})
 
 
 @pytest.mark.parametrize("address", PUBLIC)
@@ -84,7 +84,7 @@ def test_public_addresses_are_allowed(address: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(socket, "create_connection", connect)
     host = f"[{address}]" if ":" in address else address
     with pytest.raises(ConnectionRefusedError):
-        safe_http.post(f"https://{host}/", b"{}", {})
+        safe_http.post_to_public_address(f"https://{host}/", b"{}", {})
     assert [ipaddress.ip_address(one) for one in tried] == [ipaddress.ip_address(address)]
 
 
@@ -103,7 +103,7 @@ def test_checked_address_is_used_for_the_connection(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     monkeypatch.setattr(socket, "create_connection", connect)
     with pytest.raises(ConnectionRefusedError):
-        safe_http.post("https://hooks.example.com/", b"{}", {})
+        safe_http.post_to_public_address("https://hooks.example.com/", b"{}", {})
     assert tried == ["8.8.8.8"]
 
 
@@ -113,7 +113,7 @@ def test_checked_address_is_used_for_the_connection(monkeypatch: pytest.MonkeyPa
 )
 def test_names_and_other_spellings_of_internal_addresses_are_refused(address: str) -> None:
     with pytest.raises(AddressRefused, match="inside this network"):
-        safe_http.post(address, b"{}", {})
+        safe_http.post_to_public_address(address, b"{}", {})
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_valid_urls_are_accepted(address: str) -> None:
 
 def test_loopback_is_allowed_in_development(web: Start) -> None:
     receiver = web()
-    assert safe_http.post(receiver.address, b"{}", {"Harness-Event": "test"}) == 200
+    assert safe_http.post_to_public_address(receiver.address, b"{}", {"Harness-Event": "test"}) == 200
     assert receiver.messages[0]["headers"]["Host"] == f"127.0.0.1:{receiver.port}"
 
 
@@ -156,7 +156,7 @@ def test_other_internal_addresses_are_refused_in_development(settings: Settings)
         with pytest.raises(AddressRefused, match="https"):
             safe_http.parse_webhook_url(address)
     with pytest.raises(AddressRefused, match="inside this network"):
-        safe_http.post("https://10.0.0.1/", b"{}", {})
+        safe_http.post_to_public_address("https://10.0.0.1/", b"{}", {})
 
 
 def test_operator_may_allow_a_host_name(settings: Settings) -> None:
@@ -166,4 +166,4 @@ def test_operator_may_allow_a_host_name(settings: Settings) -> None:
         server.close()
         # It was allowed to try.
         with pytest.raises(ConnectionRefusedError):
-            safe_http.post(f"https://localhost:{port}/", b"{}", {})
+            safe_http.post_to_public_address(f"https://localhost:{port}/", b"{}", {})

@@ -75,7 +75,7 @@ def test_query_count_is_independent_of_the_data(reader: Client, rows: int, djang
         make_call(session=session, tool=f"tool-{number}")
         settled(f"other-{number}")
     complete()
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     with django_assert_num_queries(21):
         page = visible_text(reader.get("/overview/"))
     assert all(f"desk-{number}" in page for number in range(rows))
@@ -130,7 +130,7 @@ def test_sessions_and_costs_are_summed_by_day_and_agent() -> None:
     begun(0, "2", agent="desk", status=SessionStatus.FAILED)
     begun(13, "4", agent="mail")
     begun(14, "8", agent="old")
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     found = load()
     assert found.steps[-1][1] == SessionTotals(2, 1, 1, 0, Decimal("3.25"))
     assert found.steps[0][1] == SessionTotals(1, 0, 0, 0, Decimal(4))
@@ -156,10 +156,10 @@ def test_costs_are_summed_by_model_and_link_to_their_sessions(reader: Client) ->
     make_checkpoint(session=phased, phase=Phase.PRE_LLM, payload='{"details":{"model":"asked-for"}}')
     for model in ("large-1", "small-1"):
         make_checkpoint(session=mixed, usage=to_canonical_json({"model": model}), payload="not JSON")
-        hourly_session_totals.update_session_sums(None)
+        hourly_session_totals.update_hourly_session_sums(None)
     assert load().models == ()  # the messages have not been read yet
     complete()
-    hourly_session_totals.update_session_sums(datetime.now(UTC))
+    hourly_session_totals.update_hourly_session_sums(datetime.now(UTC))
     rows = {("several" if row.several else row.name): (row.sessions, row.cost) for row in load().models}
     assert rows == {
         "large-1": (3, Decimal(6)),
@@ -183,15 +183,15 @@ def test_hourly_sums_become_daily_sums_once() -> None:
     begun(0, "1")
     settled("slow")
     complete()
-    now = hourly_session_totals.update_session_sums(None)
+    now = hourly_session_totals.update_hourly_session_sums(None)
     assert SessionSums.objects.get().hourly
     assert ToolSums.objects.get().hourly
     later = now + timedelta(days=3)
-    hourly_session_totals.recount_day(make_workspace().pk, now.date(), hourly=False)
-    merge_hours_into_days.merge_old_hours(later)
+    hourly_session_totals.recount_session_sums_of_day(make_workspace().pk, now.date(), hourly=False)
+    merge_hours_into_days.merge_hourly_sums_into_days(later)
     settled("slow")
     complete()
-    merge_hours_into_days.merge_old_hours(later)
+    merge_hours_into_days.merge_hourly_sums_into_days(later)
     day = [(merge_hours_into_days.get_day_start(now), False)]
     assert list(SessionSums.objects.values_list("start", "hourly")) == day
     assert list(ToolSums.objects.values_list("start", "hourly")) == day
@@ -223,7 +223,7 @@ def test_waiting_time_ends_with_the_decision_of_a_person() -> None:
 
 def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     for seconds in (0, 1, 5, 59, 3600, 86_400 * 30):
-        wait = hourly_call_statistics.get_wait_class(seconds)
+        wait = hourly_call_statistics.get_wait_time_class(seconds)
         assert hourly_call_statistics.convert_wait_class_to_seconds(wait) == pytest.approx(max(seconds, 1), rel=0.1)
 
 
@@ -248,7 +248,7 @@ def test_invalid_period_is_explained(query: str, sentence: str) -> None:
 @pytest.mark.parametrize("period", ["period=24h", "period=90d", "first=2026-03-02&last=2026-03-01"])
 def test_numbers_and_bars_link_to_what_they_count(reader: Client, period: str) -> None:
     begun(0, "1.25", agent="desk", status=SessionStatus.FAILED)
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     page = reader.get(f"/overview/?{period}").content.decode()
     assert ("Swap them." in page) == ("first" in period)
     now, links = datetime.now(UTC), re.findall(r'href="(/sessions/[^"]*status=failed&amp;sort=started[^"]*)"', page)
@@ -274,13 +274,17 @@ def test_an_agent_narrows_every_number_and_stays_in_the_links(reader: Client) ->
         make_message(session=session, body={"role": "assistant", "model": f"model-of-{tool}"})
     make_call(session=mail, tool="undecided", call_id="undecided")
     complete()
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     period, _problem = periods.parse_period(QueryDict(""), now)
     found = totals.load_period_totals(make_workspace().pk, period, "refund desk")
     assert found.total == SessionTotals(1, 0, 1, 0, Decimal(2))
     assert [agent.name for agent in found.agents] == ["refund desk"]
     assert [model.name for model in found.models] == ["model-of-refund"]
-    assert ([tool.name for tool in found.tools], found.interrupted, found.waits.decisions) == (["refund"], 1, 1)
+    assert ([tool.name for tool in found.tools], found.interrupted_call_count, found.waits.decisions) == (
+        ["refund"],
+        1,
+        1,
+    )
     html = reader.get("/overview/?period=24h&agent=refund+desk").content.decode()
     assert '<option value="mail">' in html
     assert '<option value="refund desk" selected>' in html
@@ -301,7 +305,7 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
         call = make_call(session=session, issued_at=moment, interrupted_at=moment, status=CallStatus.FAILED)
         make_decision(call=call, created_at=moment)
     complete()
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     page = reader.get("/overview/?period=24h").content.decode()
     first, last = f"{hour:%Y-%m-%dT%H}:00", f"{hour + timedelta(hours=1):%Y-%m-%dT%H}:00"
     bars = re.findall(f'href="(/sessions/[?]first={first}&amp;last={last}&amp;[^"]*)"><title>', page)
@@ -320,17 +324,17 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
 
 def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:
     begun(0, agent="desk")
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     page = visible_text(reader.get("/overview/"))
     assert "desk 1 0 % 0 –" in page
     begun(0, "0.5", agent="desk")
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     assert "desk 2 0 % 0 $0.50" in visible_text(reader.get("/overview/"))
 
 
 def test_hours_are_those_of_the_reader(reader: Client) -> None:
     begun(0)
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     reader.cookies["harness_zone"] = "Asia/Kolkata"
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     page = reader.get("/overview/?period=24h").content.decode()
@@ -341,17 +345,17 @@ def test_hours_are_those_of_the_reader(reader: Client) -> None:
 
 def test_changed_day_is_counted_again() -> None:
     session = begun(3, "1", agent="desk")
-    since = hourly_session_totals.update_session_sums(None)
+    since = hourly_session_totals.update_hourly_session_sums(None)
     Session.objects.filter(pk=session.pk).update(budget_spent_usd=5, agent="mail", updated_at=since)
-    hourly_session_totals.update_session_sums(since)
+    hourly_session_totals.update_hourly_session_sums(since)
     assert list(SessionSums.objects.values_list("agent", "sessions", "cost")) == [("mail", 1, Decimal(5))]
 
 
 def test_deleted_sessions_are_removed_from_the_sums() -> None:
     session = begun(3, "1")
-    since = hourly_session_totals.update_session_sums(None)
+    since = hourly_session_totals.update_hourly_session_sums(None)
     Session.objects.filter(pk=session.pk).update(created_at=F("created_at") - timedelta(days=90))
-    hourly_session_totals.update_session_sums(since - timedelta(hours=1))
+    hourly_session_totals.update_hourly_session_sums(since - timedelta(hours=1))
     assert not SessionSums.objects.exists()
 
 
@@ -372,11 +376,11 @@ def test_each_settled_call_counts_once() -> None:
     assert found["lost"].mean is None
     assert [tool.name for tool in sums.slowest_tools] == ["slow", "quick"]
     assert [tool.name for tool in sums.most_interrupted_tools] == ["lost"]
-    assert sums.interrupted == 2
+    assert sums.interrupted_call_count == 2
     ToolCall.objects.filter(pk=waiting.pk).update(status="failed", revision=9)
     complete()
     assert ToolSums.objects.get(tool="waiting").interrupted == 1
-    assert load().interrupted == 2
+    assert load().interrupted_call_count == 2
 
 
 def test_rebuilt_index_counts_nothing_twice() -> None:
@@ -393,7 +397,7 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
     settled(evil)
     make_call(session=make_session(), sentence=evil)
     complete()
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     page = reader.get("/overview/").content.decode()
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 5
@@ -418,7 +422,7 @@ def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader:
     begun(0, "1", agent="desk", status=SessionStatus.FAILED)
     begun(0, "1", agent="desk")
     begun(15, "1", agent="desk")
-    hourly_session_totals.update_session_sums(None)
+    hourly_session_totals.update_hourly_session_sums(None)
     assert "50 % of 2, before: 0 %" in visible_text(reader.get("/overview/"))
 
 

@@ -20,7 +20,7 @@ WHY = {**WINDOW, "reason": "The provider's export agrees."}
 
 def chosen(client: Client) -> list[str]:
     """Return the data of the form on the page."""
-    return [row.chosen for row in client.get(PAGE).context["settling"]]
+    return [row.form_value for row in client.get(PAGE).context["settling"]]
 
 
 def settle(client: Client, calls: list[str] | None = None) -> str:
@@ -50,7 +50,7 @@ def test_later_page_is_settled_separately(
     assert people["alice"].post("/review/outages/verify/", later).headers["Location"].endswith(f"&after={calls[1].pk}")
     asked = ToolCall.objects.exclude(verify_requested_by="").values_list("pk", flat=True)
     assert list(asked) == [calls[2].pk]
-    settle(people["alice"], [row.chosen for row in second.context["settling"]])
+    settle(people["alice"], [row.form_value for row in second.context["settling"]])
     assert [status(call) for call in calls] == ["interrupted", "interrupted", "completed"]
 
 

@@ -29,7 +29,7 @@ def test_successive_interruptions_are_one_outage(lost: Lost) -> None:
     lost(1, reason=InterruptReason.AMBIGUOUS_ERROR)
     lost(1, status=CallStatus.FAILED, reason=InterruptReason.RUN_LOST)
     lost(1, workspace="elsewhere")
-    found = outage_groups.open_outages(make_workspace())
+    found = outage_groups.list_open_outages(make_workspace())
     assert [(one.tool, one.number) for one in found] == [("refund_card", 3), ("send_email", 2)]
     assert found[0].last - found[0].first == timedelta(seconds=2 * gap)
     together = outage_groups.map_calls_to_outages([*alone, *refunds, *other], found)
@@ -39,7 +39,7 @@ def test_successive_interruptions_are_one_outage(lost: Lost) -> None:
 def test_simultaneous_interruptions_are_one_outage(lost: Lost) -> None:
     for _ in range(3):
         lost(0)
-    (found,) = outage_groups.open_outages(make_workspace())
+    (found,) = outage_groups.list_open_outages(make_workspace())
     assert (found.number, found.first) == (3, found.last)
 
 
@@ -48,7 +48,7 @@ def test_newest_of_many_interruptions_are_grouped(lost: Lost, monkeypatch: pytes
     for second in range(5):
         lost(second)
     lost(1, tool="another")
-    assert [(one.tool, one.number) for one in outage_groups.open_outages(make_workspace())] == [("refund_card", 3)]
+    assert [(one.tool, one.number) for one in outage_groups.list_open_outages(make_workspace())] == [("refund_card", 3)]
 
 
 def test_queue_links_to_the_outage(people: dict[str, Client], lost: Lost) -> None:
@@ -183,7 +183,9 @@ def test_outages_of_other_workspaces_are_separate(lost: Lost) -> None:
     for workspace, number in (("default", 2), ("elsewhere", 3)):
         for second in range(number):
             lost(second, workspace=workspace)
-    found = {one.slug: [outage.number for outage in outage_groups.open_outages(one)] for one in Workspace.objects.all()}
+    found = {
+        one.slug: [outage.number for outage in outage_groups.list_open_outages(one)] for one in Workspace.objects.all()
+    }
     assert found == {"default": [2], "elsewhere": [3]}
 
 

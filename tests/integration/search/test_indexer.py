@@ -149,13 +149,13 @@ def test_existing_texts_are_indexed_newest_first(monkeypatch: pytest.MonkeyPatch
     indexer._get_or_create_progress(Kind.SESSION)
     assert indexer._index_batch_of_kind(Kind.MESSAGE) == 2
     assert texts() == ["m3\nold 3", "m4\nold 4"]
-    assert not load_index_status().begun
+    assert not load_index_status().was_ever_complete
     assert load_index_status().older == session.pk + Message.objects.order_by("pk")[2].pk
     make_message(session=session, text="x" * 3 * text_extraction.PIECE)
     assert indexer._index_batch_of_kind(Kind.MESSAGE) == 2
     assert [text[:4] for text in texts()] == ["m2\no", "m3\no", "m4\no", "m5\nx", "xxxx", "xxxx", "xxxx"]
     complete()
-    assert (load_index_status().begun, load_index_status().older) == (True, 0)
+    assert (load_index_status().was_ever_complete, load_index_status().older) == (True, 0)
     by_age = Passage.objects.filter(kind=Kind.MESSAGE).order_by("pk")
     assert list(by_age.values_list("position", "part")) == [(n, 0) for n in range(5)] + [(5, n) for n in range(4)]
     eras = list(Passage.objects.order_by("pk").values_list("era", flat=True))
@@ -165,7 +165,7 @@ def test_existing_texts_are_indexed_newest_first(monkeypatch: pytest.MonkeyPatch
 def test_failed_step_is_rolled_back_and_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     make_message(session=make_session())
     with monkeypatch.context() as patch:
-        patch.setattr(hourly_call_statistics, "add_tallies", lambda _: 1 / 0)
+        patch.setattr(hourly_call_statistics, "add_tallies_to_hourly_sums", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             indexer._index_batch_of_kind(Kind.MESSAGE)
     assert texts() == []
@@ -204,7 +204,7 @@ def test_concurrent_indexers_index_each_text_once(monkeypatch: pytest.MonkeyPatc
         make_call(session=session, call_id=f"c{number}", status=CallStatus.COMPLETED)
 
     def work() -> None:
-        while not load_index_status().begun:
+        while not load_index_status().was_ever_complete:
             indexer.index_next_batch()
         connection.close()
 
@@ -224,18 +224,18 @@ def test_one_process_indexes_at_a_time() -> None:
     make_message(session=make_session())
     indexer.index_next_batch()
     make_message(session=make_session())
-    assert indexer._take_index_lease(Kind.MESSAGE)
-    assert not indexer._take_index_lease(Kind.MESSAGE)
+    assert indexer._acquire_index_lease(Kind.MESSAGE)
+    assert not indexer._acquire_index_lease(Kind.MESSAGE)
     assert indexer._index_batch_of_kind(Kind.MESSAGE) == 0
     Progress.objects.update(leased_until=None)
     assert indexer._index_batch_of_kind(Kind.MESSAGE) == 1
 
 
 def test_index_status_reports_its_lag() -> None:
-    assert not load_index_status().begun
+    assert not load_index_status().was_ever_complete
     session = make_session()
     complete()
-    assert (load_index_status().begun, load_index_status().behind) == (True, 0)
+    assert (load_index_status().was_ever_complete, load_index_status().behind) == (True, 0)
     make_message(session=session)
     assert load_index_status().behind >= 1
 
@@ -267,8 +267,8 @@ def test_command_waits_for_the_lock_of_a_killed_process(
 ) -> None:
     make_message(session=make_session())
     indexer._get_or_create_progress(Kind.MESSAGE)
-    assert indexer._take_index_lease(Kind.MESSAGE)
+    assert indexer._acquire_index_lease(Kind.MESSAGE)
     monkeypatch.setattr(index_search, "sleep", lambda _: Progress.objects.update(leased_until=None))
     call_command("index_search")
     assert capsys.readouterr().out == "2 texts went into the index; it is complete.\n"
-    assert (load_index_status().begun, len(texts())) == (True, 1)
+    assert (load_index_status().was_ever_complete, len(texts())) == (True, 1)

@@ -19,7 +19,7 @@ from django.db import connection
 from psycopg import sql
 
 from harness_site import database_roles
-from harness_site.installation.agent_connection_examples import find_connection
+from harness_site.installation.agent_connection_examples import get_connection_or_first
 from tests.support.cluster import Cluster
 from tests.support.site_process import PASSWORD, Agent, Site, prepare
 
@@ -223,7 +223,7 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
         line = manage(url, "create_agent_login").strip()
         login = line.removeprefix("export HARNESS_DATABASE_URL='").removesuffix("'")
         assert re.fullmatch(rf"postgresql://my_agent:[\w-]{{32}}@127.0.0.1:\d+/{database}", login)
-        block = next(block for block in find_connection("python").build_blocks() if block.key == "program")
+        block = next(block for block in get_connection_or_first("python").build_blocks() if block.key == "program")
         (tmp_path / "first_agent.py").write_text(block.text)
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
         script = f"{line}\n{sys.executable} first_agent.py"

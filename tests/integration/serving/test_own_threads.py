@@ -32,5 +32,5 @@ def test_threads_of_a_request(monkeypatch: pytest.MonkeyPatch, path: str, expect
         raise AssertionError("Nothing is read and nothing is sent.")
 
     root = "/harness" if path.startswith("/harness") else ""
-    asyncio.run(asgi._run_in_thread({"type": "http", "path": path, "root_path": root}, nothing, nothing))
+    asyncio.run(asgi._route_request_to_thread_pool({"type": "http", "path": path, "root_path": root}, nothing, nothing))
     assert used == [expected]

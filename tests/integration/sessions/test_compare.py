@@ -173,6 +173,7 @@ def test_session_without_versions_cannot_be_compared(reader: Client) -> None:
     assert "A comparison needs two versions." in visible_text(response)
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 @pytest.mark.parametrize("messages", [1, 3])
 def test_query_count_is_independent_of_the_changes(
     session: Session, reader: Client, messages: int, django_assert_num_queries: Queries

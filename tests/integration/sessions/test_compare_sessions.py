@@ -155,6 +155,7 @@ def test_common_prefix_is_found_with_few_digests(parts: int) -> None:
     assert len([query for query in digests if "checkpoint" not in query["sql"]]) <= 3
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 def test_messages_of_a_long_common_prefix_are_not_read(reader: Client, django_assert_num_queries: Queries) -> None:
     origin = _long("origin", 3_000)
     fork = forked(origin)
@@ -189,6 +190,7 @@ def _tone(number: int, other_from: int | None) -> str:
     return "!" if other_from is not None and number >= other_from else "."
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 @pytest.mark.parametrize("messages", [1, 3])
 def test_query_count_is_independent_of_the_differences(
     origin: Session, reader: Client, messages: int, django_assert_num_queries: Queries

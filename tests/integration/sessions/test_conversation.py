@@ -160,6 +160,7 @@ def test_window_around_a_call_ends_at_its_issue(session: Session) -> None:
     assert conversation.load_conversation_before_step(session, 0) is None
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 @pytest.mark.parametrize("turns", [1, 3, 30])
 def test_query_count_is_independent_of_the_length(
     session: Session, turns: int, django_assert_num_queries: DjangoAssertNumQueries

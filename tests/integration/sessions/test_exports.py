@@ -149,6 +149,7 @@ def test_offline_page_uses_language_and_time_zone_of_the_reader(reader: Client) 
     assert "Dieser Export ist vollständig." in html  # what is made after the first piece
 
 
+@pytest.mark.unsealed("its messages have no chain of the library")
 def test_page_contains_all_messages_of_a_long_session(reader: Client) -> None:
     pk = make_long_session(430)
     html = body(reader.get(f"/sessions/{pk}/export/html/"))
@@ -239,6 +240,7 @@ def test_unknown_export_format_is_not_found(reader: Client) -> None:
     assert not AuditEvent.objects.filter(kind="exported").exists()
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 @pytest.mark.parametrize("messages", [1, 3])
 def test_query_count_is_independent_of_the_messages(
     reader: Client, messages: int, django_assert_num_queries: Queries
@@ -282,6 +284,7 @@ def run(*words: str, **options: Any) -> str:
     return said.getvalue().strip()
 
 
+@pytest.mark.unsealed("its messages have no chain of the library")
 @pytest.mark.parametrize("form", ["jsonl", "html"])
 def test_command_writes_the_same_export(tmp_path: Path, form: str) -> None:
     session = conversation()

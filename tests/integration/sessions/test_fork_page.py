@@ -226,6 +226,7 @@ def test_text_of_agents_is_escaped(approver: Client) -> None:
         assert "&lt;script&gt;alert(1)" in html
 
 
+@pytest.mark.unsealed("its number of statements is that without seals")
 @pytest.mark.parametrize("count", [1, 3])
 def test_query_count_is_independent_of_the_calls(
     session: Session, approver: Client, count: int, django_assert_num_queries: Queries

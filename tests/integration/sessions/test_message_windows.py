@@ -113,6 +113,7 @@ def test_window_of_huge_messages_contains_at_least_one(session: Session, root: S
     assert [position for position, _ in texts(root, 0, 4, size=2 * one + 1)] == [1, 2, 3]
 
 
+@pytest.mark.unsealed("its messages have no chain of the library")
 def test_texts_are_read_exactly(session: Session) -> None:
     text = "NUL \x00, half \ud83d, RTL \u202e, ünï, 漢字, \U0001f469\u200d\U0001f52c, ' \" \\ %s {}"
     segment = Segment.objects.create(session=session)

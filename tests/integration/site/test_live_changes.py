@@ -16,7 +16,7 @@ def touch(session: Session, revision: int, *, ago: timedelta = timedelta()) -> N
 
 
 def told(cursor: ChangeCursor) -> list[tuple[int, int]]:
-    return [(change.session, change.revision) for change in cursor.read()]
+    return [(change.session, change.revision) for change in cursor.fetch_new_changes()]
 
 
 def test_change_is_reported_once(django_assert_num_queries: DjangoAssertNumQueries) -> None:
@@ -30,7 +30,7 @@ def test_change_is_reported_once(django_assert_num_queries: DjangoAssertNumQueri
 def test_each_revision_is_reported() -> None:
     session = make_session()
     cursor = ChangeCursor(database_now("default"))
-    cursor.read()
+    cursor.fetch_new_changes()
     touch(session, 1)
     assert told(cursor) == [(session.pk, 1)]
     touch(session, 2)
@@ -40,9 +40,9 @@ def test_each_revision_is_reported() -> None:
 def test_late_committed_change_is_reported() -> None:
     early, late = make_session(), make_session()
     cursor = ChangeCursor(database_now("default"))
-    cursor.read()
+    cursor.fetch_new_changes()
     touch(early, 1)
-    cursor.read()
+    cursor.fetch_new_changes()
     touch(late, 1, ago=OVERLAP / 2)  # written before the other, committed after it was read
     assert told(cursor) == [(late.pk, 1)]
 
@@ -56,10 +56,10 @@ def test_change_older_than_the_overlap_is_not_reported() -> None:
 def test_reported_changes_are_forgotten_after_the_overlap() -> None:
     session, other = make_session(), make_session()
     cursor = ChangeCursor(database_now("default"))
-    cursor.read()
+    cursor.fetch_new_changes()
     Session.objects.update(updated_at=database_now("default") - OVERLAP * 2)
     touch(other, 1)
-    cursor.read()
+    cursor.fetch_new_changes()
     assert list(cursor._told) == [other.pk]
     assert session.pk not in cursor._told
 

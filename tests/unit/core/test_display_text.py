@@ -2,7 +2,7 @@ import pytest
 
 from harness_site.core.rendering.display_text import (
     FoldedText,
-    fold_text,
+    cut_text_to_preview,
     format_byte_size,
     get_byte_size,
     mask_and_reveal_hidden,
@@ -56,20 +56,20 @@ def test_sizes_count_bytes() -> None:
 
 
 def test_short_text_is_not_cut() -> None:
-    assert fold_text("one two", 7) == FoldedText("one two", True, 7)
-    assert fold_text("one two!!", 8) == FoldedText("one two!!", True, 9)
+    assert cut_text_to_preview("one two", 7) == FoldedText("one two", True, 7)
+    assert cut_text_to_preview("one two!!", 8) == FoldedText("one two!!", True, 9)
 
 
 def test_long_text_is_cut_at_a_line_or_word() -> None:
-    assert fold_text("one two\nthree four five", 12).text == "one two"
-    assert fold_text("one two three four five", 12).text == "one two"
-    assert fold_text("x" * 100, 12).text == "x" * 12
+    assert cut_text_to_preview("one two\nthree four five", 12).text == "one two"
+    assert cut_text_to_preview("one two three four five", 12).text == "one two"
+    assert cut_text_to_preview("x" * 100, 12).text == "x" * 12
 
 
 def test_folded_text_shows_the_total_size() -> None:
-    assert fold_text("é" * 100, 10) == FoldedText("é" * 10, False, 200)
+    assert cut_text_to_preview("é" * 100, 10) == FoldedText("é" * 10, False, 200)
 
 
 def test_text_of_many_lines_is_long() -> None:
-    assert fold_text("\n".join("abcdefgh"), 100, lines=3) == FoldedText("a\nb\nc", False, 15)
-    assert fold_text("a\nb\nc\nd", 100, lines=3).whole
+    assert cut_text_to_preview("\n".join("abcdefgh"), 100, lines=3) == FoldedText("a\nb\nc", False, 15)
+    assert cut_text_to_preview("a\nb\nc\nd", 100, lines=3).whole

@@ -5,10 +5,10 @@ import pytest
 from harness_site.core import call_sentences
 from harness_site.core.rendering import markdown
 from harness_site.core.rendering.hidden_characters import (
-    escape_hidden,
+    escape_hidden_in_json,
     format_on_one_line,
     has_hidden_characters,
-    name_hidden_characters,
+    replace_hidden_characters_by_names,
     replace_unencodable,
 )
 from harness_site.sessions import session_formatting
@@ -17,10 +17,10 @@ from tests.support.hidden_character_texts import HARMLESS, HOSTILE, hidden_in
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hidden_characters_are_replaced(text: str) -> None:
-    shown = name_hidden_characters(text)
+    shown = replace_hidden_characters_by_names(text)
     assert hidden_in(shown) == set()
     assert shown.encode().decode() == shown
-    assert name_hidden_characters(shown) == shown
+    assert replace_hidden_characters_by_names(shown) == shown
     assert hidden_in(format_on_one_line(text)) == set()
     assert not set("\n\t") & set(format_on_one_line(text))
 
@@ -28,14 +28,14 @@ def test_hidden_characters_are_replaced(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_json_keeps_its_value(text: str) -> None:
     value = {text: [text, "\u202e"]}
-    escaped = escape_hidden(json.dumps(value, ensure_ascii=False))
+    escaped = escape_hidden_in_json(json.dumps(value, ensure_ascii=False))
     assert hidden_in(escaped) == set()
     assert json.loads(escaped) == value
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_required_characters_are_kept(text: str) -> None:
-    assert name_hidden_characters(text) == text
+    assert replace_hidden_characters_by_names(text) == text
     assert not has_hidden_characters(text)
 
 
@@ -52,7 +52,7 @@ def test_required_characters_are_kept(text: str) -> None:
     ],
 )
 def test_joiners_and_selectors_are_kept_only_where_effective(hidden: str, shown: str) -> None:
-    assert name_hidden_characters(hidden) == shown
+    assert replace_hidden_characters_by_names(hidden) == shown
     assert has_hidden_characters(hidden)
 
 

@@ -12,7 +12,7 @@ SHAPES = {"ok", "bad", "wait", "run", "unknown", "off"}
 @pytest.mark.parametrize("value", sorted({str(value) for kind in KINDS for value in kind}))
 def test_every_status_has_a_shape_and_a_label(value: str) -> None:
     assert value in status_labels.STATES
-    shape, word = status_labels.format_status_chip(value)
+    shape, word = status_labels.get_status_shape_and_label(value)
     assert shape in SHAPES
     assert word
 
@@ -23,7 +23,7 @@ def test_only_unknown_outcomes_are_hatched() -> None:
 
 
 def test_unknown_status_is_shown_as_stored() -> None:
-    assert status_labels.format_status_chip("half_done") == ("off", "Half done")
+    assert status_labels.get_status_shape_and_label("half_done") == ("off", "Half done")
 
 
 @pytest.mark.parametrize("reason", InterruptReason)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness_site.core.call_sentences import mask_call_sentence
+from harness_site.core.call_sentences import build_masked_call_sentence
 from harness_site.core.masking import masker
 from harness_site.core.masking.escape_decoding import decode_escapes
 from harness_site.core.masking.masker import (
@@ -13,9 +13,9 @@ from harness_site.core.masking.masker import (
     build_masking_rules,
     mask_adjacent_texts,
     mask_json_value,
+    mask_secret_fields_in_context,
     mask_text,
     mask_text_beginning,
-    masking_secrets_of,
     restore_masked_values,
     use_masking_rules,
 )
@@ -162,31 +162,31 @@ class TestKnownValues:
     ARGS = {"password": "hunter2 of the shop", "pin_token": 48151623, "otp": "7", "user": "bob"}
 
     def test_known_values_are_masked_everywhere(self) -> None:
-        with masking_secrets_of(self.ARGS):
+        with mask_secret_fields_in_context(self.ARGS):
             assert mask_text("bob said “hunter2 of the shop”, then 48151623.") == f"bob said “{MASK}”, then {MASK}."
             assert mask_json_value({"a": 48151623}) == {"a": MASK}
             assert mask_text("hunter2&#32;of%20the\\u0020shop") == MASK
         assert mask_text("hunter2 of the shop") == "hunter2 of the shop"
 
     def test_part_of_another_word_is_not_masked(self) -> None:
-        with masking_secrets_of({"password": "lamp"}):
+        with mask_secret_fields_in_context({"password": "lamp"}):
             assert mask_text("lampshade, 2lamp, lamp") == f"lampshade, 2lamp, {MASK}"
 
     def test_truncated_known_value_is_masked(self) -> None:
-        with masking_secrets_of(self.ARGS):
+        with mask_secret_fields_in_context(self.ARGS):
             assert mask_text("with hunter2 of…") == f"with {MASK}…"
             assert mask_text("with hunter2 of another") == "with hunter2 of another"
 
     def test_sentence_with_a_short_known_value_is_masked(self) -> None:
-        assert mask_call_sentence("open_door", "Door with 7", {"otp": "7"}) == f"Open door: otp {MASK}"
-        assert mask_call_sentence("open_door", "Door 71", {"otp": "7"}) == "Door 71"
+        assert build_masked_call_sentence("open_door", "Door with 7", {"otp": "7"}) == f"Open door: otp {MASK}"
+        assert build_masked_call_sentence("open_door", "Door 71", {"otp": "7"}) == "Door 71"
 
     def test_reader_with_permission_sees_the_sentence(self) -> None:
         with use_masking_rules(None):
-            assert mask_call_sentence("open_door", "Door with 7", {"otp": "7"}) == "Door with 7"
+            assert build_masked_call_sentence("open_door", "Door with 7", {"otp": "7"}) == "Door with 7"
 
     def test_empty_value_is_not_a_secret(self) -> None:
-        with masking_secrets_of({"password": "None", "token": True, "secret": "   "}):
+        with mask_secret_fields_in_context({"password": "None", "token": True, "secret": "   "}):
             assert mask_text("None of it is true") == "None of it is true"
 
 
@@ -235,7 +235,7 @@ def test_only_the_displayed_prefix_is_searched() -> None:
     looked_at: list[int] = []
 
     class Counted(masker.MaskingRules):
-        def secret_name(self, name: str) -> bool:
+        def is_secret_name(self, name: str) -> bool:
             looked_at.append(len(name))
             return False
 
@@ -256,7 +256,7 @@ def test_secret_found_in_encoded_text_is_masked_in_plain_text() -> None:
     read = decode_escapes("a\\u0062 &amp; %63*d*")
     assert read is not None
     assert read.text == "ab & cd"
-    assert [read.written(at, at + 1) for at in range(len(read.text))] == [
+    assert [read.map_span_to_written_text(at, at + 1) for at in range(len(read.text))] == [
         (0, 1),
         (1, 7),
         (7, 8),

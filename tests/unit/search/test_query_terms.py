@@ -1,7 +1,7 @@
 import pytest
 
 from harness_site.search.query_terms import MAX_TERMS, SearchQuery, SearchTerm, build_dense_script_pairs, fold_case
-from harness_site.search.text_extraction import OVERLAP, PIECE, split_into_pieces
+from harness_site.search.text_extraction import OVERLAP, PIECE, split_into_overlapping_pieces
 
 
 def terms(typed: str) -> list[str]:
@@ -38,7 +38,7 @@ def test_query_is_split_into_terms(typed: str, expected: list[str]) -> None:
     ],
 )
 def test_indexable_terms(text: str, indexed: bool) -> None:
-    assert SearchTerm(text).indexed is indexed
+    assert SearchTerm(text).is_findable_by_index is indexed
 
 
 def test_bigrams_of_dense_scripts_are_unique() -> None:
@@ -49,25 +49,25 @@ def test_bigrams_of_dense_scripts_are_unique() -> None:
 @pytest.mark.parametrize("term", ["漢", "字表", "漢字表", "abc字表"])
 def test_bigrams_of_a_term_are_in_every_matching_text(term: str) -> None:
     text = build_dense_script_pairs("前abc漢字表後 abc字表")
-    assert SearchTerm(term).pairs
-    assert all(f"  {pair}" in text for pair in SearchTerm(term).pairs)
+    assert SearchTerm(term).dense_script_pairs
+    assert all(f"  {pair}" in text for pair in SearchTerm(term).dense_script_pairs)
 
 
 @pytest.mark.parametrize(("text", "part"), [("ΔΡΟΜΟΣΑ", "δρομοσ"), ("ΔΡΟΜΟΣ", "ΔΡΟΜΟΣΑ"[:6]), ("İÇ", "iç"), ("ẞ", "ß")])
 def test_letters_are_folded_at_every_position(text: str, part: str) -> None:
     assert fold_case(part) in fold_case(text)
-    assert SearchQuery.parse(part).within(text)
+    assert SearchQuery.parse(part).matches_text(text)
 
 
 def test_text_matches_all_terms_case_insensitively() -> None:
-    assert SearchQuery.parse("LAMP broken").within("The lamp arrived Broken.")
-    assert not SearchQuery.parse("lamp refund").within("The lamp arrived broken.")
+    assert SearchQuery.parse("LAMP broken").matches_text("The lamp arrived Broken.")
+    assert not SearchQuery.parse("lamp refund").matches_text("The lamp arrived broken.")
 
 
 @pytest.mark.parametrize("length", [0, 1, PIECE, PIECE + 1, 3 * PIECE])
 def test_long_text_is_split_into_overlapping_pieces(length: int) -> None:
     text = "".join(chr(0x4E00 + number % 20_000) for number in range(length))
-    found = list(split_into_pieces(text))
+    found = list(split_into_overlapping_pieces(text))
     assert found[0] + "".join(piece[OVERLAP:] for piece in found[1:]) == text
     assert all(len(piece) <= PIECE for piece in found)
     assert len(set(found)) == len(found)

@@ -1,19 +1,19 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from harness_site.serving.client_limits import MEGABYTE, ServerLimits, limits_from_environment
+from harness_site.serving.client_limits import MEGABYTE, ServerLimits, read_server_limits_from_environment
 
 
 def test_body_limit_allows_evidence_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert limits_from_environment(evidence_bytes=5 * MEGABYTE).body_bytes == 15 * MEGABYTE
+    assert read_server_limits_from_environment(evidence_bytes=5 * MEGABYTE).body_bytes == 15 * MEGABYTE
     monkeypatch.setenv("HARNESS_BODY_MEGABYTES", "3")
-    assert limits_from_environment(evidence_bytes=5 * MEGABYTE).body_bytes == 3 * MEGABYTE
+    assert read_server_limits_from_environment(evidence_bytes=5 * MEGABYTE).body_bytes == 3 * MEGABYTE
 
 
 def test_timeout_of_zero_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_HEADER_SECONDS", "0")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_HEADER_SECONDS is 0"):
-        limits_from_environment(evidence_bytes=0)
+        read_server_limits_from_environment(evidence_bytes=0)
 
 
 def test_fast_body_has_more_time_than_a_slow_one() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from harness_site.serving.asgi_types import Message
 from harness_site.serving.request_bodies import BODY
-from harness_site.serving.request_threads import RequestThreads, build_environ
+from harness_site.serving.request_threads import RequestThreads, build_wsgi_environ
 
 
 def request(**changes: Any) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_error_of_the_application_is_raised() -> None:
 
 
 def test_environment_of_a_request() -> None:
-    environ = build_environ(request(), io.BytesIO())
+    environ = build_wsgi_environ(request(), io.BytesIO())
     assert (environ["SCRIPT_NAME"], environ["PATH_INFO"]) == ("/app", "/page\u00e9".encode().decode("latin-1"))
     assert (environ["CONTENT_LENGTH"], environ["HTTP_HOST"], environ["HTTP_ACCEPT"]) == ("4", "example.org", "a,b")
     assert (environ["REMOTE_ADDR"], environ["SERVER_PORT"]) == ("127.0.0.1", "80")
@@ -98,5 +98,5 @@ def test_environment_of_a_request() -> None:
 
 def test_header_with_an_underscore_is_not_taken_for_one_with_a_hyphen() -> None:
     headers = [(b"x_forwarded_for", b"203.0.113.9"), (b"x-forwarded-for", b"198.51.100.1")]
-    environ = build_environ(request(headers=headers), io.BytesIO())
+    environ = build_wsgi_environ(request(headers=headers), io.BytesIO())
     assert environ["HTTP_X_FORWARDED_FOR"] == "198.51.100.1"

@@ -9,27 +9,27 @@ from harness_site import env
 
 def test_value_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "value")
-    assert env.read_text("HARNESS_X", "default") == "value"
-    assert env.read_text("HARNESS_Y", "default") == "default"
+    assert env.read_text_setting("HARNESS_X", "default") == "value"
+    assert env.read_text_setting("HARNESS_Y", "default") == "default"
 
 
 def test_value_of_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(" secret\n")
     monkeypatch.setenv("HARNESS_X_FILE", str(tmp_path / "secret"))
-    assert env.read_text("HARNESS_X") == "secret"
+    assert env.read_text_setting("HARNESS_X") == "secret"
 
 
 def test_variable_and_file_together_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "a")
     monkeypatch.setenv("HARNESS_X_FILE", "/b")
     with pytest.raises(ImproperlyConfigured, match="Set HARNESS_X or HARNESS_X_FILE, not both"):
-        env.read_text("HARNESS_X")
+        env.read_text_setting("HARNESS_X")
 
 
 def test_unreadable_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X_FILE", "/nowhere/secret")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_X_FILE names '/nowhere/secret', which cannot be read"):
-        env.read_text("HARNESS_X")
+        env.read_text_setting("HARNESS_X")
 
 
 @pytest.mark.parametrize(
@@ -37,30 +37,30 @@ def test_unreadable_file_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_boolean_variable(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
     monkeypatch.setenv("HARNESS_X", value)
-    assert env.read_flag("HARNESS_X", default=True) is expected
+    assert env.read_boolean_setting("HARNESS_X", default=True) is expected
 
 
 def test_invalid_boolean_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "maybe")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_X is 'maybe': use 1 or 0"):
-        env.read_flag("HARNESS_X", default=False)
+        env.read_boolean_setting("HARNESS_X", default=False)
 
 
 def test_list_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", " a, ,b,")
-    assert env.read_list("HARNESS_X") == ["a", "b"]
+    assert env.read_list_setting("HARNESS_X") == ["a", "b"]
 
 
 @pytest.mark.parametrize(("value", "expected"), [("", 7), ("0", 0), ("31536000", 31536000)])
 def test_integer_variable(monkeypatch: pytest.MonkeyPatch, value: str, expected: int) -> None:
     monkeypatch.setenv("HARNESS_X", value)
-    assert env.read_number("HARNESS_X", 7) == expected
+    assert env.read_integer_setting("HARNESS_X", 7) == expected
 
 
 def test_invalid_integer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_X", "-1")
     with pytest.raises(ImproperlyConfigured, match="HARNESS_X is '-1': use a whole number"):
-        env.read_number("HARNESS_X", 7)
+        env.read_integer_setting("HARNESS_X", 7)
 
 
 def test_stored_secret_is_created_once_with_private_permissions(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from harness_site.notifications.delivery_queue import LIMIT, send_due_deliveries
-from harness_site.notifications.delivery_retention import delete_old_notices
+from harness_site.notifications.delivery_retention import delete_old_notices_and_deliveries
 from harness_site.notifications.notice_collector import create_due_notices
 
 
@@ -22,7 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         noticed_count = create_due_notices()
         totals = send_due_deliveries(limit=options["limit"])
-        delete_old_notices()
+        delete_old_notices_and_deliveries()
         self.stdout.write(
             f"{noticed_count} calls noticed, {totals.sent} messages sent, {totals.failed} failed for now, "
             f"{totals.given_up} given up, {totals.not_needed} not needed any more."

@@ -34,7 +34,7 @@ class Command(BaseCommand):
             total += count
             if count and (options["verbosity"] > 1 or total % 20_000 < count):
                 self.stderr.write(f"{total:,} texts …")
-        hourly_session_totals.update_session_sums(None)
+        hourly_session_totals.update_hourly_session_sums(None)
         self.stdout.write(f"{total:,} {'text' if total == 1 else 'texts'} went into the index; it is complete.")
         self._print_problems()
 
@@ -42,5 +42,5 @@ class Command(BaseCommand):
         problems = list_index_problems()
         for text in problems.texts:
             self.stdout.write(mask_and_reveal_hidden(str(text)))
-        if problems.more:
-            self.stdout.write(f"… and {problems.more:,} more texts that cannot be found as a whole.")
+        if problems.omitted_count:
+            self.stdout.write(f"… and {problems.omitted_count:,} more texts that cannot be found as a whole.")

@@ -12,7 +12,7 @@ from uuid import UUID
 from checkpoints.db import clock
 from checkpoints.enums import Phase, RunStatus
 from checkpoints.models import Run
-from harness_site.core.epoch_microseconds import close_open_range, convert_to_datetime, convert_to_microseconds
+from harness_site.core.epoch_microseconds import convert_to_datetime, convert_to_microseconds, fill_open_range_ends
 from harness_site.sessions.timeline.selectors import run_events, run_lanes, timeline_queries
 from harness_site.sessions.timeline.selectors.run_lanes import (
     STATUS_CHANGING_KINDS,
@@ -119,7 +119,7 @@ class _TimeSpan:
 
     @property
     def datetime_bounds(self) -> tuple[datetime, datetime]:
-        return close_open_range(self.since, self.until)
+        return fill_open_range_ends(self.since, self.until)
 
     @property
     def microsecond_bounds(self) -> tuple[int, int]:

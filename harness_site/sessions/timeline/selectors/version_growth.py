@@ -11,7 +11,7 @@ from django.db.models import F, QuerySet, Window
 from django.db.models.functions import Mod, RowNumber
 
 from checkpoints.models import Checkpoint
-from harness_site.core.epoch_microseconds import close_open_range
+from harness_site.core.epoch_microseconds import fill_open_range_ends
 from harness_site.sessions.selectors import version_list
 
 #: Maximum number of points; of more versions, every n-th and the newest one are points.
@@ -42,7 +42,7 @@ def load_version_growth(
     session_pk: int, *, since: datetime | None = None, until: datetime | None = None
 ) -> VersionGrowth:
     """Load the growth over the versions saved from `since` to `until`, in one query, or three if there are many."""
-    begin, end = close_open_range(since, until)
+    begin, end = fill_open_range_ends(since, until)
     newest = _query_saved_versions(session_pk, begin, end).order_by("-version")
     rows, total, step = list(_select_growth_columns(newest)[: POINTS + 1]), 0, 1
     if len(rows) > POINTS:

@@ -37,7 +37,7 @@ def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         key = headers.get("Idempotency-Key")
         if key and key not in lost:
             lost.append(key)
-            client_checkpointers.forget_clients()
+            client_checkpointers.clear_client_cache()
             raise AnswerLost("lost", is_sent=True)
         return response
 

@@ -18,7 +18,7 @@ from checkpoints.formats import parse_json, parse_or_text
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
-from harness_site.core.unreadable_rows import UnreadableRecord, read_rows_or_mark_unreadable
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 
 PAGE = 40
 #: Number of rows that an export reads at once.
@@ -150,7 +150,7 @@ class EntryGroup:
     entries: tuple[AuditEntry | UnreadableRecord, ...]
 
     @property
-    def folded(self) -> bool:
+    def is_folded(self) -> bool:
         return len(self.entries) >= _FOLDED
 
     @property
@@ -231,7 +231,7 @@ def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
     return ChainIntegrity(chain.number, chain.seal, waiting, chain.verified_at, chain.verified_number, chain.problem)
 
 
-def load_rows_check(workspace_pk: int) -> RowsCheck | None:
+def load_last_row_verification(workspace_pk: int) -> RowsCheck | None:
     """Load the last verification of all rows of a workspace; None if there was none."""
     check = IntegrityCheck.objects.filter(workspace=workspace_pk).first()
     if check is None:
@@ -261,7 +261,7 @@ def _find_report_flaw(check: IntegrityCheck) -> str:
     return ""
 
 
-def find_signing_key_id() -> str | None:
+def get_decision_signing_key_id() -> str | None:
     """Return the id of the key with which this site signs decisions; None if it does not."""
     try:
         keys = get_decision_keys()
@@ -278,7 +278,7 @@ def _query_unsealed_events(workspace: int) -> QuerySet[AuditEvent]:
     return AuditEvent.objects.filter(workspace=workspace, number=None)
 
 
-def find_broken_events(workspace_pk: int, events: list[AuditEvent]) -> frozenset[int]:
+def find_altered_event_keys(workspace_pk: int, events: list[AuditEvent]) -> frozenset[int]:
     """Return the keys of the given events of one workspace whose content or position was changed. One query."""
     seals = _load_preceding_seals(workspace_pk, events)
     return frozenset(
@@ -298,13 +298,15 @@ def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> Quer
         )
         matching_events = matching_events.filter(session__in=list(matching_sessions.values_list("pk", flat=True)))
     if audit_filter.first:
-        matching_events = matching_events.filter(created_at__gte=_get_midnight(audit_filter.first))
+        matching_events = matching_events.filter(created_at__gte=_get_utc_midnight(audit_filter.first))
     if audit_filter.last:
-        matching_events = matching_events.filter(created_at__lt=_get_midnight(audit_filter.last) + timedelta(days=1))
+        matching_events = matching_events.filter(
+            created_at__lt=_get_utc_midnight(audit_filter.last) + timedelta(days=1)
+        )
     return matching_events
 
 
-def _get_midnight(day: date) -> datetime:
+def _get_utc_midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
@@ -313,7 +315,7 @@ def _build_entries(workspace_pk: int, events: list[AuditEvent]) -> tuple[AuditEn
     pks = {event.session_id for event in events if event.session_id is not None}
     sessions = dict(_query_session_names(workspace_pk, sorted(pks)) if pks else ())
     return tuple(
-        read_rows_or_mark_unreadable(events, lambda event: _build_entry(event, seals, sessions), "audit entry")
+        convert_rows_or_mark_unreadable(events, lambda event: _build_entry(event, seals, sessions), "audit entry")
     )
 
 
