@@ -69,13 +69,13 @@ class AdapterClient:
         """Work of the client on its database."""
         return self.sync.backend
 
-    async def hop(self, work: Callable[[], T]) -> T:
+    async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run blocking work on a thread. Argument and result are those of `run_on_thread`."""
         return await run_on_thread(self.given, work)
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run database work to its end, even if this task is cancelled. Argument and result are those of `hop`."""
-        return await sansio.adrive(_as_flow(work), self.hop)
+    async def run_database_work(self, work: Callable[[], T]) -> T:
+        """Run database work to its end, even if this task is cancelled. The rest is as in `run_blocking`."""
+        return await sansio.adrive(_build_transaction_flow(work), self.run_blocking)
 
 
 def _run_and_disconnect(work: Callable[[], T]) -> T:
@@ -85,6 +85,6 @@ def _run_and_disconnect(work: Callable[[], T]) -> T:
         connections.close_all()
 
 
-def _as_flow(work: Callable[[], T]) -> Flow[T]:
+def _build_transaction_flow(work: Callable[[], T]) -> Flow[T]:
     result: T = yield Transact(work)
     return result

@@ -28,10 +28,10 @@ class AsyncClaims:
             checkpointer: Client.
         """
         self._client = checkpointer
-        self.claims = SessionClaims.of(get_sync_client(checkpointer))
+        self.claims = SessionClaims.get_for_client(get_sync_client(checkpointer))
 
     @asynccontextmanager
-    async def hold(
+    async def hold_session(
         self, session_id: str, description: SessionDescription, *, release_after: bool
     ) -> AsyncIterator[None]:
         """Hold a session while a call of it runs; it is claimed, and the gate passed, if it is not owned yet.
@@ -47,42 +47,44 @@ class AsyncClaims:
             SessionBusy: A run of another client owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        await self._claim(session_id, description)
+        await self._claim_session_for_call(session_id, description)
         is_kept = False
         try:
             yield
             is_kept = not release_after
         finally:
-            await self.hop(partial(self.claims.leave, session_id))
+            await self.run_blocking(partial(self.claims.end_call_claim, session_id))
             if not is_kept:
-                await self.release(session_id)
+                await self.release_session(session_id)
 
-    async def _claim(self, session_id: str, description: SessionDescription) -> None:
+    async def _claim_session_for_call(self, session_id: str, description: SessionDescription) -> None:
         """Claim the session. A claim that ends after a cancellation is given back."""
-        claiming = asyncio.ensure_future(self.hop(partial(self.claims.claim, session_id, description)))
+        claiming = asyncio.ensure_future(
+            self.run_blocking(partial(self.claims.claim_session_for_call, session_id, description))
+        )
         try:
             await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            claiming.add_done_callback(partial(self._give_back, session_id))
+            claiming.add_done_callback(partial(self._release_abandoned_claim, session_id))
             raise
 
-    def _give_back(self, session_id: str, claiming: asyncio.Future[None]) -> None:
+    def _release_abandoned_claim(self, session_id: str, claiming: asyncio.Future[None]) -> None:
         if not claiming.cancelled() and claiming.exception() is None:
-            threading.Thread(target=self._leave_and_release, args=(session_id,), daemon=True).start()
+            threading.Thread(target=self._end_call_claim_and_release, args=(session_id,), daemon=True).start()
 
-    def _leave_and_release(self, session_id: str) -> None:
-        self.claims.leave(session_id)
-        self.claims.release(session_id)
+    def _end_call_claim_and_release(self, session_id: str) -> None:
+        self.claims.end_call_claim(session_id)
+        self.claims.release_session(session_id)
 
-    async def release(self, session_id: str) -> None:
+    async def release_session(self, session_id: str) -> None:
         """Release a session, or let its last running call release it.
 
         Args:
             session_id: Identifier of the session.
         """
-        await self.hop(partial(self.claims.release, session_id))
+        await self.run_blocking(partial(self.claims.release_session, session_id))
 
-    async def hop(self, work: Callable[[], T]) -> T:
+    async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run blocking work on a thread.
 
         Args:

@@ -26,9 +26,9 @@ def require_version(package: str, *, at_least: tuple[int, int], below: tuple[int
     numbers = re.match(r"(\d+)\.(\d+)", installed)
     found = None if numbers is None else (int(numbers[1]), int(numbers[2]))
     if found is None or not at_least <= found < below:
-        wanted = f">={_join(at_least)},<{_join(below)}"
+        wanted = f">={_format_version(at_least)},<{_format_version(below)}"
         raise FrameworkNotSupported(package, installed, wanted)
 
 
-def _join(version: tuple[int, int]) -> str:
+def _format_version(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))

@@ -43,7 +43,7 @@ class SessionClaims:
         self._pairings: dict[str, OpenOperations] = {}
 
     @classmethod
-    def of(cls, checkpointer: SyncCheckpointer) -> SessionClaims:
+    def get_for_client(cls, checkpointer: SyncCheckpointer) -> SessionClaims:
         """Return the claims of a client.
 
         Args:
@@ -59,7 +59,7 @@ class SessionClaims:
             return claims
 
     @contextmanager
-    def hold(self, session_id: str, description: SessionDescription | None = None) -> Iterator[None]:
+    def hold_session(self, session_id: str, description: SessionDescription | None = None) -> Iterator[None]:
         """Hold a session while a call of it runs; it is claimed, and the gate passed, if it is not owned yet.
 
         Args:
@@ -72,14 +72,16 @@ class SessionClaims:
             SessionBusy: A run of another client owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        self.claim(session_id, description)
+        self.claim_session_for_call(session_id, description)
         try:
             yield
         finally:
-            self.leave(session_id)
+            self.end_call_claim(session_id)
 
-    def keep(self, session_id: str, description: SessionDescription, *, takeover: bool | str = False) -> None:
-        """Claim a session until `give_up`. If it is lost meanwhile, this client does not claim it again.
+    def claim_session_permanently(
+        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+    ) -> None:
+        """Claim a session until `end_permanent_claim`. If it is lost meanwhile, this client does not claim it again.
 
         Args:
             session_id: Identifier of the session.
@@ -92,23 +94,23 @@ class SessionClaims:
             SessionBusy: A run of another client owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        self.claim(session_id, description, takeover=takeover)
+        self.claim_session_for_call(session_id, description, takeover=takeover)
         self._kept.add(session_id)
 
-    def give_up(self, session_id: str) -> None:
-        """End what `keep` began.
+    def end_permanent_claim(self, session_id: str) -> None:
+        """End the claim of `claim_session_permanently`.
 
         Args:
             session_id: Identifier of the session.
         """
         self._kept.discard(session_id)
-        self.leave(session_id)
-        self.release(session_id)
+        self.end_call_claim(session_id)
+        self.release_session(session_id)
 
-    def claim(
+    def claim_session_for_call(
         self, session_id: str, description: SessionDescription | None = None, *, takeover: bool | str = False
     ) -> None:
-        """Claim a session for one call; `leave` ends that. Arguments and errors are those of `hold`.
+        """Claim a session for one call; `end_call_claim` ends that. Arguments and errors are those of `hold_session`.
 
         `takeover` says whether it may be taken from a run that is alive, or why. A kept session that was lost raises
         `OwnershipLost`.
@@ -122,12 +124,12 @@ class SessionClaims:
                     session_id, description or SessionDescription(), takeover=takeover
                 )
                 sansio.drive(start)
-                self._inherit_pairings(session_id)
+                self._inherit_call_pairings(session_id)
             self._calls[session_id] += 1
             self._ending.discard(session_id)
 
-    def leave(self, session_id: str) -> None:
-        """End the use of a session by one call. The session stays owned, unless `release` was called meanwhile.
+    def end_call_claim(self, session_id: str) -> None:
+        """End the use of a session by one call. The session stays owned, unless `release_session` was called meanwhile.
 
         Args:
             session_id: Identifier of the session.
@@ -137,9 +139,9 @@ class SessionClaims:
             if not self._calls[session_id]:
                 del self._calls[session_id]
                 if session_id in self._ending:
-                    self._release_locked(session_id)
+                    self._release_locked_session(session_id)
 
-    def release(self, session_id: str) -> bool:
+    def release_session(self, session_id: str) -> bool:
         """Release a session, or let its last running call release it.
 
         Args:
@@ -152,9 +154,9 @@ class SessionClaims:
             if session_id in self._calls:
                 self._ending.add(session_id)
                 return False
-            return self._release_locked(session_id)
+            return self._release_locked_session(session_id)
 
-    def _release_locked(self, session_id: str) -> bool:
+    def _release_locked_session(self, session_id: str) -> bool:
         self._ending.discard(session_id)
         checkpointer = self._get_checkpointer()
         owned_session = checkpointer.store.find_owned_session(session_id)
@@ -165,14 +167,14 @@ class SessionClaims:
             del self._pairings[next(iter(self._pairings))]
         return checkpointer.release_session(session_id)
 
-    def _inherit_pairings(self, session_id: str) -> None:
+    def _inherit_call_pairings(self, session_id: str) -> None:
         """Let a claim know the pairings of the claims before it, whose results no save has yet."""
         earlier = self._pairings.pop(session_id, None)
         owned_session = self._get_checkpointer().store.find_owned_session(session_id)
         if earlier is not None and owned_session is not None:
             owned_session.operations.inherit_call_ids(earlier)
 
-    def find_pairings(self, session_id: str) -> OpenOperations | None:
+    def find_call_pairings(self, session_id: str) -> OpenOperations | None:
         """Return which operations the calls of a released session had, for the save that has their results.
 
         A call that was replayed may have had another call id when it was logged.
@@ -188,7 +190,7 @@ class SessionClaims:
             pairings.mark_for_reload()
         return pairings
 
-    def forget_pairings(self, session_id: str) -> None:
+    def forget_call_pairings(self, session_id: str) -> None:
         """Forget the pairings of a session after a save.
 
         Args:
@@ -197,7 +199,7 @@ class SessionClaims:
         self._pairings.pop(session_id, None)
 
     @contextmanager
-    def exclude_changes(self, session_id: str) -> Iterator[None]:
+    def lock_session_claims(self, session_id: str) -> Iterator[None]:
         """Keep other threads of this client from claiming or releasing a session, while one writes to it.
 
         Between the statement that changes the owner and its end, a writer could not tell its own run from another one.

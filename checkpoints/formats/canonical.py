@@ -118,7 +118,7 @@ def parse_json(text: str) -> Any:
         value = _decode_json(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP_MESSAGE) from None
-    if text.count("[") + text.count("{") > MAX_DEPTH and _is_deeper_than(value, MAX_DEPTH):
+    if text.count("[") + text.count("{") > MAX_DEPTH and _is_nested_deeper_than(value, MAX_DEPTH):
         raise ValueError(_TOO_DEEP_MESSAGE)
     return value
 
@@ -131,7 +131,7 @@ def parse_or_text(stored: str) -> Any:
         return stored
 
 
-def _is_deeper_than(value: Any, most: int) -> bool:
+def _is_nested_deeper_than(value: Any, most: int) -> bool:
     """Return whether lists and objects are nested more than `most` levels deep.
 
     Iterates level by level: a recursion would end at the interpreter's own limit.

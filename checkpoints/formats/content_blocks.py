@@ -107,7 +107,7 @@ _AUDIO_BEGINNINGS: Final = {
 }
 
 
-def read_message_parts(body: str) -> tuple[Part, ...]:
+def parse_message_parts(body: str) -> tuple[Part, ...]:
     """Return the parts of one stored message, in order. Damaged text is returned whole, as `TextPart`."""
     try:
         message = parse_json(body)
@@ -119,7 +119,7 @@ def read_message_parts(body: str) -> tuple[Part, ...]:
 def list_message_parts(message: dict[str, Any]) -> tuple[Part, ...]:
     """List the parts of one message, in order."""
     message = converse_messages.to_blocks(pydantic_ai_messages.to_blocks(message))
-    return _number_media(tuple(_iterate_message_parts(message)), {ImagePart: count(1), AudioPart: count(1)})
+    return _assign_media_numbers(tuple(_iterate_message_parts(message)), {ImagePart: count(1), AudioPart: count(1)})
 
 
 def iterate_media(parts: tuple[Part, ...], kind: type[_Media]) -> Iterator[_Media]:
@@ -131,13 +131,13 @@ def iterate_media(parts: tuple[Part, ...], kind: type[_Media]) -> Iterator[_Medi
             yield from iterate_media(part.parts, kind)
 
 
-def _number_media(parts: tuple[Part, ...], numbers: dict[type[Part], Iterator[int]]) -> tuple[Part, ...]:
+def _assign_media_numbers(parts: tuple[Part, ...], numbers: dict[type[Part], Iterator[int]]) -> tuple[Part, ...]:
     numbered: list[Part] = []
     for part in parts:
         if isinstance(part, ImagePart | AudioPart):
             part = replace(part, number=next(numbers[type(part)]))
         elif isinstance(part, ResultPart):
-            part = replace(part, parts=_number_media(part.parts, numbers))
+            part = replace(part, parts=_assign_media_numbers(part.parts, numbers))
         numbered.append(part)
     return tuple(numbered)
 

@@ -16,14 +16,14 @@ def to_blocks(message: Any) -> Any:
     if not isinstance(content, list) or not any(map(_is_untyped, content)):
         return message
     shown = {key: value for key, value in message.items() if key != "content"}
-    return {**shown, "blocks": [_convert(block) for block in content]}
+    return {**shown, "blocks": [_convert_block(block) for block in content]}
 
 
 def _is_untyped(block: Any) -> bool:
     return isinstance(block, dict) and not {"type", "kind"} & block.keys() and bool(_CONVERTERS.keys() & block.keys())
 
 
-def _convert(block: Any) -> Any:
+def _convert_block(block: Any) -> Any:
     if not _is_untyped(block):
         return block
     name = next(key for key in block if key in _CONVERTERS)
@@ -54,7 +54,7 @@ def _convert_result(result: Any) -> dict[str, Any] | None:
     return {
         "type": "tool_result",
         "tool_use_id": result["toolUseId"],
-        "content": [_convert(item) for item in content] if isinstance(content, list) else content,
+        "content": [_convert_block(item) for item in content] if isinstance(content, list) else content,
         "is_error": result.get("status") == "error",
     }
 

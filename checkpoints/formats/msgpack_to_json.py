@@ -44,7 +44,7 @@ _EXTENSION_LENGTHS = {0xC7: ">B", 0xC8: ">H", 0xC9: ">I"}
 _FIXED_EXTENSIONS = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 
 
-def project_msgpack(content: bytes) -> Any:
+def convert_msgpack_to_json_value(content: bytes) -> Any:
     """Return a JSON value that shows what msgpack bytes hold.
 
     Args:

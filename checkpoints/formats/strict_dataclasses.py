@@ -20,7 +20,7 @@ class MalformedValue(Exception):
         super().__init__(f"{field}: {why}")
 
 
-def load_strict(kind: type[T], data: object, path: str = "") -> T:
+def decode_strict_dataclass(kind: type[T], data: object, path: str = "") -> T:
     """Decode `data` (JSON) as an instance of the dataclass `kind`; all of its fields have to be there and no others.
 
     Raises `MalformedValue`.
@@ -37,10 +37,10 @@ def load_strict(kind: type[T], data: object, path: str = "") -> T:
     return kind(**{name: _load_value(hints[name], data[name], _join_path(path, name)) for name in fields})
 
 
-def dump_strict(instance: Any) -> dict[str, Any]:
+def encode_strict_dataclass(instance: Any) -> dict[str, Any]:
     """Convert the fields of a dataclass to JSON values. Raises `MalformedValue` if one has the wrong type."""
     data = dataclasses.asdict(instance)
-    load_strict(type(instance), data)
+    decode_strict_dataclass(type(instance), data)
     return data
 
 
@@ -62,7 +62,7 @@ def _load_value(hint: Any, value: Any, path: str) -> Any:
             raise MalformedValue(path, f"it is {_describe_value(value)}, not a list")
         return tuple(_load_value(args[0], item, f"{path}[{index}]") for index, item in enumerate(value))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return load_strict(hint, value, path)
+        return decode_strict_dataclass(hint, value, path)
     return _load_plain_value(origin or hint, value, path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from checkpoints.importers.imported_message import parse_time
-from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, get_text, list_types
+from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, get_text_field, list_block_types
 from checkpoints.importers.provider_message_files import (
     Exchange,
     ExchangeReader,
@@ -72,22 +72,26 @@ def _read_message(value: Any) -> Exchange | None:
     )
 
 
-def _recognize(value: Any) -> int:
+def _score_format_match(value: Any) -> int:
     """Return 2 for what only this format has: its blocks of tools and thinking, its answers, a separate system
     prompt."""
     if not isinstance(value, dict):
         return 0
     if isinstance(value.get("messages"), list):
-        scores = [_recognize_message(message) for message in value["messages"][:50]]
+        scores = [_score_message(message) for message in value["messages"][:50]]
         return (2 if "system" in value else max(scores)) if scores and all(scores) else 0
-    return _recognize_message(value)
+    return _score_message(value)
 
 
-def _recognize_message(value: Any) -> int:
-    if not isinstance(value, dict) or get_text(value, "role") not in {"user", "assistant"} or "content" not in value:
+def _score_message(value: Any) -> int:
+    if (
+        not isinstance(value, dict)
+        or get_text_field(value, "role") not in {"user", "assistant"}
+        or "content" not in value
+    ):
         return 0
     content = value["content"]
-    types = list_types(content)
+    types = list_block_types(content)
     if value.get("type", "message") != "message":
         return 0
     if "stop_reason" in value:
@@ -96,5 +100,5 @@ def _recognize_message(value: Any) -> int:
 
 
 ANTHROPIC: Final = TranscriptFormat(
-    "anthropic", "", _recognize, lambda context: ExchangeReader(context, _read_exchange)
+    "anthropic", "", _score_format_match, lambda context: ExchangeReader(context, _read_exchange)
 )

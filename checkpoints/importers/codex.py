@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time, read_count
+from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time, parse_token_count
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,
     TranscriptBuilder,
     TranscriptFormat,
-    get_text,
+    get_text_field,
 )
-from checkpoints.importers.openai_responses import read_item, recognize_item
+from checkpoints.importers.openai_responses import read_item, score_item_match
 
 _LINE_TYPES: Final = frozenset(
     {"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state", "ghost_snapshot"}
@@ -61,7 +61,7 @@ class CodexReader:
         """Read a line: an item becomes a message, everything else a fact or a note."""
         line = value if isinstance(value, dict) else {}
         payload = line.get("payload")
-        kind = get_text(line, "type")
+        kind = get_text_field(line, "type")
         if not isinstance(payload, dict):  # the lines of early versions are the items themselves
             kind, payload = ("session_meta" if _is_early_header(line) else "response_item"), line
         builder = self._open_builder(payload if kind == "session_meta" else {})
@@ -109,7 +109,7 @@ class CodexReader:
             return
         builder.report.unknown.update(exchange.unknown)
         for body in exchange.messages:
-            is_prompt = body.get("role") == "user" and not _is_inserted(body)
+            is_prompt = body.get("role") == "user" and not _is_inserted_message(body)
             role = {} if is_prompt or body.get("role") != "user" else {"role": "system"}
             if is_prompt:
                 builder.set_title(_get_first_text(body).partition(_REQUEST)[2])
@@ -126,10 +126,10 @@ class CodexReader:
 
         Call and result are often written at one time, after both.
         """
-        call_id = get_text(item, "call_id")
+        call_id = get_text_field(item, "call_id")
         if at is None or not call_id:
             return {}
-        if not get_text(item, "type").endswith("_output"):
+        if not get_text_field(item, "type").endswith("_output"):
             self._issued[call_id] = at
             return {}
         issued_at, seconds = self._issued.pop(call_id, at), _read_stated_duration(item.get("output"))
@@ -138,7 +138,7 @@ class CodexReader:
     def _add_compaction(self, builder: TranscriptBuilder, payload: Body, timestamp: object) -> None:
         text = payload.get("message")
         replacement_history = payload.get("replacement_history")
-        blocks = [builder.compact(), {"kind": "text", "text": text if isinstance(text, str) else ""}]
+        blocks = [builder.build_compaction_block(), {"kind": "text", "text": text if isinstance(text, str) else ""}]
         body = {"role": "system", "blocks": blocks, "source": payload}
         builder.add_message(body, at=parse_time(timestamp), after=TRANSCRIPT_START, begins_turn=False)
         for item in replacement_history if isinstance(replacement_history, list) else ():
@@ -146,24 +146,24 @@ class CodexReader:
                 self._add_item(builder, item, timestamp)
 
     def _add_event(self, builder: TranscriptBuilder, event: Body, timestamp: object) -> None:
-        kind = get_text(event, "type")
+        kind = get_text_field(event, "type")
         if kind == "token_count" and isinstance(event.get("info"), dict):
             self._count_tokens(builder, event["info"])
         elif kind == "turn_aborted":
             builder.interrupted = True
         elif kind in _TEXT_EVENTS and builder.message_count == 0:
             role, name = _TEXT_EVENTS[kind]
-            self._events.append((role, get_text(event, name), timestamp))
+            self._events.append((role, get_text_field(event, name), timestamp))
 
     def _count_tokens(self, builder: TranscriptBuilder, info: Body) -> None:
         """Count what the running total has grown by, since the event is repeated without new usage."""
         total = info.get("total_token_usage")
         if not isinstance(total, dict):
             return
-        totals = {name: read_count(total.get(name)) for name in _TOKEN_FIELDS}
+        totals = {name: parse_token_count(total.get(name)) for name in _TOKEN_FIELDS}
         before = self._totals if all(totals[name] >= self._totals.get(name, 0) for name in totals) else {}
         self._totals = totals
-        builder.add_usage("", _to_known_tokens({name: totals[name] - before.get(name, 0) for name in totals}))
+        builder.add_usage("", _convert_token_counts({name: totals[name] - before.get(name, 0) for name in totals}))
 
     def finish(self) -> None:
         """Write everything read so far."""
@@ -177,7 +177,7 @@ class CodexReader:
         builder.finish()
 
 
-def _to_known_tokens(counts: Mapping[str, int]) -> dict[str, int]:
+def _convert_token_counts(counts: Mapping[str, int]) -> dict[str, int]:
     """Convert counts in which the input includes what came from the cache."""
     cached = counts["cached_input_tokens"]
     return {
@@ -211,7 +211,7 @@ def _read_stated_duration(output: object) -> float | None:
 def _get_first_text(body: Body) -> str:
     content = body.get("content")
     return (
-        get_text(content[0], "text")
+        get_text_field(content[0], "text")
         if isinstance(content, list) and content
         else content
         if isinstance(content, str)
@@ -219,7 +219,7 @@ def _get_first_text(body: Body) -> str:
     )
 
 
-def _is_inserted(body: Body) -> bool:
+def _is_inserted_message(body: Body) -> bool:
     return _get_first_text(body).lstrip().startswith(_INSERTED_TEXTS)
 
 
@@ -227,14 +227,14 @@ def _is_early_header(line: Body) -> bool:
     return "instructions" in line and "timestamp" in line and "type" not in line
 
 
-def _recognize(value: Any) -> int:
+def _score_format_match(value: Any) -> int:
     if not isinstance(value, dict):
         return 0
     if isinstance(value.get("payload"), dict) and isinstance(value.get("type"), str):
         return 3 * (value["type"] in _LINE_TYPES)
     if _is_early_header(value):
         return 500
-    return 1 if "record_type" in value or ("type" in value and recognize_item(value)) else 0
+    return 1 if "record_type" in value or ("type" in value and score_item_match(value)) else 0
 
 
-CODEX: Final = TranscriptFormat("codex", "codex", _recognize, CodexReader)
+CODEX: Final = TranscriptFormat("codex", "codex", _score_format_match, CodexReader)

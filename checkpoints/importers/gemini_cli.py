@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import parse_time, read_count
+from checkpoints.importers.imported_message import parse_time, parse_token_count
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,
     TranscriptBuilder,
     TranscriptFormat,
-    get_text,
+    get_text_field,
 )
 
 _ROLES: Final = {"user": "user", "gemini": "assistant", "info": "system", "error": "system", "warning": "system"}
@@ -36,7 +36,7 @@ class GeminiReader:
             self._builder = self._context.open_builder(self._context.make_session_id(header.get("sessionId")))
             self._builder.facts["project_hash"] = header.get("projectHash", "")
         self._builder.set_title(value.get("summary"), given=True)
-        if get_text(value, "type") in _ROLES:
+        if get_text_field(value, "type") in _ROLES:
             self._add_message(self._builder, value)
         elif isinstance(messages, list):
             for message in messages:
@@ -67,13 +67,15 @@ class GeminiReader:
         }
         body["blocks"] += [block for call in calls if (block := _read_call(call)) is not None]
         tokens = message.get("tokens")
-        usage = builder.add_usage(message.get("model"), _read_tokens(tokens)) if isinstance(tokens, dict) else None
+        usage = (
+            builder.add_usage(message.get("model"), _convert_token_counts(tokens)) if isinstance(tokens, dict) else None
+        )
         builder.add_message(body, at=parse_time(message.get("timestamp")), usage=usage)
         for call in calls:
             self._add_result(builder, call, message.get("timestamp"))
 
     def _add_result(self, builder: TranscriptBuilder, call: Body, timestamp: object) -> None:
-        status = get_text(call, "status")
+        status = get_text_field(call, "status")
         if not isinstance(call.get("id"), str) or ("result" not in call and status not in _FAILED | _CANCELLED):
             return
         block = {"kind": "tool_result", "call_id": call["id"], "content": _read_result(call)}
@@ -134,9 +136,9 @@ def _read_result(call: Body) -> Any:
     return call.get("result")
 
 
-def _read_tokens(tokens: Body) -> dict[str, int]:
+def _convert_token_counts(tokens: Body) -> dict[str, int]:
     """Convert counts in which the input includes what came from the cache, and thoughts are apart from the output."""
-    counts = {name: read_count(tokens.get(name)) for name in ("input", "output", "cached", "thoughts", "tool")}
+    counts = {name: parse_token_count(tokens.get(name)) for name in ("input", "output", "cached", "thoughts", "tool")}
     return {
         "input_tokens": max(counts["input"] - counts["cached"], 0) + counts["tool"],
         "cache_read_input_tokens": min(counts["cached"], counts["input"]),
@@ -145,7 +147,7 @@ def _read_tokens(tokens: Body) -> dict[str, int]:
     }
 
 
-def _recognize(value: Any) -> int:
+def _score_format_match(value: Any) -> int:
     if not isinstance(value, dict):
         return 0
     if isinstance(value.get("messages"), list) and "sessionId" in value and {"projectHash", "startTime"} & value.keys():
@@ -153,9 +155,12 @@ def _recognize(value: Any) -> int:
     if "sessionId" in value and "projectHash" in value:
         return 3
     is_message = (
-        get_text(value, "type") in _ROLES and "timestamp" in value and "content" in value and "message" not in value
+        get_text_field(value, "type") in _ROLES
+        and "timestamp" in value
+        and "content" in value
+        and "message" not in value
     )
     return 2 * is_message
 
 
-GEMINI_CLI: Final = TranscriptFormat("gemini-cli", "gemini-cli", _recognize, GeminiReader)
+GEMINI_CLI: Final = TranscriptFormat("gemini-cli", "gemini-cli", _score_format_match, GeminiReader)

@@ -235,7 +235,7 @@ class FolderImport:
     ) -> None:
         """Import the files, by several processes if there are several; raises what refuses the only one."""
         is_single = path.is_file()
-        unchanged = self._list_unchanged(files) if skip_unchanged else set[Path]()
+        unchanged = self._list_unchanged_files(files) if skip_unchanged else set[Path]()
         self.report.unchanged = len(unchanged)
         changed = [file for file in files if file.path not in unchanged]
         try:
@@ -244,13 +244,15 @@ class FolderImport:
 
                 import_in_processes(self._store, self._options, self.report, changed, progress, workers=workers)
             else:
-                self._import_changed(changed, progress, is_single=is_single)
+                self._import_changed_files(changed, progress, is_single=is_single)
         finally:
             self.save_imported_files()
         if not (self.report.sessions or self.report.refused or self.report.unchanged or self.report.files):
             raise NothingToImport(path, "no file in it is a transcript of a known format")
 
-    def _import_changed(self, changed: Sequence[SourceFile], progress: Progress | None, *, is_single: bool) -> None:
+    def _import_changed_files(
+        self, changed: Sequence[SourceFile], progress: Progress | None, *, is_single: bool
+    ) -> None:
         total, read = sum(file.size for file in changed), 0
         for number, file in enumerate(changed, 1):
 
@@ -335,7 +337,7 @@ class FolderImport:
             update_fields=["path", "format", "size", "modified_ns", "sessions", "live", "read_at"],
         )
 
-    def _list_unchanged(self, files: Sequence[SourceFile]) -> set[Path]:
+    def _list_unchanged_files(self, files: Sequence[SourceFile]) -> set[Path]:
         """List the files whose last import still holds, from their sizes and times alone."""
         rows = {
             digest: (size, modified_ns, sessions, live)

@@ -92,17 +92,17 @@ class ImportedCallLog:
                 self._add_result(part, message.times.get(part.call_id, at))
             elif isinstance(part, CallPart):
                 issued_at = message.times.get(part.call_id, at)
-                row = self._build_row(message.key, number, part, issued_at, new=new)
+                row = self._build_call_row(message.key, number, part, issued_at, new=new)
                 if row is not None and row._state.adding:
                     row.attempt = 1 + len(message_calls[part.call_id])
                     rows.append(row)
-                self._add_call(part.call_id, _TranscriptCall(row), message_calls)
+                self._add_open_call(part.call_id, _TranscriptCall(row), message_calls)
         if message_calls:
             self._newest = [call for calls in message_calls.values() for call in calls]
         self._report.new_calls += len(rows)
         return rows
 
-    def _add_call(
+    def _add_open_call(
         self, call_id: str, call: _TranscriptCall, message_calls: defaultdict[str, list[_TranscriptCall]]
     ) -> None:
         """Add a call. Providers reuse ids: an earlier open call of the same id is not answered any more."""
@@ -113,7 +113,7 @@ class ImportedCallLog:
         self._report.calls += 1
         self._report.unanswered += 1
 
-    def _build_row(self, key: str, number: int, call: CallPart, at: datetime, *, new: bool) -> ToolCall | None:
+    def _build_call_row(self, key: str, number: int, call: CallPart, at: datetime, *, new: bool) -> ToolCall | None:
         idempotency_key = f"{IMPORTED_MARK}:{digests.digest_key_parts(key, call.call_id, number)}"
         if not new or idempotency_key in self._logged:
             return self._unsettled.get(idempotency_key)
@@ -173,7 +173,7 @@ class ImportedCallLog:
         """Insert complete rows, which are counted in the head of their session already, and write late results."""
         self._insert_rows(calls)
         self._logged.update(call.idempotency_key for call in calls)
-        self._add_unsettled({call.idempotency_key: call for call in calls if call.result is None}, session)
+        self._remember_unsettled_calls({call.idempotency_key: call for call in calls if call.result is None}, session)
         self._write_late_results()
 
     def _write_late_results(self) -> None:
@@ -195,7 +195,7 @@ class ImportedCallLog:
         with connection.cursor() as cursor:
             cursor.executemany(build_insert_sql(ToolCall, _COLUMNS), rows)
 
-    def _add_unsettled(self, calls: dict[str, ToolCall], session: Session) -> None:
+    def _remember_unsettled_calls(self, calls: dict[str, ToolCall], session: Session) -> None:
         """Keep inserted calls without a result, with the primary keys that the database gave them."""
         if not calls:
             return
@@ -207,7 +207,7 @@ class ImportedCallLog:
                 calls[key].pk, calls[key]._state.adding, calls[key]._state.db = pk, False, self._using
         self._unsettled |= calls
 
-    def settle_session(self, *, live: bool) -> None:
+    def write_late_results_and_close_calls(self, *, live: bool) -> None:
         """Write results that came for earlier calls; unless the transcript may go on, no call is issued any more."""
         self._write_late_results()
         if live:

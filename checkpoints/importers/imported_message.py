@@ -49,7 +49,7 @@ class UsageTotals:
     by_model: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     costs: defaultdict[str, Decimal] = field(default_factory=lambda: defaultdict(Decimal))
 
-    def add(self, model: str, tokens: Mapping[str, int], cost: Decimal | None = None) -> None:
+    def add_usage(self, model: str, tokens: Mapping[str, int], cost: Decimal | None = None) -> None:
         """Add the usage of one request, or a change of it."""
         if any(tokens.values()):
             self.by_model[model].update(tokens)
@@ -73,13 +73,13 @@ class UsageTotals:
         return {"cost_usd": str(self.costs[model])} if model in self.costs else {}
 
 
-def read_count(value: object) -> int:
+def parse_token_count(value: object) -> int:
     """Return a number of tokens; 0 for anything else."""
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
     return value if is_count and isinstance(value, int) else 0
 
 
-def read_cost(value: object) -> Decimal | None:
+def parse_cost_amount(value: object) -> Decimal | None:
     """Return an amount in US dollars; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 10**6:
         return None

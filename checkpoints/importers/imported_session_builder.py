@@ -21,8 +21,13 @@ from checkpoints.formats.content_blocks import Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, read_count
-from checkpoints.importers.imported_session_rows import IMPORT_MARK, TranscriptOrigin, make_session_id, to_storable
+from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, parse_token_count
+from checkpoints.importers.imported_session_rows import (
+    IMPORT_MARK,
+    TranscriptOrigin,
+    make_session_id,
+    select_storable_values,
+)
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_recorder import TranscriptRecorder
@@ -46,16 +51,16 @@ _CONTEXT_FIELDS: Final = {
 }
 
 
-def get_text(values: Any, name: str) -> str:
+def get_text_field(values: Any, name: str) -> str:
     """Return the text of a field; empty if there is none."""
     value = values.get(name) if isinstance(values, dict) else None
     return value if isinstance(value, str) else ""
 
 
-def list_types(content: Any) -> set[str]:
+def list_block_types(content: Any) -> set[str]:
     """Return the types of the blocks of a message's content."""
     return (
-        {get_text(block, "type") for block in content if isinstance(block, dict)}
+        {get_text_field(block, "type") for block in content if isinstance(block, dict)}
         if isinstance(content, list)
         else set()
     )
@@ -200,8 +205,8 @@ class TranscriptBuilder:
     def add_usage(self, model: object, tokens: Mapping[str, object], cost: Decimal | None = None) -> dict[str, Any]:
         """Add the usage of one request. Returns it as a message stores it."""
         name = model if isinstance(model, str) and model else self._context.get("model", "")
-        counts = {kind: count for kind, value in tokens.items() if (count := read_count(value))}
-        self.recorder.totals.add(name, counts, cost)
+        counts = {kind: count for kind, value in tokens.items() if (count := parse_token_count(value))}
+        self.recorder.totals.add_usage(name, counts, cost)
         stated = {} if cost is None else {"cost_usd": str(cost)}
         return {**({"model": name} if name else {}), **counts, **stated} if counts or stated else {}
 
@@ -234,12 +239,12 @@ class TranscriptBuilder:
             self.set_title("\n".join(part.text for part in parts if isinstance(part, TextPart)))
         source = body.get("source")
         facts = {**(source if isinstance(source, dict) else {}), **({"usage": dict(usage)} if usage else {})}
-        self.record(ImportedMessage(key, role, body, at, previous_key, is_prompt, times or {}), facts, parts)
+        self.record_message(ImportedMessage(key, role, body, at, previous_key, is_prompt, times or {}), facts, parts)
         return key
 
-    def record(self, message: ImportedMessage, source: Body, parts: Sequence[Part] | None = None) -> None:
+    def record_message(self, message: ImportedMessage, source: Body, parts: Sequence[Part] | None = None) -> None:
         """Record a message with what is known beside it. `parts` are those of its body, if they have been read."""
-        comes_again = self._take_back_last_message(message.key)
+        comes_again = self._take_back_context_of_last_message(message.key)
         self._last = message.key, self._notes, self._written_context
         if self._notes:
             source = {**source, "before": self._notes}
@@ -262,7 +267,7 @@ class TranscriptBuilder:
             content_blocks.list_message_parts(message.body) if parts is None else parts,
         )
 
-    def _take_back_last_message(self, key: str) -> bool:
+    def _take_back_context_of_last_message(self, key: str) -> bool:
         """Take back what the last message has from beside the conversation, if it comes again. Returns whether it
         does."""
         if self._last is None or self._last[0] != key:
@@ -271,9 +276,13 @@ class TranscriptBuilder:
         self._notes = [*notes, *self._notes]
         return True
 
-    def compact(self, *, tokens_before: object = None, trigger: object = None) -> Body:
+    def build_compaction_block(self, *, tokens_before: object = None, trigger: object = None) -> Body:
         """Return the block that says what a compaction replaced, for the message that starts the transcript over."""
-        facts = {"messages_before": self.message_count, "tokens_before": read_count(tokens_before), "trigger": trigger}
+        facts = {
+            "messages_before": self.message_count,
+            "tokens_before": parse_token_count(tokens_before),
+            "trigger": trigger,
+        }
         return {"kind": "compaction", **{name: value for name, value in facts.items() if value not in (None, 0, "")}}
 
     def _write_notes(self) -> None:
@@ -281,13 +290,13 @@ class TranscriptBuilder:
         text = f"{len(self._notes)} notes of the program to itself are kept with this message."
         body = {"role": "system", "content": text}
         key = f"notes:{digest_text(self._key + to_canonical_json(self._notes, 'notes'))[:40]}"
-        self.record(ImportedMessage(key, "system", body), {})
+        self.record_message(ImportedMessage(key, "system", body), {})
 
     # ends
 
-    def flush(self) -> None:
+    def write_complete_turns(self) -> None:
         """Write the complete turns."""
-        self.recorder.flush()
+        self.recorder.flush_turns()
 
     def finish(self) -> None:
         """Write everything, and describe the session. More messages may follow."""
@@ -299,5 +308,5 @@ class TranscriptBuilder:
         version = self._context.get("program_version", "")
         origin.program = f"{origin.format} {version}".strip()
         mark = {**origin.metadata.get(IMPORT_MARK, {}), **({"trailing_notes": self._notes} if self._notes else {})}
-        origin.metadata = to_storable({**origin.metadata, **values, **self.facts, IMPORT_MARK: mark})
+        origin.metadata = select_storable_values({**origin.metadata, **values, **self.facts, IMPORT_MARK: mark})
         self.recorder.finish(interrupted=self.interrupted)

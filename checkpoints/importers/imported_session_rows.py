@@ -183,7 +183,7 @@ def build_import_run(row: Session, number: int, at: datetime, program: str = "")
     )
 
 
-def to_storable(values: dict[str, Any]) -> dict[str, Any]:
+def select_storable_values(values: dict[str, Any]) -> dict[str, Any]:
     """Return `values` without empty ones, checked to be storable."""
     storable_values = {name: value for name, value in values.items() if value not in (None, "", [], {})}
     to_canonical_json(storable_values, "metadata")

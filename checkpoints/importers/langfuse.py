@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from checkpoints.formats.canonical import parse_json
-from checkpoints.importers.imported_message import parse_time, read_cost, read_count
+from checkpoints.importers.imported_message import parse_cost_amount, parse_time, parse_token_count
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.span_attributes import ATTRIBUTES
-from checkpoints.importers.span_conversations import Span, build_sessions
+from checkpoints.importers.span_conversations import Span, import_span_sessions
 
 _MODEL_TYPES: Final = frozenset({"GENERATION"})
 #: Names of the cached part of the input, by whether it was read or written.
@@ -56,7 +56,7 @@ class LangfuseReader:
             if span.id == span.trace and any(other.kind or other.inputs for other in spans if other is not span):
                 span.parent = span.id
         if spans:
-            build_sessions(self._context, spans, titles=self._titles, facts=self._facts)
+            import_span_sessions(self._context, spans, titles=self._titles, facts=self._facts)
         self._spans = {}
 
 
@@ -79,8 +79,8 @@ def _read_observation(observation: Body) -> Span:
         inputs=_parse_if_text(observation.get("input")),
         outputs=_parse_if_text(observation.get("output")),
         model=model if isinstance(model, str) else "",
-        tokens=_read_tokens(observation.get("usageDetails", observation.get("usage"))),
-        cost=read_cost(cost if cost is not None else observation.get("totalCost")) or None,
+        tokens=_convert_token_counts(observation.get("usageDetails", observation.get("usage"))),
+        cost=parse_cost_amount(cost if cost is not None else observation.get("totalCost")) or None,
         call_id=str(next((attributes[name] for name in ATTRIBUTES["call_id"] if name in attributes), "")),
         tool=str(next((attributes[name] for name in ATTRIBUTES["tool"] if name in attributes), "")),
         failed=observation.get("level") == "ERROR",
@@ -98,13 +98,13 @@ def _parse_if_text(value: Any) -> Any:
         return value
 
 
-def _read_tokens(usage: Any) -> dict[str, int]:
+def _convert_token_counts(usage: Any) -> dict[str, int]:
     """Read the counts. If the total is that of input and output, the input includes what came from the cache."""
     if not isinstance(usage, dict):
         return {}
-    counts = {name: read_count(usage.get(name)) for name in ("input", "output", "total")}
+    counts = {name: parse_token_count(usage.get(name)) for name in ("input", "output", "total")}
     read, written = (
-        next((found for name in names if (found := read_count(usage.get(name)))), 0)
+        next((found for name in names if (found := parse_token_count(usage.get(name)))), 0)
         for names in (_CACHE_READ, _CACHE_WRITE)
     )
     is_included = counts["total"] == counts["input"] + counts["output"] and read + written <= counts["input"]
@@ -117,7 +117,7 @@ def _read_tokens(usage: Any) -> dict[str, int]:
     }
 
 
-def _recognize(value: Any) -> int:
+def _score_format_match(value: Any) -> int:
     if not isinstance(value, dict):
         return 0
     if isinstance(value.get("observations"), list):
@@ -125,4 +125,4 @@ def _recognize(value: Any) -> int:
     return 3 * ("traceId" in value and "startTime" in value and "type" in value and "spanId" not in value)
 
 
-LANGFUSE: Final = TranscriptFormat("langfuse", "", _recognize, LangfuseReader)
+LANGFUSE: Final = TranscriptFormat("langfuse", "", _score_format_match, LangfuseReader)

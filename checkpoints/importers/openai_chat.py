@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from checkpoints.importers.imported_message import parse_time
-from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_types
+from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_block_types
 from checkpoints.importers.provider_message_files import (
     Exchange,
     ExchangeReader,
@@ -71,7 +71,7 @@ def _read_message(value: Any) -> Exchange | None:
     )
 
 
-def _recognize(value: Any) -> int:
+def _score_format_match(value: Any) -> int:
     """Return 2 for what only this format has: calls of functions, results with the id of their call, choices."""
     if not isinstance(value, dict):
         return 0
@@ -80,21 +80,21 @@ def _recognize(value: Any) -> int:
     messages = value.get("messages", [value]) if "id" not in value or "messages" in value else [value]
     if not isinstance(messages, list) or not messages:
         return 0
-    scores = [_recognize_message(message) for message in messages[:50]]
+    scores = [_score_message(message) for message in messages[:50]]
     return max(scores) if all(scores) else 0
 
 
-def _recognize_message(message: Any) -> int:
+def _score_message(message: Any) -> int:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         return 0
     if {"tool_calls", "tool_call_id", "function_call"} & message.keys() or message["role"] in {"tool", "function"}:
         return 2
     content = message.get("content")
-    types = list_types(content)
+    types = list_block_types(content)
     is_plain = "type" not in message and "parts" not in message and ("content" in message or "refusal" in message)
     return 1 if is_plain and types <= {"text", "image_url", "input_audio", "file", "refusal"} else 0
 
 
 OPENAI_CHAT: Final = TranscriptFormat(
-    "openai-chat", "", _recognize, lambda context: ExchangeReader(context, read_exchange)
+    "openai-chat", "", _score_format_match, lambda context: ExchangeReader(context, read_exchange)
 )

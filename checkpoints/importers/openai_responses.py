@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from checkpoints.importers.imported_message import parse_time
-from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_types
+from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_block_types
 from checkpoints.importers.provider_message_files import (
     Exchange,
     ExchangeReader,
@@ -162,18 +162,18 @@ _ITEM_READERS: Final[dict[str, Callable[[Body], Body | None]]] = {
 _ITEM_TYPES: Final = frozenset({*_ITEM_READERS, *_UNCONVERTED_TYPES})
 
 
-def _recognize(value: Any) -> int:
+def _score_format_match(value: Any) -> int:
     if not isinstance(value, dict):
         return 0
     if isinstance(value.get("output"), list) and value.get("object", "response") == "response":
-        return 2 if all(recognize_item(item) for item in value["output"]) else 0
+        return 2 if all(score_item_match(item) for item in value["output"]) else 0
     if "input" in value and "type" not in value:
         items = value["input"]
-        return 2 if isinstance(items, str) or (isinstance(items, list) and all(map(recognize_item, items))) else 0
-    return recognize_item(value)
+        return 2 if isinstance(items, str) or (isinstance(items, list) and all(map(score_item_match, items))) else 0
+    return score_item_match(value)
 
 
-def recognize_item(value: Any) -> int:
+def score_item_match(value: Any) -> int:
     """Tell how surely a value is an item: 0 not, 1 possibly, 2 certainly."""
     if not isinstance(value, dict):
         return 0
@@ -181,7 +181,7 @@ def recognize_item(value: Any) -> int:
     if kind != "message":
         return 2 * (isinstance(kind, str) and kind in _ITEM_TYPES)
     content = value.get("content")
-    types = list_types(content)
+    types = list_block_types(content)
     if not isinstance(value.get("role"), str):
         return 0
     return (
@@ -194,5 +194,5 @@ def recognize_item(value: Any) -> int:
 
 
 OPENAI_RESPONSES: Final = TranscriptFormat(
-    "openai-responses", "", _recognize, lambda context: ExchangeReader(context, read_exchange)
+    "openai-responses", "", _score_format_match, lambda context: ExchangeReader(context, read_exchange)
 )

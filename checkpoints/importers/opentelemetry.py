@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import read_cost
+from checkpoints.importers.imported_message import parse_cost_amount
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.span_attributes import (
     ATTRIBUTES,
-    find_fact,
-    leave_out_messages,
-    list_dicts,
+    find_span_fact,
+    iterate_dicts,
+    parse_otlp_integer,
     read_attributes,
-    read_tokens,
-    to_int,
+    read_token_counts,
+    remove_message_attributes,
 )
-from checkpoints.importers.span_conversations import Span, build_sessions
+from checkpoints.importers.span_conversations import Span, import_span_sessions
 
 #: Names of the kind of a span, and its values for requests to models and for tools.
 _KIND_NAMES: Final = ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind", "ai.operationId")
@@ -72,7 +72,7 @@ class OpenTelemetryReader:
         for span in spans:  # the name of a service stands only for an agent without a name
             span.agent = agents.get(span.trace, span.agent)
         if spans:
-            build_sessions(self._context, spans, titles={}, facts={})
+            import_span_sessions(self._context, spans, titles={}, facts={})
         self._spans = {}
 
 
@@ -85,9 +85,9 @@ def iterate_spans(value: Any) -> Iterator[tuple[Any, Body]]:
     Yields:
         The resource and the span, as they are in the export.
     """
-    for resource in list_dicts(value, "resourceSpans", "resource_spans"):
-        for scope in list_dicts(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
-            for raw in list_dicts(scope, "spans"):
+    for resource in iterate_dicts(value, "resourceSpans", "resource_spans"):
+        for scope in iterate_dicts(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
+            for raw in iterate_dicts(scope, "spans"):
                 yield resource.get("resource"), raw
 
 
@@ -108,7 +108,7 @@ class SpanIdentity:
     tells_of_an_agent: bool
 
 
-def identify_span(raw: Body) -> SpanIdentity:
+def read_span_identity(raw: Body) -> SpanIdentity:
     """Read the place of a span among others.
 
     Args:
@@ -126,7 +126,7 @@ def identify_span(raw: Body) -> SpanIdentity:
 def _read_span(raw: Body, shared: Body) -> Span:
     attributes = read_attributes(raw)
     kinds = {str(attributes[name]).lower() for name in _KIND_NAMES if name in attributes}
-    events = [(str(event.get("name")), read_attributes(event)) for event in list_dicts(raw, "events")]
+    events = [(str(event.get("name")), read_attributes(event)) for event in iterate_dicts(raw, "events")]
     for _, fields in events:
         attributes |= {
             name: value for name, value in fields.items() if name in {*ATTRIBUTES["inputs"], *ATTRIBUTES["outputs"]}
@@ -141,20 +141,20 @@ def _read_span(raw: Body, shared: Body) -> Span:
         kind="tool" if is_tool else "model" if kinds & _MODEL_KINDS else "",
         start=_read_time(raw.get("startTimeUnixNano", raw.get("start_time_unix_nano"))),
         end=_read_time(raw.get("endTimeUnixNano", raw.get("end_time_unix_nano"))),
-        inputs=find_fact(attributes, "arguments" if is_tool else "inputs"),
-        outputs=find_fact(attributes, "result" if is_tool else "outputs"),
-        system=find_fact(attributes, "system"),
-        model=str(find_fact(attributes, "model") or ""),
-        agent=str(find_fact(attributes, "agent") or _get_service(shared)),
-        tokens=read_tokens(attributes),
-        cost=read_cost(find_fact(attributes, "cost")),
-        call_id=str(find_fact(attributes, "call_id") or ""),
-        tool=str(find_fact(attributes, "tool") or ""),
+        inputs=find_span_fact(attributes, "arguments" if is_tool else "inputs"),
+        outputs=find_span_fact(attributes, "result" if is_tool else "outputs"),
+        system=find_span_fact(attributes, "system"),
+        model=str(find_span_fact(attributes, "model") or ""),
+        agent=str(find_span_fact(attributes, "agent") or _get_service(shared)),
+        tokens=read_token_counts(attributes),
+        cost=parse_cost_amount(find_span_fact(attributes, "cost")),
+        call_id=str(find_span_fact(attributes, "call_id") or ""),
+        tool=str(find_span_fact(attributes, "tool") or ""),
         failed=isinstance(status, dict) and status.get("code") in (2, "STATUS_CODE_ERROR"),
     )
     _add_event_messages(span, events)
-    conversation = str(find_fact(attributes, "session") or "")
-    kept = {"attributes": leave_out_messages(attributes), "status": status or {}, "resource": shared}
+    conversation = str(find_span_fact(attributes, "session") or "")
+    kept = {"attributes": remove_message_attributes(attributes), "status": status or {}, "resource": shared}
     span.rest = {"trace": trace, "conversation": conversation, **kept}
     return span
 
@@ -176,15 +176,15 @@ def _add_event_messages(span: Span, events: list[tuple[str, Body]]) -> None:
 
 
 def _read_time(value: Any) -> datetime | None:
-    number = to_int(value)
+    number = parse_otlp_integer(value)
     try:
         return datetime.fromtimestamp(number / 1e9, UTC) if isinstance(number, int) and number > 0 else None
     except (ValueError, OverflowError, OSError):
         return None
 
 
-def _recognize(value: Any) -> int:
+def _score_format_match(value: Any) -> int:
     return 3 * (isinstance(value, dict) and isinstance(value.get("resourceSpans", value.get("resource_spans")), list))
 
 
-OPENTELEMETRY: Final = TranscriptFormat("opentelemetry", "", _recognize, OpenTelemetryReader)
+OPENTELEMETRY: Final = TranscriptFormat("opentelemetry", "", _score_format_match, OpenTelemetryReader)

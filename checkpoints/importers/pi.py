@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time, read_cost
+from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_cost_amount, parse_time
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,
     TranscriptBuilder,
     TranscriptFormat,
-    get_text,
+    get_text_field,
 )
 
 _ENTRY_TYPES: Final = frozenset(
@@ -51,7 +51,7 @@ class PiReader:
         """Read the next entry."""
         entry = value if isinstance(value, dict) else {}
         builder = self._open_builder(entry)
-        kind = get_text(entry, "type")
+        kind = get_text_field(entry, "type")
         key = self._last
         match kind:
             case "session":
@@ -67,7 +67,7 @@ class PiReader:
                 key = self._add_compaction(builder, entry)
             case "branch_summary" | "custom_message":
                 text = entry.get("summary", entry.get("content"))
-                key = self._record(
+                key = self._record_entry(
                     builder,
                     entry,
                     {"role": "system", "content": text, "source": _omit_fields(entry, {"summary", "content"})},
@@ -86,7 +86,7 @@ class PiReader:
             self._builder = self._context.open_builder(self._context.make_session_id(own_id), by_place=False)
         return self._builder
 
-    def _record(self, builder: TranscriptBuilder, entry: Body, body: Body, **facts: Any) -> str:
+    def _record_entry(self, builder: TranscriptBuilder, entry: Body, body: Body, **facts: Any) -> str:
         """Record the message of an entry after that of its parent."""
         parent = entry.get("parentId")
         after: str | None = self._keys.get(parent, self._last) if isinstance(parent, str) else self._last
@@ -97,7 +97,7 @@ class PiReader:
         return builder.add_message({"id": key, **body}, key=key, at=at, after=after, **facts)
 
     def _add_message(self, builder: TranscriptBuilder, entry: Body, message: Body) -> str:
-        role = get_text(message, "role")
+        role = get_text_field(message, "role")
         source = {**_omit_fields(entry, {"message", "id"}), "message": _omit_fields(message, _SHOWN_FIELDS)}
         body: Body = {"role": _ROLES.get(str(role), role or "system"), "source": source}
         usage = None
@@ -117,7 +117,7 @@ class PiReader:
         if role == "assistant":
             usage = self._count_usage(builder, message)
             builder.interrupted = message.get("stopReason") == "aborted"
-        return self._record(builder, entry, body, usage=usage, begins_turn=role == "user")
+        return self._record_entry(builder, entry, body, usage=usage, begins_turn=role == "user")
 
     def _count_usage(self, builder: TranscriptBuilder, message: Body) -> Body:
         builder.set_context(model=message.get("model"))
@@ -126,12 +126,12 @@ class PiReader:
             return {}
         cost = usage.get("cost")
         tokens = {target: usage.get(name) for name, target in _TOKEN_FIELDS.items()}
-        total = read_cost(cost.get("total")) if isinstance(cost, dict) else None
+        total = parse_cost_amount(cost.get("total")) if isinstance(cost, dict) else None
         return builder.add_usage(message.get("model"), tokens, total)
 
     def _add_compaction(self, builder: TranscriptBuilder, entry: Body) -> str:
         """Start over with the summary; the messages that the program kept follow it in the order they had."""
-        facts = builder.compact(tokens_before=entry.get("tokensBefore"))
+        facts = builder.build_compaction_block(tokens_before=entry.get("tokensBefore"))
         body = {
             "role": "system",
             "blocks": [facts, {"kind": "text", "text": entry.get("summary") or ""}],
@@ -167,12 +167,12 @@ def _read_block(block: Body) -> Body:
     return block
 
 
-def _recognize(value: Any) -> int:
-    if not isinstance(value, dict) or get_text(value, "type") not in _ENTRY_TYPES:
+def _score_format_match(value: Any) -> int:
+    if not isinstance(value, dict) or get_text_field(value, "type") not in _ENTRY_TYPES:
         return 0
     if value["type"] == "session":
         return 3 * ("timestamp" in value and "cwd" in value)
     return 3 if "parentId" in value and "timestamp" in value else 2 * isinstance(value.get("message"), dict)
 
 
-PI: Final = TranscriptFormat("pi", "pi", _recognize, PiReader)
+PI: Final = TranscriptFormat("pi", "pi", _score_format_match, PiReader)

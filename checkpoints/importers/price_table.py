@@ -48,7 +48,7 @@ class PriceTable:
         patterns = [pattern for pattern in self.prices if fnmatchcase(model, pattern)]
         return self.prices[max(patterns, key=len)] if patterns else None
 
-    def estimate(self, by_model: Mapping[str, Mapping[str, int]]) -> Cost:
+    def estimate_cost(self, by_model: Mapping[str, Mapping[str, int]]) -> Cost:
         """Estimate a cost. It is unknown if a price is missing for any of the tokens: nothing is guessed."""
         total, parts = Decimal(), dict[str, dict[str, str]]()
         for model, tokens in by_model.items():
@@ -68,11 +68,11 @@ class PriceTable:
 _UNKNOWN: Final = Cost(None, CostBasis.UNKNOWN)
 
 
-def get_cost(stated: Decimal | None, by_model: Mapping[str, Mapping[str, int]], prices: PriceTable | None) -> Cost:
+def choose_cost(stated: Decimal | None, by_model: Mapping[str, Mapping[str, int]], prices: PriceTable | None) -> Cost:
     """Return the cost that the transcript states, else an estimate, else that it is unknown."""
     if stated is not None:
         return Cost(stated, CostBasis.STATED)
-    return _UNKNOWN if prices is None else prices.estimate(by_model)
+    return _UNKNOWN if prices is None else prices.estimate_cost(by_model)
 
 
 def load_price_table(path: str | Path) -> PriceTable:
@@ -103,10 +103,10 @@ def load_price_table(path: str | Path) -> PriceTable:
     models = table.get("models") if isinstance(table, dict) else None
     if not isinstance(models, dict) or not models:
         raise InvalidPriceTable(path, "it has no table of models")
-    return PriceTable(path.name, {model: _read_prices(path, model, prices) for model, prices in models.items()})
+    return PriceTable(path.name, {model: _parse_prices(path, model, prices) for model, prices in models.items()})
 
 
-def _read_prices(path: Path, model: str, prices: Any) -> dict[str, Decimal]:
+def _parse_prices(path: Path, model: str, prices: Any) -> dict[str, Decimal]:
     known = set(PRICED_TOKENS.values())
     if not isinstance(prices, dict) or not prices or not prices.keys() <= known:
         raise InvalidPriceTable(path, f"the prices of {model!r} are not among {', '.join(sorted(known))}")

@@ -13,7 +13,7 @@ from typing import Any
 
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.importers.imported_message import parse_time, read_count
+from checkpoints.importers.imported_message import parse_time, parse_token_count
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
 from checkpoints.importers.source_files import LINE_SUFFIXES
 
@@ -103,10 +103,10 @@ def count_usage(usage: Any, names: Mapping[str, str], cached: tuple[str, str] = 
     """
     counts: Counter[str] = Counter()
     for source_name, target_name in names.items():
-        if count := read_count(usage.get(source_name) if isinstance(usage, dict) else None):
+        if count := parse_token_count(usage.get(source_name) if isinstance(usage, dict) else None):
             counts[target_name] += count
     details = usage.get(cached[0]) if isinstance(usage, dict) else None
-    from_cache = read_count(details.get(cached[1])) if isinstance(details, dict) else 0
+    from_cache = parse_token_count(details.get(cached[1])) if isinstance(details, dict) else 0
     if from_cache and from_cache <= counts["input_tokens"]:
         counts["input_tokens"] -= from_cache
         counts["cache_read_input_tokens"] += from_cache

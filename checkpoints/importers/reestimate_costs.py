@@ -49,8 +49,8 @@ def _estimate_session(store: Store, row: Session, table: PriceTable, result: App
     cost, changed = Cost(None, CostBasis.UNKNOWN), []
     by_model: Mapping[str, Mapping[str, int]] = {}
     for checkpoint in checkpoints.order_by("version"):
-        by_model = _read_by_model(checkpoint.usage)
-        cost = table.estimate(by_model)
+        by_model = _parse_usage_by_model(checkpoint.usage)
+        cost = table.estimate_cost(by_model)
         budget = "0" if cost.amount is None else money.dump_amount(cost.amount)
         if checkpoint.budget_spent_usd != budget:
             checkpoint.budget_spent_usd = budget
@@ -83,7 +83,7 @@ def _estimate_session(store: Store, row: Session, table: PriceTable, result: App
     )
 
 
-def _read_by_model(usage: str | None) -> Mapping[str, Mapping[str, int]]:
+def _parse_usage_by_model(usage: str | None) -> Mapping[str, Mapping[str, int]]:
     """Read the tokens by model of a stored usage; those without a model have an empty name."""
     value: Any = parse_json(usage) if usage else {}
     if not isinstance(value, dict):

@@ -50,12 +50,12 @@ class ImportedTurn:
     characters: int = 0
     state: VersionState | None = None
 
-    def get_end(self) -> TranscriptEnd:
+    def build_transcript_end(self) -> TranscriptEnd:
         """Return the end of the transcript after this turn."""
         last = self.messages[-1]
         return TranscriptEnd(self.messages, last.position + 1, last.chain)
 
-    def get_state(self) -> VersionState:
+    def build_version_state(self) -> VersionState:
         """Return the state of the version; the turn has ended."""
         assert self.state is not None  # noqa: S101 - given when the turn ended
         return self.state
@@ -90,7 +90,7 @@ class ImportWriter:
         #: Whether the session was created since its row was last updated.
         self._is_created = False
 
-    def load_existing(self, calls: ImportedCallLog) -> None:
+    def load_existing_transcript(self, calls: ImportedCallLog) -> None:
         """Load what earlier imports wrote. Raises `ImportRefused`."""
         store = self.store
         with database_operation(store.using, writes=False):
@@ -140,7 +140,7 @@ class ImportWriter:
                 if self._sealed_head is None:
                     self._sealed_head = owned_heads.lock_head(self.store.using, row.pk)
                 for group in _split_at_branches(turns):
-                    self._write_group(row, run, group, calls)
+                    self._write_turn_group(row, run, group, calls)
                 calls.insert_calls(row, [call for turn in turns for call in turn.calls])
         except StorageError as error:
             if isinstance(error.__cause__, IntegrityError):
@@ -170,7 +170,7 @@ class ImportWriter:
         self._row = row
         return row, self._run
 
-    def _write_group(self, row: Session, run: Run, turns: Sequence[ImportedTurn], calls: ImportedCallLog) -> None:
+    def _write_turn_group(self, row: Session, run: Run, turns: Sequence[ImportedTurn], calls: ImportedCallLog) -> None:
         """Write consecutive turns, of which only the first one may begin a branch, and complete the rows of their
         calls."""
         head = self._open_segment_for_turn(row, turns[0].keep)
@@ -198,7 +198,9 @@ class ImportWriter:
         answered: AnsweredCalls,
     ) -> TranscriptHead:
         contents = [
-            VersionContent(turn.get_end(), turn.get_state(), AnsweredCalls(), turn.messages[-1].created_at)
+            VersionContent(
+                turn.build_transcript_end(), turn.build_version_state(), AnsweredCalls(), turn.messages[-1].created_at
+            )
             for turn in turns
         ]
         contents[0] = replace(contents[0], answered=answered)
@@ -232,7 +234,7 @@ class ImportWriter:
             if not self._is_created:
                 row.refresh_from_db(using=self.store.using)
             self._is_created = False
-            calls.settle_session(live=end.live)
+            calls.write_late_results_and_close_calls(live=end.live)
             imported_session_rows.update_imported_session(self.store, row, run, self.origin, end)
 
 

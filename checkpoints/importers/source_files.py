@@ -57,7 +57,7 @@ class SourceFile:
         return (now - self.modified_at).total_seconds() < LIVE_SECONDS
 
 
-def open_source_file(path: Path, relative: str) -> SourceFile:
+def describe_source_file(path: Path, relative: str) -> SourceFile:
     """Describe a file. Raises `OSError`."""
     status = path.stat()
     return SourceFile(path.absolute(), relative, status.st_size, status.st_mtime_ns)
@@ -70,7 +70,7 @@ def find_source_files(path: Path) -> list[SourceFile]:
     Raises `NothingToImport`.
     """
     if path.is_file():
-        return [open_source_file(path, path.stem)]
+        return [describe_source_file(path, path.stem)]
     if not path.is_dir():
         raise NothingToImport(path, "it does not exist")
     is_codex = path.name == ".codex" and (path / "sessions").is_dir()
@@ -105,25 +105,25 @@ def read_sample(file: SourceFile) -> list[Any]:
         while lines[-1] and not lines[-1].strip():
             lines.append(stream.readline(_SAMPLE_BYTES))
         lines += islice(iter(lambda: stream.readline(_SAMPLE_BYTES), b""), SAMPLE_VALUES)
-    values = [value for line in lines if isinstance(value := _parse_or_none(line), dict)]
+    values = [value for line in lines if isinstance(value := _parse_json_or_none(line), dict)]
     starts_list = b"".join(lines[:1]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
     if len(values) > 1 or (values and len(lines) == 1):
         return values
-    file.document = None if file.size > MAX_VALUE_BYTES * 8 else _parse_or_none(file.path.read_bytes())
+    file.document = None if file.size > MAX_VALUE_BYTES * 8 else _parse_json_or_none(file.path.read_bytes())
     file.is_lines = not isinstance(file.document, dict | list)
     if file.is_lines:
         return [] if starts_list else values
-    return [value.value for value in islice(_iterate_document(file), SAMPLE_VALUES)]
+    return [value.value for value in islice(_iterate_document_values(file), SAMPLE_VALUES)]
 
 
-def _parse_or_none(raw: bytes) -> Any:
+def _parse_json_or_none(raw: bytes) -> Any:
     try:
         return parse_json(raw.decode(json.detect_encoding(raw)).strip())
     except (ValueError, RecursionError):
         return None
 
 
-def _iterate_document(file: SourceFile) -> Iterator[NumberedValue]:
+def _iterate_document_values(file: SourceFile) -> Iterator[NumberedValue]:
     document = file.document
     for number, value in enumerate(document if isinstance(document, list) else [document], 1):
         yield NumberedValue(number, value)
@@ -145,7 +145,7 @@ class FileReader:
         """
         if not self.file.is_lines:
             self.offset = self.file.size
-            yield from _iterate_document(self.file)
+            yield from _iterate_document_values(self.file)
             return
         with self.file.path.open("rb") as stream:
             stream.seek(self.offset)
@@ -160,7 +160,10 @@ class FileReader:
         raw = stream.readline(min(self.file.size - self.offset, MAX_VALUE_BYTES + 1))
         is_whole = raw.endswith(b"\n")
         if not raw or (
-            self._live and not is_whole and len(raw) <= MAX_VALUE_BYTES and not isinstance(_parse_or_none(raw), dict)
+            self._live
+            and not is_whole
+            and len(raw) <= MAX_VALUE_BYTES
+            and not isinstance(_parse_json_or_none(raw), dict)
         ):
             return None
         self._number += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import read_count
+from checkpoints.importers.imported_message import parse_token_count
 from checkpoints.importers.imported_session_builder import Body
 
 #: Names of attributes for each fact, since the conventions move; the first one that is there counts.
@@ -63,7 +63,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def find_fact(attributes: Body, fact: str) -> Any:
+def find_span_fact(attributes: Body, fact: str) -> Any:
     """Find a fact under any of its names: as one attribute, or as a list that was flattened into several."""
     for name in ATTRIBUTES[fact]:
         if attributes.get(name) not in (None, ""):
@@ -85,18 +85,18 @@ def _collect_list(attributes: Body, prefix: str) -> list[Any]:
             for step in path:
                 node = node.setdefault(step, {}) if isinstance(node.get(step, {}), dict) else {}
             node[last] = value
-    return _to_lists(tree) if tree else []
+    return _convert_numbered_dicts_to_lists(tree) if tree else []
 
 
-def _to_lists(node: Any) -> Any:
+def _convert_numbered_dicts_to_lists(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     if node and all(name.isdigit() for name in node):
-        return [_to_lists(node[name]) for name in sorted(node, key=int)]
-    return {name: _to_lists(value) for name, value in node.items()}
+        return [_convert_numbered_dicts_to_lists(node[name]) for name in sorted(node, key=int)]
+    return {name: _convert_numbered_dicts_to_lists(value) for name, value in node.items()}
 
 
-def leave_out_messages(attributes: Body) -> Body:
+def remove_message_attributes(attributes: Body) -> Body:
     """Leave out the attributes that the messages were read from."""
     prefixes = tuple(
         name for fact in ("inputs", "outputs", "system", "arguments", "result") for name in ATTRIBUTES[fact]
@@ -106,40 +106,46 @@ def leave_out_messages(attributes: Body) -> Body:
     }
 
 
-def read_tokens(attributes: Body) -> dict[str, int]:
+def read_token_counts(attributes: Body) -> dict[str, int]:
     """Read the counts; the input includes what came from the cache, and is separated from it."""
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    counts = {name: read_count(to_int(find_fact(attributes, name))) for name in names}
+    counts = {name: parse_token_count(parse_otlp_integer(find_span_fact(attributes, name))) for name in names}
     cached = counts["cache_read_input_tokens"] + counts["cache_creation_input_tokens"]
     if cached <= counts["input_tokens"]:
         counts["input_tokens"] -= cached
     return counts
 
 
-def to_int(value: Any) -> Any:
+def parse_otlp_integer(value: Any) -> Any:
     """Convert a number that OTLP JSON writes as text; other values stay as they are."""
     return int(value) if isinstance(value, float) or (isinstance(value, str) and value.isdecimal()) else value
 
 
 def read_attributes(holder: Any) -> Body:
     """Read the attributes of a span, an event or a resource."""
-    return {str(entry.get("key")): _read_any(entry.get("value")) for entry in list_dicts(holder, "attributes")}
+    return {
+        str(entry.get("key")): _parse_attribute_value(entry.get("value"))
+        for entry in iterate_dicts(holder, "attributes")
+    }
 
 
-def _read_any(value: Any) -> Any:
+def _parse_attribute_value(value: Any) -> Any:
     """Read a value of OTLP, which names its type."""
     if not isinstance(value, dict):
         return value
     for name, inner in value.items():
         if name in {"arrayValue", "array_value"}:
-            return [_read_any(item) for item in (inner or {}).get("values", [])]
+            return [_parse_attribute_value(item) for item in (inner or {}).get("values", [])]
         if name in {"kvlistValue", "kvlist_value"}:
-            return {str(entry.get("key")): _read_any(entry.get("value")) for entry in list_dicts(inner, "values")}
-        return to_int(inner) if name in {"intValue", "int_value"} else inner
+            return {
+                str(entry.get("key")): _parse_attribute_value(entry.get("value"))
+                for entry in iterate_dicts(inner, "values")
+            }
+        return parse_otlp_integer(inner) if name in {"intValue", "int_value"} else inner
     return None
 
 
-def list_dicts(holder: Any, *names: str) -> Iterator[Body]:
+def iterate_dicts(holder: Any, *names: str) -> Iterator[Body]:
     """Iterate over the objects in the first of these fields that is a list."""
     values: Iterable[Any] = (
         next((holder[name] for name in names if isinstance(holder.get(name), list)), [])

@@ -17,7 +17,7 @@ from typing import Any, Final
 from checkpoints.formats import content_blocks
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
-from checkpoints.importers.span_messages import describe_message, read_messages
+from checkpoints.importers.span_messages import build_message_fingerprint, parse_span_messages
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -64,7 +64,7 @@ class SpanSession:
         self._tools = sorted(tools, key=lambda span: span.start or _EPOCH)
         self._spans = spans
 
-    def build(self) -> None:
+    def add_all_spans(self) -> None:
         """Add the messages of all spans in the order of time."""
         models = _list_innermost_models(self._spans) or [span for span in self._spans if not span.parent]
         chosen = {id(span) for span in models}
@@ -92,31 +92,33 @@ class SpanSession:
     def _add_inputs(self, span: Span) -> None:
         self._builder.set_context(model=span.model)
         here: Counter[str] = Counter()
-        system = [{**message, "role": "system"} for message in read_messages(span.system, "system")]
-        for body in [*system, *read_messages(span.inputs, "user")]:
-            text = describe_message(body)
+        system = [{**message, "role": "system"} for message in parse_span_messages(span.system, "system")]
+        for body in [*system, *parse_span_messages(span.inputs, "user")]:
+            text = build_message_fingerprint(body)
             here[text] += 1
             if here[text] > self._seen[text]:
-                self._add_if_new(body, text, span.start)
+                self._add_message_if_new(body, text, span.start)
 
-    def _add_if_new(self, body: Body, text: str, at: datetime | None, usage: Body | None = None) -> None:
+    def _add_message_if_new(self, body: Body, text: str, at: datetime | None, usage: Body | None = None) -> None:
         named = self._assign_missing_call_ids(body)
-        if not self._is_known(named):
+        if not self._is_message_known(named):
             self._add_message(named, text, at, usage)
 
     def _add_outputs(self, span: Span) -> None:
         usage = self._builder.add_usage(span.model, span.tokens, span.cost)
-        bodies = read_messages(span.outputs, "assistant")
+        bodies = parse_span_messages(span.outputs, "assistant")
         for number, body in enumerate(bodies, 1):
             is_last = number == len(bodies)
             source = {"source": {"span": _span_to_dict(span)}} if is_last else {}
-            self._add_if_new({**body, **source}, describe_message(body), span.end, usage if is_last else None)
+            self._add_message_if_new(
+                {**body, **source}, build_message_fingerprint(body), span.end, usage if is_last else None
+            )
         if not bodies:
             self._builder.add_note({**_span_to_dict(span), "usage": usage})
 
     def _find_start_of_first_tool(self, span: Span) -> datetime | None:
         """Find when the first of the calls in an output ran: a span may end after the tools that it streamed."""
-        blocks = [block for body in read_messages(span.outputs, "assistant") for block in body.get("blocks", ())]
+        blocks = [block for body in parse_span_messages(span.outputs, "assistant") for block in body.get("blocks", ())]
         call_ids = {block["id"] for block in blocks if isinstance(block, dict) and block.get("kind") == "tool_call"}
         names = {block["name"] for block in blocks if isinstance(block, dict) and block.get("kind") == "tool_call"}
         starts = [
@@ -168,7 +170,7 @@ class SpanSession:
             return {**block, "call_id": waiting[0] if waiting else f"{block.get('name')}-result"}
         return block
 
-    def _is_known(self, body: Body) -> bool:
+    def _is_message_known(self, body: Body) -> bool:
         """Return whether all calls, or all results, of a message are there already."""
         blocks = [block for block in body.get("blocks", ()) if isinstance(block, dict)]
         results = [block["call_id"] for block in blocks if block.get("kind") == "tool_result"]
@@ -207,12 +209,12 @@ class SpanSession:
         if span.call_id in self._answered or span.outputs in (None, "", [], {}):  # a request may have the result
             self._builder.add_note(_span_to_dict(span))
             return
-        block = {"kind": "tool_result", "call_id": span.call_id, "content": _to_content(span.outputs)}
+        block = {"kind": "tool_result", "call_id": span.call_id, "content": _convert_to_content(span.outputs)}
         body = {"role": "tool", "blocks": [{**block, "is_error": True} if span.failed else block]}
-        self._add_message({**body, "source": {"span": _span_to_dict(span)}}, describe_message(body), span.end)
+        self._add_message({**body, "source": {"span": _span_to_dict(span)}}, build_message_fingerprint(body), span.end)
 
 
-def build_sessions(
+def import_span_sessions(
     context: ImportContext, spans: list[Span], *, titles: Mapping[str, str], facts: Mapping[str, Body]
 ) -> None:
     """Build a session from the spans of each trace. A file of one trace is named after the trace too."""
@@ -229,7 +231,7 @@ def build_sessions(
         builder = context.open_builder(session_id, agent=agent)
         builder.set_title(titles.get(trace), given=True)
         builder.facts |= facts.get(trace, {})
-        SpanSession(builder, members).build()
+        SpanSession(builder, members).add_all_spans()
 
 
 def _list_innermost_models(spans: list[Span]) -> list[Span]:
@@ -253,7 +255,7 @@ def _list_values(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else []
 
 
-def _to_content(value: Any) -> Any:
+def _convert_to_content(value: Any) -> Any:
     if value is None or isinstance(value, str | list):
         return value
     content = value.get("content") if isinstance(value, dict) else None

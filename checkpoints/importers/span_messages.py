@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from checkpoints.formats.canonical import parse_json, to_canonical_json
-from checkpoints.importers.imported_session_builder import Body, get_text
-from checkpoints.importers.openai_responses import read_item, recognize_item
+from checkpoints.importers.imported_session_builder import Body, get_text_field
+from checkpoints.importers.openai_responses import read_item, score_item_match
 
 _ROLES: Final = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "developer": "system"}
 _CALL_TYPES: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call"})
@@ -21,15 +21,19 @@ _RESULT_FIELDS: Final = ("response", "result", "output", "content")
 _LIST_FIELDS: Final = ("messages", "contents", "output_messages", "input_messages")
 
 
-def read_messages(value: Any, role: str) -> list[Body]:
+def parse_span_messages(value: Any, role: str) -> list[Body]:
     """Read the messages of a span's input or output; `role` is that of text without one."""
     if isinstance(value, str):
         parsed = _parse_json_text(value)
-        return read_messages(parsed, role) if parsed is not None else _build_messages(role, [_build_text(value)])
+        return (
+            parse_span_messages(parsed, role)
+            if parsed is not None
+            else _build_messages(role, [_build_text_block(value)])
+        )
     if isinstance(value, list):
-        return _read_list(value, role)
+        return _parse_message_list(value, role)
     if isinstance(value, dict):
-        return _read_dict(value, role)
+        return _parse_message_dict(value, role)
     return [] if value is None else _build_messages(role, [value])
 
 
@@ -48,46 +52,48 @@ def _build_messages(role: str, blocks: list[Any]) -> list[Body]:
     return [{"role": role, "blocks": blocks}] if blocks else []
 
 
-def _build_text(text: str) -> Body:
+def _build_text_block(text: str) -> Body:
     return {"kind": "text", "text": text}
 
 
-def _read_list(values: list[Any], role: str) -> list[Body]:
+def _parse_message_list(values: list[Any], role: str) -> list[Body]:
     if values and all(isinstance(value, dict) and ("toolCallId" in value or _is_flat_call(value)) for value in values):
         return _build_messages("assistant", [_build_call(value) for value in values])
     if values and all(isinstance(value, dict) and _is_message(value) for value in values):
         return [message for value in values for message in _read_message_or_response_item(value, role)]
     if values and all(isinstance(value, str) for value in values):
-        return _build_messages(role, [_build_text(value) for value in values])
+        return _build_messages(role, [_build_text_block(value) for value in values])
     return _build_messages(role, values)
 
 
 def _is_flat_call(value: Body) -> bool:
-    return "role" not in value and get_text(value, "type") in {"tool_call", "tool-call"}
+    return "role" not in value and get_text_field(value, "type") in {"tool_call", "tool-call"}
 
 
 def _is_message(value: Body) -> bool:
     return isinstance(value.get("role", value.get("type")), str) or "parts" in value or "message" in value
 
 
-def _read_dict(value: Body, role: str) -> list[Body]:
+def _parse_message_dict(value: Body, role: str) -> list[Body]:
     for name in _LIST_FIELDS:
         if isinstance(value.get(name), list):
             rest = [{"role": "system", "content": value["system"]}] if isinstance(value.get("system"), str) else []
-            return read_messages([*rest, *value[name]], role)
+            return parse_span_messages([*rest, *value[name]], role)
     if isinstance(value.get("choices"), list):
-        return read_messages(
+        return parse_span_messages(
             [choice.get("message", choice) for choice in value["choices"] if isinstance(choice, dict)], role
         )
     if isinstance(value.get("output"), list) and value.get("object") == "response":
-        return read_messages(value["output"], role)
+        return parse_span_messages(value["output"], role)
     if isinstance(value.get("content"), dict) and "parts" in value["content"]:
         return _read_message_or_response_item(value["content"], role)
     if isinstance(value.get("prompt"), str):
         system = (
-            _build_messages("system", [_build_text(value["system"])]) if isinstance(value.get("system"), str) else []
+            _build_messages("system", [_build_text_block(value["system"])])
+            if isinstance(value.get("system"), str)
+            else []
         )
-        return [*system, *_build_messages("user", [_build_text(value["prompt"])])]
+        return [*system, *_build_messages("user", [_build_text_block(value["prompt"])])]
     if _is_message(value):
         return _read_message_or_response_item(value, role)
     return _build_messages(role, [value])
@@ -97,7 +103,7 @@ def _read_message_or_response_item(value: Body, role: str) -> list[Body]:
     """Read one message, or one item of the Responses API."""
     if isinstance(value.get("message"), dict) and "role" not in value:
         value = value["message"]
-    if "role" not in value and recognize_item(value) and (exchange := read_item(value)) is not None:
+    if "role" not in value and score_item_match(value) and (exchange := read_item(value)) is not None:
         return exchange.messages
     own_role = value.get("role", value.get("type"))
     own_role = _ROLES.get(own_role, own_role) if isinstance(own_role, str) else role
@@ -106,15 +112,15 @@ def _read_message_or_response_item(value: Body, role: str) -> list[Body]:
     if own_role == "tool" and (call_id or isinstance(value.get("name"), str)):
         return [{"role": "tool", "blocks": [_build_result(call_id, value.get("name"), _unwrap_result_text(content))]}]
     blocks = list(_iterate_blocks(content))
-    blocks += [_build_call(call) for call in _list_calls(value)]
-    return _build_messages("tool" if blocks and all(map(_is_result, blocks)) else own_role, blocks)
+    blocks += [_build_call(call) for call in _iterate_calls(value)]
+    return _build_messages("tool" if blocks and all(map(_is_result_block, blocks)) else own_role, blocks)
 
 
-def _is_result(block: Any) -> bool:
+def _is_result_block(block: Any) -> bool:
     return isinstance(block, dict) and block.get("kind") == "tool_result"
 
 
-def _list_calls(message: Body) -> Iterator[Body]:
+def _iterate_calls(message: Body) -> Iterator[Body]:
     extra = message.get("additional_kwargs")
     for holder in (message, extra if isinstance(extra, dict) else {}):
         calls = holder.get("tool_calls")
@@ -130,7 +136,7 @@ def _iterate_blocks(content: Any) -> Iterator[Any]:
         yield from (
             _read_part(part)
             if isinstance(part, dict)
-            else [_build_text(part)]
+            else [_build_text_block(part)]
             if isinstance(part, str) and part
             else []
             if part in (None, "")
@@ -139,7 +145,7 @@ def _iterate_blocks(content: Any) -> Iterator[Any]:
 
 
 def _read_part(part: Body) -> list[Any]:
-    kind = get_text(part, "type")
+    kind = get_text_field(part, "type")
     text = part.get("text", part.get("content", part.get("thinking")))
     for name, build in (("function_call", _build_call), ("functionCall", _build_call)):
         if isinstance(part.get(name), dict):
@@ -159,7 +165,7 @@ def _read_part(part: Body) -> list[Any]:
             )
         ]
     if isinstance(text, str) and (kind in {"text", "input_text", "output_text"} or not kind):
-        return [_build_text(text)] if text else []
+        return [_build_text_block(text)] if text else []
     if kind in _REASONING_TYPES and isinstance(text, str):
         return [{"kind": "reasoning", "text": text}]
     return [part]
@@ -190,7 +196,7 @@ def _build_result(call_id: str, name: Any, content: Any) -> Body:
     return {**block, "name": name} if isinstance(name, str) else block
 
 
-def describe_message(body: Body) -> str:
+def build_message_fingerprint(body: Body) -> str:
     """Return what two forms of the same message have in common: its role, texts and calls."""
     parts: list[Any] = [body.get("role")]
     for block in body.get("blocks", [body.get("content")]):

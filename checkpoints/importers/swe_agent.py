@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import read_cost
+from checkpoints.importers.imported_message import parse_cost_amount
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder, TranscriptFormat
 
 _SHOWN_FIELDS: Final = frozenset({"role", "content", "tool_calls", "tool_call_ids", "thought", "action"})
@@ -36,7 +36,7 @@ class SweAgentReader:
             self._add_entry(builder, entry, actions)
             newest = entry.get("content")
         if history:
-            builder.add_note({"trajectory": [_without_text(step) for step in steps]})
+            builder.add_note({"trajectory": [_omit_history_fields(step) for step in steps]})
         last = steps[-1].get("observation") if steps else None
         if actions and isinstance(last, str) and last:  # the history ends with the action
             builder.add_message({"role": "tool", "blocks": [_build_result(actions.pop(), last)]})
@@ -50,7 +50,7 @@ class SweAgentReader:
         source = {name: field for name, field in entry.items() if name not in _SHOWN_FIELDS}
         is_demo = bool(entry.get("is_demo")) or entry.get("message_type") == "demonstration"
         if role == "assistant":
-            body = self._read_action(entry, actions, builder.message_count)
+            body = self._build_action_message(entry, actions, builder.message_count)
         elif call_ids := [call_id for call_id in _to_list(entry.get("tool_call_ids")) if isinstance(call_id, str)]:
             body = {"role": "tool", "blocks": [_build_result(call_id, entry.get("content")) for call_id in call_ids]}
         elif actions and role in {"user", "tool"}:
@@ -59,7 +59,7 @@ class SweAgentReader:
             body["role"] = "system"
         builder.add_message({**body, "source": source} if source else body)
 
-    def _read_action(self, entry: Body, actions: list[str], number: int) -> Body:
+    def _build_action_message(self, entry: Body, actions: list[str], number: int) -> Body:
         actions.clear()
         calls, action = _to_list(entry.get("tool_calls")), entry.get("action")
         body: Body = {"role": "assistant", "content": entry.get("content")}
@@ -80,7 +80,7 @@ class SweAgentReader:
         info = _to_dict(value.get("info"))
         stats = _to_dict(info.get("model_stats"))
         tokens = {"input_tokens": stats.get("tokens_sent"), "output_tokens": stats.get("tokens_received")}
-        cost = read_cost(stats.get("instance_cost", stats.get("total_cost")))
+        cost = parse_cost_amount(stats.get("instance_cost", stats.get("total_cost")))
         builder.add_usage("", tokens, cost or None)
         if _contains_text(newest, info.get("submission")):
             builder.add_note({"info": info})
@@ -129,7 +129,7 @@ def _build_history(steps: list[Body]) -> list[Body]:
         history.append(
             {
                 "role": "assistant",
-                **_without_text(step),
+                **_omit_history_fields(step),
                 "content": content,
                 "thought": step.get("thought"),
                 "action": step.get("action"),
@@ -139,14 +139,14 @@ def _build_history(steps: list[Body]) -> list[Body]:
     return history
 
 
-def _without_text(step: Body) -> Body:
+def _omit_history_fields(step: Body) -> Body:
     """Leave out what the history has too."""
     repeated = {"response", "thought", "action", "observation", "query", "messages"}
     return {name: field for name, field in step.items() if name not in repeated}
 
 
-def _recognize(value: Any) -> int:
+def _score_format_match(value: Any) -> int:
     return 3 * (isinstance(value, dict) and isinstance(value.get("trajectory"), list) and "info" in value)
 
 
-SWE_AGENT: Final = TranscriptFormat("swe-agent", "swe-agent", _recognize, SweAgentReader)
+SWE_AGENT: Final = TranscriptFormat("swe-agent", "swe-agent", _score_format_match, SweAgentReader)

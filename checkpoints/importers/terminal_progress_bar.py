@@ -37,7 +37,7 @@ class ProgressBar:
             self._stream.write("\n")
 
 
-def format_summary(report: ImportReport) -> Iterator[str]:
+def iterate_summary_lines(report: ImportReport) -> Iterator[str]:
     """Format the report as lines for people."""
     yield (
         f"Read {_format_count(report.files, 'file')}, {_format_count(report.lines, 'line')}: "

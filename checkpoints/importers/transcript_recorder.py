@@ -17,7 +17,7 @@ from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, UsageTotals
 from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOrigin, truncate_to_storable
-from checkpoints.importers.price_table import Cost, PriceTable, get_cost
+from checkpoints.importers.price_table import Cost, PriceTable, choose_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.models import ToolCall
 from checkpoints.store.store import Store
@@ -53,7 +53,7 @@ class TranscriptRecorder:
         self._prices = prices
         self._calls = ImportedCallLog(store, report, live=live)
         self._writer = open_writer(store, origin)
-        self._writer.load_existing(self._calls)
+        self._writer.load_existing_transcript(self._calls)
         self.path = self._writer.path
         self._index = {place.key: number for number, place in enumerate(self.path)}
         self._elsewhere = set[str]() if by_place else self._writer.known
@@ -90,7 +90,7 @@ class TranscriptRecorder:
         body = to_canonical_json(message.body, "message")
         if not self._started:
             self._require_same_source(message)
-        self._set_time(message.at)
+        self._set_message_time(message.at)
         self._started = True
         self.report.messages += 1
         if self._is_extended(message.key, body):
@@ -125,7 +125,7 @@ class TranscriptRecorder:
         if path and origin.source_path and path != origin.source_path:
             raise ImportRefused(origin.session_id, f"it was imported from {path}, which begins differently")
 
-    def _set_time(self, at: datetime | None) -> None:
+    def _set_message_time(self, at: datetime | None) -> None:
         """Set the time of the next message. Messages before the first time get it too."""
         if at is None:
             return
@@ -176,7 +176,7 @@ class TranscriptRecorder:
             self._write_pending_turns()
 
     def _get_cost(self) -> Cost:
-        return get_cost(self.totals.cost, self.totals.by_model, self._prices)
+        return choose_cost(self.totals.cost, self.totals.by_model, self._prices)
 
     def _is_batch_full(self, *turns: ImportedTurn) -> bool:
         has_many_messages = sum(len(turn.messages) for turn in turns) >= MAX_BUFFERED_MESSAGES
@@ -189,7 +189,7 @@ class TranscriptRecorder:
             self.report.new_versions += len(self._turns)
             self._turns = []
 
-    def flush(self) -> None:
+    def flush_turns(self) -> None:
         """Write the pending turns."""
         self._end_turn()
         self._write_pending_turns()

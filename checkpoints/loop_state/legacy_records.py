@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from checkpoints.exceptions import SchemaFromFuture
-from checkpoints.formats.strict_dataclasses import MalformedValue, load_strict
+from checkpoints.formats.strict_dataclasses import MalformedValue, decode_strict_dataclass
 from checkpoints.loop_state.phase_details import DETAILS_BY_PHASE, PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import PAYLOAD_SCHEMA, RuntimeSnapshot, SubagentExecution, ToolExecution
 
@@ -185,7 +185,7 @@ def _build_dataclass(kind: type[T], data: dict[str, Any], path: str, changes: li
             raise MalformedValue(f"{path}{name}", "it is missing")
     defaults = _get_field_defaults(kind)
     changes += [f"{path}{name}: was missing" for name in defaults if name not in values]
-    return load_strict(kind, {**defaults, **values}, path.rstrip("."))
+    return decode_strict_dataclass(kind, {**defaults, **values}, path.rstrip("."))
 
 
 def _get_field_defaults(kind: type[Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from checkpoints.enums import FINISHED_SESSION_STATUSES
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture
-from checkpoints.formats.strict_dataclasses import MalformedValue, dump_strict, load_strict
+from checkpoints.formats.strict_dataclasses import MalformedValue, decode_strict_dataclass, encode_strict_dataclass
 from checkpoints.loop_state.phase_details import (
     DETAILS_BY_PHASE,
     PHASES_KEEPING_ANSWER_PENDING,
@@ -30,13 +30,13 @@ _FRAME_FIELDS = frozenset({SNAPSHOT_KEY, "details"})
 def compose_version_payload(details: PhaseDetails, snapshot: RuntimeSnapshot | None) -> dict[str, Any]:
     """Compose the stored payload. Raises `InvalidInput` if a field has the wrong type."""
     try:
-        detail_values = _encode_decimals(dump_strict(details))
+        detail_values = _encode_decimals(encode_strict_dataclass(details))
         _require_valid_terminal_state(details)
         if snapshot is None:
             return {PHASE_KEY: PAYLOAD_SCHEMA, "details": detail_values}
         _require_nonempty_model_response(snapshot)
         snapshot_fields = {
-            name: value for name, value in dump_strict(snapshot).items() if name not in FIELDS_IN_COLUMNS
+            name: value for name, value in encode_strict_dataclass(snapshot).items() if name not in FIELDS_IN_COLUMNS
         }
         return {SNAPSHOT_KEY: PAYLOAD_SCHEMA, "details": detail_values, **snapshot_fields}
     except MalformedValue as error:
@@ -77,7 +77,7 @@ def parse_phase_details(session_id: str, phase: str, payload: dict[str, Any]) ->
     if kind is None:
         return None
     try:
-        details = load_strict(kind, payload.get("details"), "details")
+        details = decode_strict_dataclass(kind, payload.get("details"), "details")
         _require_valid_terminal_state(details)
     except MalformedValue as error:
         raise CheckpointCorrupted(session_id, error.field, error.why) from None
@@ -91,7 +91,7 @@ def parse_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: f
     """
     snapshot_fields = {name: value for name, value in payload.items() if name not in _FRAME_FIELDS}
     try:
-        snapshot = load_strict(
+        snapshot = decode_strict_dataclass(
             RuntimeSnapshot, {**snapshot_fields, "usage": usage or {}, "total_cost_usd": cost or None}
         )
         _require_nonempty_model_response(snapshot)
@@ -103,9 +103,12 @@ def parse_snapshot(session_id: str, payload: dict[str, Any], usage: Any, cost: f
 def encode_phase(details: PhaseDetails, snapshot: RuntimeSnapshot | None) -> dict[str, Any]:
     """Encode a phase as JSON values, for `decode_phase`. Raises `InvalidInput` if a field has the wrong type."""
     compose_version_payload(details, snapshot)  # raises what saving it raises
-    encoded: dict[str, Any] = {"phase": str(details.phase), "details": _encode_decimals(dump_strict(details))}
+    encoded: dict[str, Any] = {
+        "phase": str(details.phase),
+        "details": _encode_decimals(encode_strict_dataclass(details)),
+    }
     if snapshot is not None:
-        encoded["snapshot"] = _encode_decimals(dump_strict(snapshot))
+        encoded["snapshot"] = _encode_decimals(encode_strict_dataclass(snapshot))
     return encoded
 
 
@@ -117,10 +120,10 @@ def decode_phase(
     if kind is None:
         raise InvalidInput(f"There is no phase {phase[:60]!r}; the phases are {', '.join(DETAILS_BY_PHASE)}.")
     try:
-        loaded = load_strict(kind, {**_get_dataclass_defaults(kind), **details}, "details")
+        loaded = decode_strict_dataclass(kind, {**_get_dataclass_defaults(kind), **details}, "details")
         if snapshot is None:
             return loaded, None
-        return loaded, load_strict(
+        return loaded, decode_strict_dataclass(
             RuntimeSnapshot, {**_get_dataclass_defaults(RuntimeSnapshot), **snapshot}, "snapshot"
         )
     except MalformedValue as error:

@@ -17,7 +17,7 @@ from checkpoints.db.cached_row_sql import insert_rows
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_or_text
-from checkpoints.formats.msgpack_to_json import project_msgpack
+from checkpoints.formats.msgpack_to_json import convert_msgpack_to_json_value
 from checkpoints.models import Blob, Session
 
 #: Type and bytes of a value, as a serializer gave them.
@@ -203,7 +203,7 @@ def convert_value_to_json(value: EncodedValue) -> Any:
     if type_ == "null":
         return None
     if type_ == "msgpack":
-        return project_msgpack(content)
+        return convert_msgpack_to_json_value(content)
     if type_ == "json":
         return parse_or_text(content.decode("utf-8", "replace"))
     return f"({len(content):,} bytes of type {type_})"

@@ -23,7 +23,7 @@ from checkpoints.exceptions import CheckpointsError, MalformedRequest
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.imported_session_rows import IMPORT_MARK, make_session_id
-from checkpoints.importers.opentelemetry import SpanIdentity, identify_span, iterate_spans
+from checkpoints.importers.opentelemetry import SpanIdentity, iterate_spans, read_span_identity
 from checkpoints.models import Session
 from harness_site.accounts.models import ApiToken
 from harness_site.api.json_bodies import parse_json_body
@@ -92,7 +92,7 @@ def _select_agent_spans(value: Any) -> _Received:
     """Read the spans that say something about an agent; the others, such as those of a web server, are left out."""
     received = _Received()
     for resource, raw in iterate_spans(value):
-        identity = identify_span(raw)
+        identity = read_span_identity(raw)
         if not _is_hexadecimal_id(identity.trace_id, _TRACE_DIGITS) or not _is_hexadecimal_id(
             identity.span_id, _SPAN_DIGITS
         ):

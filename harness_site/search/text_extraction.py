@@ -35,7 +35,7 @@ class ExtractedText:
 
 
 def extract_message_text(body: str, message_id: str) -> ExtractedText:
-    parts = content_blocks.read_message_parts(body)
+    parts = content_blocks.parse_message_parts(body)
     with mask_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
         words = _TextCollector()
         words.add(message_id)

@@ -75,7 +75,7 @@ def _iterate_hit_positions(
     at: TranscriptVersion, query: SearchQuery, *, start: int, back: bool = False
 ) -> Iterator[int]:
     for position, body in transcript_matches.iterate_messages_with_words(at, query.words, beyond=start, back=back):
-        parts = content_blocks.read_message_parts(body)
+        parts = content_blocks.parse_message_parts(body)
         with mask_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
             visible_text = "\n".join(text for part in parts for text in iterate_visible_texts(part)).casefold()
         if all(word.casefold() in visible_text for word in query.words):

@@ -237,8 +237,8 @@ def test_hidden_kinds_keep_the_place(open_page: OpenPage, long_session: str) -> 
     kept = toggle_kind(page, other)
     assert (kept[0], kept[1]) == (message, kind)
     assert abs(kept[2] - top) <= 1
-    toggle_kind(page, other)
-    own = "tools" if kind == "call" else "prose"
+    message, kind, _top = toggle_kind(page, other)
+    own = {"call": "tools", "reasoning": "reasoning"}.get(kind, "prose")
     position = int(message.removeprefix("m-"))
     moved, _kind, moved_top = toggle_kind(page, own)
     assert position <= int(moved.removeprefix("m-")) <= position + 8

@@ -108,7 +108,7 @@ class HarnessSessionStore(SessionStore):
     def _is_guarded(self, name: str) -> bool:
         return any(policies.logs_calls(name) for policies in self._policies)
 
-    async def _hop(self, work: Callable[[], T]) -> T:
+    async def _run_blocking(self, work: Callable[[], T]) -> T:
         return await run_on_thread(self.checkpointer, work)
 
     # ---- lines
@@ -126,23 +126,23 @@ class HarnessSessionStore(SessionStore):
             OwnershipLost: Another run has taken the session from this client.
             SessionFinished: The session has ended.
         """
-        place, lines = transcript_keys.read_key(key), [_encode_line(entry) for entry in entries]
+        place, lines = transcript_keys.parse_session_key(key), [_encode_line(entry) for entry in entries]
         if lines:
-            await self._hop(partial(self._append, place, lines, entries))
+            await self._run_blocking(partial(self._append_lines, place, lines, entries))
 
-    def _append(self, key: TranscriptKey, lines: Sequence[NewLine], entries: Sequence[SessionStoreEntry]) -> None:
+    def _append_lines(self, key: TranscriptKey, lines: Sequence[NewLine], entries: Sequence[SessionStoreEntry]) -> None:
         store, session_id = self.sync_checkpointer.store, key.session_id
         description = SessionDescription(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
-        with SessionClaims.of(self.sync_checkpointer).exclude_changes(session_id):
+        with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(session_id):
             with self._lock:
                 mirror = self._mirrors.pop(session_id, None)
-            with line_log.open_log(store, session_id, description, key.group) as log:
+            with line_log.open_log(store, session_id, description, key.log_group) as log:
                 size = log.size
                 if mirror is not None and (mirror.size, mirror.version) != (size, log.row.latest_version):
                     mirror = None
                 places = log.add_lines(lines, known_keys=None if mirror is None else mirror.keys)
                 if places or not log.header:
-                    mirror = self._show_lines(key, log, size, mirror, [lines[place] for place in places])
+                    mirror = self._write_versions_of_lines(key, log, size, mirror, [lines[place] for place in places])
                     self._update_header(key, log, [entries[place] for place in places])
             if mirror is not None:
                 with self._lock:
@@ -151,7 +151,7 @@ class HarnessSessionStore(SessionStore):
                         self._mirrors.popitem(last=False)
         store.notify_save_listeners(session_id)
 
-    def _show_lines(
+    def _write_versions_of_lines(
         self, key: TranscriptKey, log: LineLog, size: int, mirror: TranscriptMirror | None, new: Sequence[NewLine]
     ) -> TranscriptMirror:
         """Write the versions that show new lines. Returns the mirror that has read all lines."""
@@ -160,7 +160,7 @@ class HarnessSessionStore(SessionStore):
         is_described = any(map(is_subagent_description, added))
         stored: list[Any] = []
         if mirror is None or is_described:
-            stored = [json.loads(content) for content in self._load_contents(key.session_id)[:size]]
+            stored = [json.loads(content) for content in self._load_line_contents(key.session_id)[:size]]
             subagent = read_subagent_description([*stored, *added])
             mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_guarded)
         if key.subpath and size == 0:
@@ -174,7 +174,7 @@ class HarnessSessionStore(SessionStore):
         mirror.version = log.row.latest_version
         return mirror
 
-    def _load_contents(self, session_id: str) -> list[bytes]:
+    def _load_line_contents(self, session_id: str) -> list[bytes]:
         return line_log.load_lines(self.sync_checkpointer.store, session_id) or []
 
     def _update_header(self, key: TranscriptKey, log: LineLog, entries: list[SessionStoreEntry]) -> None:
@@ -195,8 +195,8 @@ class HarnessSessionStore(SessionStore):
             InvalidInput: It is no key.
             CheckpointCorrupted: A stored line is missing or altered.
         """
-        session_id = transcript_keys.read_key(key).session_id
-        contents = await self._hop(partial(line_log.load_lines, self.sync_checkpointer.store, session_id))
+        session_id = transcript_keys.parse_session_key(key).session_id
+        contents = await self._run_blocking(partial(line_log.load_lines, self.sync_checkpointer.store, session_id))
         return None if contents is None else [json.loads(content) for content in contents]
 
     # ---- lists
@@ -215,15 +215,15 @@ class HarnessSessionStore(SessionStore):
         ]
 
     async def _list_headers(self, project_key: str) -> list[dict[str, Any]]:
-        group = transcript_keys.read_project_key(project_key).group
-        return await self._hop(partial(line_log.list_headers, self.sync_checkpointer.store, group))
+        group = transcript_keys.parse_project_key(project_key).log_group
+        return await self._run_blocking(partial(line_log.list_headers, self.sync_checkpointer.store, group))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """List the subpaths of the subagents of a session."""
-        return await self._hop(partial(self._list_subpaths, transcript_keys.read_key(key)))
+        return await self._run_blocking(partial(self._list_subpaths, transcript_keys.parse_session_key(key)))
 
     def _list_subpaths(self, key: TranscriptKey) -> list[str]:
-        group = TranscriptKey(key.project, key.session, "-").group
+        group = TranscriptKey(key.project, key.session, "-").log_group
         store = self.sync_checkpointer.store
         return [header["subpath"] for header in line_log.list_headers(store, group, parent_session_id=key.root_id)]
 
@@ -236,12 +236,12 @@ class HarnessSessionStore(SessionStore):
             InvalidInput: It is no key.
             StillNeeded: A run of another client drives it, or a person has to decide about a call.
         """
-        await self._hop(partial(self._delete, transcript_keys.read_key(key)))
+        await self._run_blocking(partial(self._delete_transcripts, transcript_keys.parse_session_key(key)))
 
-    def _delete(self, key: TranscriptKey) -> None:
+    def _delete_transcripts(self, key: TranscriptKey) -> None:
         subpaths = [] if key.subpath else self._list_subpaths(key)
         for each in (key, *(TranscriptKey(key.project, key.session, subpath) for subpath in subpaths)):
-            with SessionClaims.of(self.sync_checkpointer).exclude_changes(each.session_id):
+            with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(each.session_id):
                 with self._lock:
                     self._mirrors.pop(each.session_id, None)
                 remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, each.session_id)

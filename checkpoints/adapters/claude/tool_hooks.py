@@ -126,11 +126,11 @@ class _GuardedCall:
         self.outcome: asyncio.Future[Any] = loop.create_future()
         self.task: asyncio.Task[ToolResult] | None = None
 
-    async def run(self, args: dict[str, Any]) -> Any:
+    async def wait_for_outcome(self, args: dict[str, Any]) -> Any:
         self.started.set_result(args)
         return await self.outcome
 
-    def settle(self, value: Any) -> None:
+    def set_outcome(self, value: Any) -> None:
         """Give the call its outcome: a value, or an exception."""
         if self.outcome.done():
             return
@@ -158,7 +158,7 @@ class _ToolHooks:
             checkpointer = checkpointer.checkpointer
         self._client = checkpointer
         sync = self._client.sync if isinstance(self._client, Checkpointer) else self._client
-        self._claims = SessionClaims.of(sync)
+        self._claims = SessionClaims.get_for_client(sync)
         self._sync = sync
         self._policies, self._gate = policies, gate
         policies.bind(sync)
@@ -174,31 +174,31 @@ class _ToolHooks:
         if not self._policies.logs_calls(name):
             return {}
         try:
-            key = transcript_keys.find_key_of_hook(hook)
+            key = transcript_keys.find_transcript_key_of_hook(hook)
             return await self._start_call(key, name, args, str(tool_use_id or hook.get("tool_use_id") or name))
         except CheckpointsError as error:
-            return _answer("deny", f"The call was not made, because it could not be logged: {error}")
+            return _build_permission_output("deny", f"The call was not made, because it could not be logged: {error}")
 
     async def _start_call(self, key: TranscriptKey, name: str, args: dict[str, Any], call_id: str) -> Output:
         call = _GuardedCall()
         self._calls[key, call_id] = call
-        call.task = asyncio.create_task(self._guard(key.session_id, name, args, call_id, call))
+        call.task = asyncio.create_task(self._run_guarded_call(key.session_id, name, args, call_id, call))
         ends: set[asyncio.Future[Any]] = {call.task, call.started}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if call.started.done():
-            return self._let_run(name, args, call.started.result())
+            return self._allow_or_abstain(name, args, call.started.result())
         del self._calls[key, call_id]
         try:
             result = call.task.result()
         except (ReviewRequired, ApprovalRequired) as gate:
-            await self._hop(partial(self._claims.release, key.session_id))
-            return _answer(self._gate, str(gate))
-        return _answer("deny", _describe_result(result))
+            await self._run_blocking(partial(self._claims.release_session, key.session_id))
+            return _build_permission_output(self._gate, str(gate))
+        return _build_permission_output("deny", _format_replayed_result(result))
 
-    async def _guard(
+    async def _run_guarded_call(
         self, session_id: str, name: str, args: dict[str, Any], call_id: str, call: _GuardedCall
     ) -> ToolResult:
-        await self._hop(partial(self._claims.claim, session_id, self._description))
+        await self._run_blocking(partial(self._claims.claim_session_for_call, session_id, self._description))
         try:
             return await aguard(
                 self._client,
@@ -206,45 +206,47 @@ class _ToolHooks:
                 name,
                 args,
                 call_id,
-                call.run,
+                call.wait_for_outcome,
                 policies=self._policies,
                 codec=self._codec,
             )
         finally:
-            await self._hop(partial(self._claims.leave, session_id))
+            await self._run_blocking(partial(self._claims.end_call_claim, session_id))
 
-    def _let_run(self, name: str, args: dict[str, Any], decided: dict[str, Any]) -> Output:
+    def _allow_or_abstain(self, name: str, args: dict[str, Any], decided: dict[str, Any]) -> Output:
         """Return no opinion, so that the rules of the program apply, unless a person has approved the call."""
         if decided != args:
-            return _answer("allow", "A person approved the call with other arguments.", updatedInput=decided)
+            return _build_permission_output(
+                "allow", "A person approved the call with other arguments.", updatedInput=decided
+            )
         if self._policies.find_options(name).get("requires_approval"):
-            return _answer("allow", "A person approved the call.")
+            return _build_permission_output("allow", "A person approved the call.")
         return {}
 
     async def after_call(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Log the outcome of a call."""
-        key = transcript_keys.find_key_of_hook(hook)
+        key = transcript_keys.find_transcript_key_of_hook(hook)
         call = self._calls.pop((key, str(tool_use_id or hook.get("tool_use_id"))), None)
         if call is None:
             return {}
-        call.settle(_read_outcome(hook))
-        await self._finish(call)
+        call.set_outcome(_build_outcome(hook))
+        await self._wait_for_logged_outcome(call)
         return {}
 
     async def after_turn(self, hook: Any, tool_use_id: str | None, context: Any) -> Output:
         """Release the session at the end of a turn. Calls that the program refused have not happened."""
-        key = transcript_keys.find_key_of_hook(hook)
+        key = transcript_keys.find_transcript_key_of_hook(hook)
         waiting = {call_id: call for (of, call_id), call in self._calls.items() if of == key}
         if waiting:
             refused = await asyncio.to_thread(_find_refused_calls, hook, set(waiting))
             for call_id in refused:
                 call = self._calls.pop((key, call_id))
-                call.settle(CallRefused(refused[call_id]))
-                await self._finish(call)
-        await self._hop(partial(self._claims.release, key.session_id))
+                call.set_outcome(CallRefused(refused[call_id]))
+                await self._wait_for_logged_outcome(call)
+        await self._run_blocking(partial(self._claims.release_session, key.session_id))
         return {}
 
-    async def _finish(self, call: _GuardedCall) -> None:
+    async def _wait_for_logged_outcome(self, call: _GuardedCall) -> None:
         assert call.task is not None  # noqa: S101 - set before the call is known
         try:
             await call.task
@@ -253,22 +255,22 @@ class _ToolHooks:
         except CheckpointsError as error:
             logger.warning("The outcome of a call was not logged as reported: %s", error)
 
-    async def _hop(self, work: Callable[[], T]) -> T:
+    async def _run_blocking(self, work: Callable[[], T]) -> T:
         return await run_on_thread(self._client, work)
 
 
-def _answer(decision: str, reason: str, **more: Any) -> Output:
+def _build_permission_output(decision: str, reason: str, **more: Any) -> Output:
     fields = {"hookEventName": _PRE, "permissionDecision": decision, "permissionDecisionReason": reason, **more}
     return {"hookSpecificOutput": fields}
 
 
-def _describe_result(result: ToolResult) -> str:
+def _format_replayed_result(result: ToolResult) -> str:
     if result.is_error:
         return result.content or "A person rejected the call."
     return f"The call was not made again: its result is known already. Continue with this result: {result.content}"
 
 
-def _read_outcome(hook: Any) -> Any:
+def _build_outcome(hook: Any) -> Any:
     """Return the value of a call, or the exception that stands for its failure."""
     if hook.get("hook_event_name") != _FAILURE:
         return hook.get("tool_response")

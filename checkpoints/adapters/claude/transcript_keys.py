@@ -57,14 +57,14 @@ class TranscriptKey:
         return f"{self.project}/{self.session}/subagents/{self.agent_name}.jsonl"
 
     @property
-    def group(self) -> str:
+    def log_group(self) -> str:
         """Name of all logs of lines of the project: those of main agents, or those of subagents."""
         kind = "claude-subagents" if self.subpath else "claude"
         name = f"{kind}:{self.project}"
         return name if len(name) <= _GROUP_LENGTH else f"{kind}#{digest_text(self.project)}"
 
 
-def read_key(key: Mapping[str, Any]) -> TranscriptKey:
+def parse_session_key(key: Mapping[str, Any]) -> TranscriptKey:
     """Read a `SessionKey` of the SDK.
 
     Args:
@@ -84,18 +84,20 @@ def read_key(key: Mapping[str, Any]) -> TranscriptKey:
     return TranscriptKey(*parts)
 
 
-def read_project_key(project_key: object) -> TranscriptKey:
+def parse_project_key(project_key: object) -> TranscriptKey:
     """Read the key of a project, as that of a session without a name. Raises `InvalidInput`."""
     return TranscriptKey(validate_id("project_key", project_key), "")
 
 
-def find_key_of_hook(hook: Mapping[str, Any]) -> TranscriptKey:
+def find_transcript_key_of_hook(hook: Mapping[str, Any]) -> TranscriptKey:
     """Find the transcript that a hook of a tool belongs to, from the input of the hook. Raises `InvalidInput`."""
     path = hook.get("transcript_path")
     project = PurePath(path).parent.name if isinstance(path, str) else ""
     key = {"project_key": project, "session_id": hook.get("session_id")}
     agent = hook.get("agent_id")
-    return read_key({**key, "subpath": f"subagents/agent-{agent}"} if isinstance(agent, str) and agent else key)
+    return parse_session_key(
+        {**key, "subpath": f"subagents/agent-{agent}"} if isinstance(agent, str) and agent else key
+    )
 
 
 def make_line_key(entry: Mapping[str, Any]) -> str:

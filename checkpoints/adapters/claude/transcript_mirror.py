@@ -165,7 +165,7 @@ class MirrorWriter(ImportWriter):
         with database_operation(self.store.using), transaction.atomic(using=self.store.using, savepoint=False):
             yield
 
-    def load_existing(self, calls: ImportedCallLog) -> None:
+    def load_existing_transcript(self, calls: ImportedCallLog) -> None:
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
         session_id = self.origin.session_id
         if session_id in self._locked or sessions.filter(session_id=session_id).exists():
@@ -224,7 +224,7 @@ class MirrorWriter(ImportWriter):
         run_id = None if owned_session is None else owned_session.run_id
         for turn in turns:
             said = [parse_json(message.body) for message in turn.messages]
-            results = replace(turn.get_end(), said=said).results
+            results = replace(turn.build_transcript_end(), said=said).results
             rows = self._list_answered_rows(row, results) if results else []
             answered = call_seals.seal_answered_calls(self.store.using, owned_session, rows, head.version + 1)
             answered.changes.added.extend(changes.added)
@@ -265,7 +265,7 @@ class MirrorWriter(ImportWriter):
             row, using = self._row, self.store.using
             if self.origin.session_id not in self._locked:
                 row.refresh_from_db(using=using)
-            calls.settle_session(live=True)
+            calls.write_late_results_and_close_calls(live=True)
             described = self.origin.get_session_columns()
             columns = {name: described[name] for name in ("agent", "labels")}
             columns |= imported_session_rows.build_transcript_derived_columns(self.origin, end)

@@ -13,7 +13,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from langgraph.types import Interrupt
 
-from checkpoints.adapters.langgraph.messages import to_json
+from checkpoints.adapters.langgraph.messages import convert_to_json_value
 from checkpoints.enums import APPROVAL_KINDS, DecisionKind, KeyPolicy
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
@@ -47,16 +47,16 @@ class Request:
 def list_interrupts(value: object) -> list[Interrupt]:
     """List the interrupts in a value that a task wrote to the channel of interrupts, without this library's gates."""
     interrupts = [item for item in value if isinstance(item, Interrupt)] if isinstance(value, list | tuple) else []
-    return [each for each in interrupts if not is_gate(each)]
+    return [each for each in interrupts if not is_guard_interrupt(each)]
 
 
-def is_gate(interrupt: Interrupt) -> bool:
+def is_guard_interrupt(interrupt: Interrupt) -> bool:
     """Return whether a guarded call waits by this interrupt."""
     value = interrupt.value
     return isinstance(value, dict) and value.get("type") in GATE_TYPES and "session_id" in value
 
 
-def is_batched(interrupt: Interrupt) -> bool:
+def is_batched_request(interrupt: Interrupt) -> bool:
     """Return whether this is a request for several calls, answered by position."""
     value = interrupt.value
     return isinstance(value, dict) and isinstance(value.get("action_requests"), list)
@@ -67,7 +67,7 @@ def get_key_prefix(interrupt: Interrupt) -> str:
     return f"{INTERRUPT_KEY_PREFIX}{interrupt.id}:"
 
 
-def list_requests(interrupt: Interrupt, messages: object = ()) -> list[Request]:
+def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Request]:
     """List the calls that an interrupt asks about.
 
     Args:
@@ -76,20 +76,20 @@ def list_requests(interrupt: Interrupt, messages: object = ()) -> list[Request]:
             those of the last message that calls tools.
     """
     prefix, value = get_key_prefix(interrupt), interrupt.value
-    if is_batched(interrupt):
-        return list(_list_batched(prefix, value, messages))
+    if is_batched_request(interrupt):
+        return list(_list_batched_requests(prefix, value, messages))
     if isinstance(value, dict) and value.get("type") == "tool_approval" and isinstance(value.get("args"), dict):
         return [
             Request(
                 f"{prefix}0",
                 str(value.get("tool_call_id")),
                 str(value.get("name")),
-                to_json(value["args"]),
+                convert_to_json_value(value["args"]),
                 str(value.get("description") or ""),
                 _read_schema_types(interrupt.response_schema),
             )
         ]
-    return [Request(f"{prefix}0", interrupt.id, PLAIN_TOOL, {"value": to_json(value)})]
+    return [Request(f"{prefix}0", interrupt.id, PLAIN_TOOL, {"value": convert_to_json_value(value)})]
 
 
 def _read_schema_types(schema: object) -> list[str] | None:
@@ -103,7 +103,7 @@ def _read_schema_types(schema: object) -> list[str] | None:
     return [only] if isinstance(only, str) else None
 
 
-def _list_batched(prefix: str, value: Mapping[str, Any], messages: object) -> Iterator[Request]:
+def _list_batched_requests(prefix: str, value: Mapping[str, Any], messages: object) -> Iterator[Request]:
     answers = [item for item in reversed(messages) if isinstance(item, AIMessage)] if isinstance(messages, list) else []
     calls = list(answers[0].tool_calls) if answers else []
     allowed = {
@@ -118,7 +118,7 @@ def _list_batched(prefix: str, value: Mapping[str, Any], messages: object) -> It
             calls.remove(call)
         call_id = None if call is None else call["id"]
         text = str(action.get("description") or "")
-        yield Request(f"{prefix}{number}", call_id, name, to_json(args), text, allowed.get(name))
+        yield Request(f"{prefix}{number}", call_id, name, convert_to_json_value(args), text, allowed.get(name))
 
 
 def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
@@ -155,14 +155,14 @@ def build_answer(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, Decis
     Raises:
         InvalidInput: The graph does not accept a decision.
     """
-    requests = list_requests(interrupt)
+    requests = list_call_requests(interrupt)
     if requests[0].tool == PLAIN_TOOL and requests[0].call_id == interrupt.id:
-        return _answer_plain(*calls[requests[0].key])
+        return _build_plain_answer(*calls[requests[0].key])
     decisions = [_build_decision(request, *calls[request.key]) for request in requests]
-    return {"decisions": decisions} if is_batched(interrupt) else decisions[0]
+    return {"decisions": decisions} if is_batched_request(interrupt) else decisions[0]
 
 
-def _answer_plain(call: ToolCall, kind: DecisionKind) -> Any:
+def _build_plain_answer(call: ToolCall, kind: DecisionKind) -> Any:
     if kind == DecisionKind.RESPOND:
         return call.result_text
     if kind == DecisionKind.REJECT:

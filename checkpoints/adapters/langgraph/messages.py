@@ -13,7 +13,7 @@ _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"
 _MAX_DEPTH = 50
 
 
-def to_transcript(messages: object) -> list[dict[str, Any]] | None:
+def convert_to_transcript(messages: object) -> list[dict[str, Any]] | None:
     """Convert the value of a channel to a transcript.
 
     Args:
@@ -28,7 +28,7 @@ def to_transcript(messages: object) -> list[dict[str, Any]] | None:
     return None if any(message is None for message in transcript) else [message or {} for message in transcript]
 
 
-def find_answers(messages: object) -> list[dict[str, Any]]:
+def find_tool_result_messages(messages: object) -> list[dict[str, Any]]:
     """Return the messages of a channel that have results of tool calls, as messages of a transcript."""
     if not isinstance(messages, list):
         return []
@@ -44,11 +44,11 @@ def find_first_prompt(values: Mapping[str, Any], channel: str) -> str:
         for message in messages if isinstance(messages, list) else []:
             converted = _convert_message(message)
             if converted is not None and converted.get("role") == "user":
-                return _get_text(converted.get("content"))
+                return _get_content_text(converted.get("content"))
     return ""
 
 
-def _get_text(content: Any) -> str:
+def _get_content_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -59,14 +59,14 @@ def _convert_message(message: object) -> dict[str, Any] | None:
     if isinstance(message, BaseMessage):
         return _convert_langchain_message(message)
     if isinstance(message, dict) and isinstance(message.get("role"), str) and "content" in message:
-        return {str(key): to_json(value) for key, value in message.items()}
+        return {str(key): convert_to_json_value(value) for key, value in message.items()}
     return None
 
 
 def _convert_langchain_message(message: BaseMessage) -> dict[str, Any]:
     converted: dict[str, Any] = {
         "role": _ROLES.get(message.type) or str(getattr(message, "role", "") or message.type),
-        "content": to_json(message.content),
+        "content": convert_to_json_value(message.content),
     }
     if message.id:
         converted["id"] = message.id
@@ -84,18 +84,21 @@ def _convert_langchain_message(message: BaseMessage) -> dict[str, Any]:
 def _add_calls(converted: dict[str, Any], message: AIMessage) -> None:
     if message.tool_calls:
         calls = [
-            {"type": "tool_use", "id": call["id"], "name": call["name"], "input": to_json(call["args"])}
+            {"type": "tool_use", "id": call["id"], "name": call["name"], "input": convert_to_json_value(call["args"])}
             for call in message.tool_calls
         ]
-        converted["content"] = [*_list_parts(converted["content"], {call["id"] for call in calls}), *calls]
+        converted["content"] = [
+            *_list_parts_without_calls(converted["content"], {call["id"] for call in calls}),
+            *calls,
+        ]
     if message.usage_metadata:
-        converted["usage"] = to_json(dict(message.usage_metadata))
+        converted["usage"] = convert_to_json_value(dict(message.usage_metadata))
     model = message.response_metadata.get("model_name") or message.response_metadata.get("model")
     if isinstance(model, str):
         converted["model"] = model
 
 
-def _list_parts(content: Any, call_ids: set[Any]) -> list[Any]:
+def _list_parts_without_calls(content: Any, call_ids: set[Any]) -> list[Any]:
     """Return the parts of a content without the calls, which some providers repeat there."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
@@ -103,7 +106,7 @@ def _list_parts(content: Any, call_ids: set[Any]) -> list[Any]:
     return [part for part in parts if not (isinstance(part, dict) and part.get("id") in call_ids)]
 
 
-def to_json(value: Any, depth: int = 0) -> Any:
+def convert_to_json_value(value: Any, depth: int = 0) -> Any:
     """Return a value in JSON's own types; an object that has no JSON form becomes its text."""
     if depth > _MAX_DEPTH:
         return str(type(value).__name__)
@@ -112,9 +115,9 @@ def to_json(value: Any, depth: int = 0) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     if isinstance(value, Mapping):
-        return {str(key): to_json(item, depth + 1) for key, item in value.items()}
+        return {str(key): convert_to_json_value(item, depth + 1) for key, item in value.items()}
     if isinstance(value, bytes | bytearray):
         return {"bytes": base64.b64encode(value).decode()}
     if isinstance(value, Sequence):
-        return [to_json(item, depth + 1) for item in value]
+        return [convert_to_json_value(item, depth + 1) for item in value]
     return str(value)

@@ -32,7 +32,9 @@ class OwnedThreadSaver(HarnessSaver):
             review_interrupts=saver.review_interrupts,
         )
         self.thread_id = thread_id
-        self._claims.keep(thread_id, SessionDescription(agent=self.agent), takeover="another writer claimed the thread")
+        self._claims.claim_session_permanently(
+            thread_id, SessionDescription(agent=self.agent), takeover="another writer claimed the thread"
+        )
 
     def check_write_ownership(self) -> None:
         """Check that no other writer has claimed the thread. Raises `OwnershipLost`."""
@@ -43,12 +45,12 @@ class OwnedThreadSaver(HarnessSaver):
 
     async def acheck_write_ownership(self) -> None:
         """Check that no other writer has claimed the thread, async. Raises `OwnershipLost`."""
-        await self._hop(self.check_write_ownership)
+        await self._run_blocking(self.check_write_ownership)
 
     def release(self) -> None:
         """Release the thread, so that any process may write to it."""
-        self._claims.give_up(self.thread_id)
+        self._claims.end_permanent_claim(self.thread_id)
 
     async def arelease(self) -> None:
         """Release the thread, async."""
-        await self._hop(self.release)
+        await self._run_blocking(self.release)

@@ -41,7 +41,7 @@ class SavedList:
     digests: Sequence[str]
     root: str
 
-    def count_unchanged(self, elements: Sequence[Any]) -> int:
+    def count_unchanged_elements(self, elements: Sequence[Any]) -> int:
         """Return the number of elements at the beginning of a list that are stored as they are."""
         count = 0
         for element, known, fields in zip(elements, self.elements, self.fields, strict=False):
@@ -50,7 +50,7 @@ class SavedList:
             count += 1
         return count
 
-    def load(self) -> SavedList:
+    def copy_with_own_messages(self) -> SavedList:
         """Return the list with messages of its own, as a load gives them."""
         return SavedList(
             [_copy_message(each) for each in self.stored],
@@ -60,7 +60,7 @@ class SavedList:
             self.root,
         )
 
-    def extend(
+    def build_extended_list(
         self,
         kept: int,
         elements: Sequence[Any],
@@ -174,12 +174,12 @@ class ListMemory:
                 while len(self._lists) > _MAX_LISTS:
                     self._lists.popitem(last=False)
 
-    def find_transcript(self, thread_id: str) -> tuple[int, Sequence[str]] | None:
+    def find_transcript_digests(self, thread_id: str) -> tuple[int, Sequence[str]] | None:
         """Return the newest version that this process knows, and the digests of its messages."""
         with self._lock:
             return self._transcripts.get(thread_id)
 
-    def set_transcript(self, thread_id: str, version: int, message_digests: Sequence[str]) -> None:
+    def set_transcript_digests(self, thread_id: str, version: int, message_digests: Sequence[str]) -> None:
         """Remember what the transcript of a version is."""
         with self._lock:
             self._transcripts.pop(thread_id, None)

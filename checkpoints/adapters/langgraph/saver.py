@@ -149,16 +149,16 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     @property
     def _claims(self) -> SessionClaims:
-        return SessionClaims.of(self.sync_checkpointer)
+        return SessionClaims.get_for_client(self.sync_checkpointer)
 
-    async def _hop(self, work: Callable[[], T]) -> T:
+    async def _run_blocking(self, work: Callable[[], T]) -> T:
         return await run_on_thread(self.checkpointer, work)
 
     # ---- reading
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the state of a config, or the newest one of its thread and namespace; None if there is none."""
-        thread_id, namespace = _get_place(config)
+        thread_id, namespace = _get_thread_and_namespace(config)
         store = self.sync_checkpointer.store
         known = self._memory.find_lists(thread_id, namespace)
         loaded = state_store.load_state(
@@ -172,9 +172,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             if isinstance(value, list):
                 elements = values[name]
                 fields, stored = saved_message_lists.copy_fields(elements), saved_message_lists.copy_messages(elements)
-                self._memory.set_list((thread_id, namespace, name), _describe_list(elements, fields, value, stored))
+                self._memory.set_list((thread_id, namespace, name), _build_saved_list(elements, fields, value, stored))
         for name, root in loaded.known.items():
-            copied = known[root].load()
+            copied = known[root].copy_with_own_messages()
             values[name] = list(copied.elements)
             self._memory.set_list((thread_id, namespace, name), copied)
         return found
@@ -195,12 +195,12 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             configurable.get("checkpoint_ns"),
             state_id=configurable.get("checkpoint_id") or None,
             before=None if before is None else get_checkpoint_id(before),
-            matches=partial(self._matches, filter) if filter else None,
+            matches=partial(self._matches_metadata, filter) if filter else None,
             limit=limit,
         )
         return map(self._build_tuple, loaded)
 
-    def _matches(self, wanted: Mapping[str, Any], metadata: Encoded) -> bool:
+    def _matches_metadata(self, wanted: Mapping[str, Any], metadata: Encoded) -> bool:
         stored = self.serde.loads_typed(metadata)
         return all(stored.get(key) == value for key, value in wanted.items())
 
@@ -238,22 +238,24 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """Store a state, and the version that shows its messages if they have changed."""
         try:
-            self._put(config, checkpoint, metadata, new_versions)
+            self._store_state(config, checkpoint, metadata, new_versions)
         except GrownListNotStored:  # another process has removed the state before it
             for name in new_versions:
-                self._memory.set_list((*_get_place(config), name), None)
-            self._put(config, checkpoint, metadata, new_versions)
-        return _build_config(*_get_place(config), checkpoint["id"])
+                self._memory.set_list((*_get_thread_and_namespace(config), name), None)
+            self._store_state(config, checkpoint, metadata, new_versions)
+        return _build_config(*_get_thread_and_namespace(config), checkpoint["id"])
 
-    def _put(
+    def _store_state(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, versions: ChannelVersions
     ) -> None:
-        thread_id, namespace = _get_place(config)
+        thread_id, namespace = _get_thread_and_namespace(config)
         body = {name: value for name, value in checkpoint.items() if name not in _OWN_COLUMNS}
         values = checkpoint["channel_values"]
         stored_metadata = get_serializable_checkpoint_metadata(config, metadata)
         encoded = {
-            name: self._encode_grown((thread_id, namespace, name), values[name]) for name in versions if name in values
+            name: self._encode_only_new_elements((thread_id, namespace, name), values[name])
+            for name in versions
+            if name in values
         }
         new = NewState(
             namespace,
@@ -271,53 +273,55 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         said = known.get(self.transcript_channel) if not namespace else None
 
         def build_content(row: Session) -> VersionContent | None:
-            return self._build_content(
-                namespace, values, stored_metadata, checkpoint["id"], self._count_saved(row, said)
+            return self._build_version_content(
+                namespace, values, stored_metadata, checkpoint["id"], self._count_saved_messages(row, said)
             )
 
         is_shown = self.transcript_channel in versions
-        with self._claims.exclude_changes(thread_id):
+        with self._claims.lock_session_claims(thread_id):
             version = state_store.save_state(
                 self.sync_checkpointer.store,
                 thread_id,
                 new,
                 build_content=build_content if is_shown else None,
-                description=self._describe_session(values),
+                description=self._build_session_description(values),
                 must_own=self._must_own,
             )
         for name, saved in known.items():
             self._memory.set_list((thread_id, namespace, name), saved)
         if is_shown and said is not None:
-            self._memory.set_transcript(thread_id, version, said.digests)
+            self._memory.set_transcript_digests(thread_id, version, said.digests)
 
-    def _encode_grown(self, place: Place, value: Any) -> tuple[EncodedValue | GrownList, SavedList | None]:
+    def _encode_only_new_elements(self, place: Place, value: Any) -> tuple[EncodedValue | GrownList, SavedList | None]:
         """Encode a value, of a list that begins as a saved one only what is new; and describe the new list."""
         if type(value) is not list:
             return self.serde.dumps_typed(value), None
         elements = list(value)
         known = self._memory.find_list(place)
-        kept = 0 if known is None else known.count_unchanged(elements)
+        kept = 0 if known is None else known.count_unchanged_elements(elements)
         fields = saved_message_lists.copy_fields(elements[kept:])
         added = [self.serde.dumps_typed(item) for item in elements[kept:]]
         stored = [self.serde.loads_typed(item) for item in added]
         if known is None or not kept:
-            return added, _describe_list(elements, fields, added, stored)
+            return added, _build_saved_list(elements, fields, added, stored)
         grown = GrownList(known.root, known.digests[:kept], added)
         added_digests = [digests.digest_blob(*item) for item in added]
-        return grown, known.extend(kept, elements, fields, stored, added_digests, BlobWriter().add_value(grown))
+        return grown, known.build_extended_list(
+            kept, elements, fields, stored, added_digests, BlobWriter().add_value(grown)
+        )
 
-    def _count_saved(self, row: Session, said: SavedList | None) -> int:
+    def _count_saved_messages(self, row: Session, said: SavedList | None) -> int:
         """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
-        saved = self._memory.find_transcript(row.session_id) if said is not None else None
+        saved = self._memory.find_transcript_digests(row.session_id) if said is not None else None
         if saved is None or said is None or saved[0] != row.latest_version:
             return 0
         count = len(saved[1])
         return count if list(said.digests[:count]) == list(saved[1]) else 0
 
-    def _describe_session(self, values: Mapping[str, Any]) -> SessionDescription:
+    def _build_session_description(self, values: Mapping[str, Any]) -> SessionDescription:
         return SessionDescription(messages.find_first_prompt(values, self.transcript_channel), self.agent)
 
-    def _build_content(
+    def _build_version_content(
         self,
         namespace: str,
         values: Mapping[str, Any],
@@ -328,11 +332,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Build the content of a version. The newest version has the first `saved` messages already."""
         said = values.get(self.transcript_channel)
         about = {"checkpoint_id": checkpoint_id, "source": metadata.get("source"), "step": metadata.get("step")}
-        payload = {"langgraph": messages.to_json({**about, "namespace": namespace} if namespace else about)}
+        payload = {
+            "langgraph": messages.convert_to_json_value({**about, "namespace": namespace} if namespace else about)
+        }
         if namespace:  # a subgraph has a transcript of its own; what it answers counts all the same
-            answers = messages.find_answers(said)
+            answers = messages.find_tool_result_messages(said)
             return VersionContent(None, answers, payload) if answers else None
-        transcript = messages.to_transcript(said[saved:] if saved and isinstance(said, list) else said)
+        transcript = messages.convert_to_transcript(said[saved:] if saved and isinstance(said, list) else said)
         if transcript is None:
             return None
         return (
@@ -348,15 +354,15 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
         A session that pauses for a person is released, unless one of its calls runs.
         """
-        thread_id, namespace = _get_place(config)
+        thread_id, namespace = _get_thread_and_namespace(config)
         checkpoint_id = str(config["configurable"]["checkpoint_id"])
         encoded = [
             NewWrite(WRITES_IDX_MAP.get(channel, position), channel, self._encode(value))
             for position, (channel, value) in enumerate(writes)
         ]
         channels = {channel for channel, _ in writes}
-        requests = self._build_requests(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
-        with self._claims.exclude_changes(thread_id):
+        requests = self._build_call_intents(config, dict(writes)[INTERRUPT]) if INTERRUPT in channels else []
+        with self._claims.lock_session_claims(thread_id):
             is_waiting = state_store.save_writes(
                 self.sync_checkpointer.store,
                 thread_id,
@@ -365,22 +371,22 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 task_id,
                 task_path,
                 encoded,
-                description=self._describe_session(dict(writes)),
+                description=self._build_session_description(dict(writes)),
                 requests=requests,
                 must_own=self._must_own,
             )
         if INTERRUPT in channels:
-            self._claims.release(thread_id)
+            self._claims.release_session(thread_id)
         elif is_waiting and ERROR not in channels:
-            self._withdraw_answered(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
+            self._withdraw_answered_requests(thread_id, namespace, checkpoint_id, task_id, is_input=RESUME in channels)
 
-    def _build_requests(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
+    def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
         found = interrupts.list_interrupts(value) if self.review_interrupts else []
-        asked = self._wait_for_messages(config) if any(map(interrupts.is_batched, found)) else None
+        asked = self._wait_for_messages(config) if any(map(interrupts.is_batched_request, found)) else None
         return [
             interrupts.build_intent(request, self.policies)
             for each in found
-            for request in interrupts.list_requests(each, asked)
+            for request in interrupts.list_call_requests(each, asked)
         ]
 
     def _wait_for_messages(self, config: RunnableConfig) -> object:
@@ -392,7 +398,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             time.sleep(_STATE_POLL_SECONDS)
         return None
 
-    def _withdraw_answered(
+    def _withdraw_answered_requests(
         self, thread_id: str, namespace: str, checkpoint_id: str, task_id: str, *, is_input: bool
     ) -> None:
         """Withdraw the calls of interrupts that the program has answered: those of this task, or all by a new input."""
@@ -403,7 +409,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             decoded = () if value is None else self._decode(value)
             keys = [interrupts.get_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
         if keys is None or keys:
-            with self._claims.exclude_changes(thread_id):
+            with self._claims.lock_session_claims(thread_id):
                 interrupt_decisions.withdraw_requests(store, thread_id, keys=keys)
 
     def build_resume(self, config: RunnableConfig) -> Command[Any] | None:
@@ -426,10 +432,12 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         state = self.get_tuple(config)
         pending = [] if state is None else [value for _, name, value in state.pending_writes or () if name == INTERRUPT]
         found = [each for value in pending for each in value if isinstance(each, Interrupt)]
-        asked = {each.id: interrupts.list_requests(each) for each in found if not interrupts.is_gate(each)}
+        asked = {
+            each.id: interrupts.list_call_requests(each) for each in found if not interrupts.is_guard_interrupt(each)
+        }
         keys = [request.key for requests in asked.values() for request in requests]
         decided = (
-            interrupt_decisions.find_decisions(self.sync_checkpointer.store, _get_place(config)[0], keys)
+            interrupt_decisions.find_decisions(self.sync_checkpointer.store, _get_thread_and_namespace(config)[0], keys)
             if found
             else None
         )
@@ -451,7 +459,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete the session of a thread. Raises `StillNeeded` while a person has to decide about a guarded call."""
-        with self._claims.exclude_changes(str(thread_id)):
+        with self._claims.lock_session_claims(str(thread_id)):
             interrupt_decisions.withdraw_requests(self.sync_checkpointer.store, str(thread_id))
             remove_and_copy_states.delete_session_with_states(self.sync_checkpointer.store, str(thread_id))
 
@@ -463,7 +471,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             return [state for state in states if state.run_key in wanted]
 
         for session_id in remove_and_copy_states.find_sessions_of_runs(store, wanted):
-            with self._claims.exclude_changes(session_id):
+            with self._claims.lock_session_claims(session_id):
                 remove_and_copy_states.delete_states(store, session_id, select)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -472,15 +480,15 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         Raises `SessionNotFound` without the source, and `SessionExists` if the target has states.
         """
         store, target = self.sync_checkpointer.store, str(target_thread_id)
-        with self._claims.exclude_changes(target):
+        with self._claims.lock_session_claims(target):
             remove_and_copy_states.copy_states(store, str(source_thread_id), target)
         newest = self.get_tuple(_build_config(target, "", ""))
         if newest is not None:
-            content = self._build_content(
+            content = self._build_version_content(
                 "", newest.checkpoint["channel_values"], newest.metadata, newest.checkpoint["id"]
             )
             if content is not None:
-                with self._claims.exclude_changes(target):
+                with self._claims.lock_session_claims(target):
                     state_store.save_transcript(store, target, content)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
@@ -496,7 +504,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         else:
             delete = remove_and_copy_states.delete_states
         for thread_id in map(str, thread_ids):
-            with self._claims.exclude_changes(thread_id):
+            with self._claims.lock_session_claims(thread_id):
                 delete(self.sync_checkpointer.store, thread_id)
 
     # ---- ownership
@@ -521,16 +529,16 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     async def aclaim_write_ownership(self, thread_id: str) -> OwnedThreadSaver:
         """Become the only writer of a thread, async. The rest is as in `claim_write_ownership`."""
-        return await self._hop(partial(self.claim_write_ownership, thread_id))
+        return await self._run_blocking(partial(self.claim_write_ownership, thread_id))
 
     # ---- async twins
 
     async def abuild_resume(self, config: RunnableConfig) -> Command[Any] | None:
         """Build the command that resumes a thread, async. Argument, result and errors are those of `build_resume`."""
-        return await self._hop(partial(self.build_resume, config))
+        return await self._run_blocking(partial(self.build_resume, config))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await self._hop(partial(self.get_tuple, config))
+        return await self._run_blocking(partial(self.get_tuple, config))
 
     async def alist(
         self,
@@ -541,7 +549,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         tuples = self.list(config, filter=filter, before=before, limit=limit)
-        while page := await self._hop(lambda: [*islice(tuples, _PAGE_SIZE)]):
+        while page := await self._run_blocking(lambda: [*islice(tuples, _PAGE_SIZE)]):
             for each in page:
                 yield each
 
@@ -552,36 +560,36 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        return await self._hop(partial(self.put, config, checkpoint, metadata, new_versions))
+        return await self._run_blocking(partial(self.put, config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        await self._hop(partial(self.put_writes, config, writes, task_id, task_path))
+        await self._run_blocking(partial(self.put_writes, config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await self._hop(partial(self.delete_thread, thread_id))
+        await self._run_blocking(partial(self.delete_thread, thread_id))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        await self._hop(partial(self.delete_for_runs, run_ids))
+        await self._run_blocking(partial(self.delete_for_runs, run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        await self._hop(partial(self.copy_thread, source_thread_id, target_thread_id))
+        await self._run_blocking(partial(self.copy_thread, source_thread_id, target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        await self._hop(partial(self.prune, thread_ids, strategy=strategy))
+        await self._run_blocking(partial(self.prune, thread_ids, strategy=strategy))
 
 
-def _describe_list(
+def _build_saved_list(
     elements: Sequence[Any], fields: Sequence[Any] | None, encoded: Sequence[Encoded], stored: Sequence[Any]
 ) -> SavedList | None:
     """Describe a list with its encoded elements, and with what a load gives of them."""
     element_digests = [digests.digest_blob(*item) for item in encoded]
     root = BlobWriter().add_value(GrownList("", element_digests, []))
-    return EMPTY_LIST.extend(0, elements, fields, stored, element_digests, root)
+    return EMPTY_LIST.build_extended_list(0, elements, fields, stored, element_digests, root)
 
 
-def _get_place(config: RunnableConfig) -> tuple[str, str]:
+def _get_thread_and_namespace(config: RunnableConfig) -> tuple[str, str]:
     configurable = config["configurable"]
     return str(configurable["thread_id"]), configurable.get("checkpoint_ns") or ""
 

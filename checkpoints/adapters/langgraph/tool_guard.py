@@ -92,14 +92,14 @@ class ToolGuard:
         thread_id = _get_thread_id(request)
         while True:
             try:
-                with self._hold(thread_id):
+                with self._hold_session(thread_id):
                     result = guard(
                         self._client,
                         thread_id,
                         call["name"],
                         call["args"],
                         _get_call_id(call),
-                        lambda args: handler(_with_args(request, args)),
+                        lambda args: handler(_replace_args(request, args)),
                         policies=self._policies,
                         codec=self._codec,
                         failed=_is_failed,
@@ -107,8 +107,8 @@ class ToolGuard:
                 return _to_result(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
                 waiting, calls = _describe_gate(gate), gate.calls
-            if not self._withdraw_answered(thread_id, calls):
-                self._claims.release(thread_id)
+            if not self._withdraw_answered_requests(thread_id, calls):
+                self._claims.release_session(thread_id)
                 interrupt(waiting)
 
     async def awrap_tool_call(
@@ -121,7 +121,7 @@ class ToolGuard:
         thread_id = _get_thread_id(request)
         while True:
             try:
-                async with self._async_claims.hold(
+                async with self._async_claims.hold_session(
                     thread_id, self._description, release_after=self._release_after_call
                 ):
                     result = await aguard(
@@ -130,7 +130,7 @@ class ToolGuard:
                         call["name"],
                         call["args"],
                         _get_call_id(call),
-                        lambda args: handler(_with_args(request, args)),
+                        lambda args: handler(_replace_args(request, args)),
                         policies=self._policies,
                         codec=self._codec,
                         failed=_is_failed,
@@ -138,19 +138,19 @@ class ToolGuard:
                 return _to_result(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
                 waiting, calls = _describe_gate(gate), gate.calls
-            if not await self._async_claims.hop(partial(self._withdraw_answered, thread_id, calls)):
+            if not await self._async_claims.run_blocking(partial(self._withdraw_answered_requests, thread_id, calls)):
                 await self.arelease(thread_id)
                 interrupt(waiting)
 
-    def _withdraw_answered(self, thread_id: str, calls: Sequence[Mapping[str, Any]]) -> bool:
+    def _withdraw_answered_requests(self, thread_id: str, calls: Sequence[Mapping[str, Any]]) -> bool:
         """Withdraw the question of an interrupt about a call that the graph makes now: the program has answered it."""
         call_ids = [str(call["call_id"]) for call in calls]
-        with self._claims.exclude_changes(thread_id):
+        with self._claims.lock_session_claims(thread_id):
             return interrupt_decisions.withdraw_answered(self._sync.store, thread_id, call_ids)
 
     @contextmanager
-    def _hold(self, thread_id: str) -> Iterator[None]:
-        self._claims.claim(thread_id, self._description)
+    def _hold_session(self, thread_id: str) -> Iterator[None]:
+        self._claims.claim_session_for_call(thread_id, self._description)
         error: BaseException | None = None
         try:
             yield
@@ -158,9 +158,9 @@ class ToolGuard:
             error = raised
             raise
         finally:
-            self._claims.leave(thread_id)
+            self._claims.end_call_claim(thread_id)
             if error is not None or self._release_after_call:
-                self._claims.release(thread_id)
+                self._claims.release_session(thread_id)
 
     # ---- release
 
@@ -170,7 +170,7 @@ class ToolGuard:
         Args:
             thread_id: Identifier of the thread.
         """
-        self._claims.release(thread_id)
+        self._claims.release_session(thread_id)
 
     async def arelease(self, thread_id: str) -> None:
         """Release the session of a thread, or let its last running call release it.
@@ -178,7 +178,7 @@ class ToolGuard:
         Args:
             thread_id: Identifier of the thread.
         """
-        await self._async_claims.release(thread_id)
+        await self._async_claims.release_session(thread_id)
 
 
 class HarnessMiddleware(AgentMiddleware[Any, Any]):
@@ -262,7 +262,7 @@ def _get_call_id(call: Any) -> str:
     return str(call["id"] or call["name"])
 
 
-def _with_args(request: ToolCallRequest, args: dict[str, Any]) -> ToolCallRequest:
+def _replace_args(request: ToolCallRequest, args: dict[str, Any]) -> ToolCallRequest:
     """Return the request with the arguments that a person may have changed."""
     if args == request.tool_call["args"]:
         return request
@@ -287,7 +287,7 @@ def _to_text(value: Any) -> str:
     found = _find_messages(value)
     if found:
         return "\n".join(str(message.text) for message in found)
-    return str(messages.to_json(value.update if isinstance(value, Command) else value))
+    return str(messages.convert_to_json_value(value.update if isinstance(value, Command) else value))
 
 
 def _to_result(result: ToolResult, call: Any) -> Result:
@@ -313,6 +313,6 @@ def _replace_call_id(value: Any, call_id: str) -> Any:
 
 def _describe_gate(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
     """Return the value of the interrupt: which calls wait, and where to decide."""
-    waiting = [{name: messages.to_json(call.get(name)) for name in _SHOWN_FIELDS} for call in gate.calls]
+    waiting = [{name: messages.convert_to_json_value(call.get(name)) for name in _SHOWN_FIELDS} for call in gate.calls]
     kind = "approval_required" if isinstance(gate, ApprovalRequired) else "review_required"
     return {"type": kind, "session_id": gate.session_id, "calls": waiting, "message": str(gate)}

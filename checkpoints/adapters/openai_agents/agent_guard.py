@@ -81,8 +81,8 @@ class AgentGuard:
         self._inner, self._guards_inner_agents = inner, guards_inner_agents
         self._approving = _ApprovingPolicies(policies)
         self._client = session.client
-        self._claims = SessionClaims.of(self._client.sync)
-        self._codec = ValueCodec(_encode, _decode, _to_text)
+        self._claims = SessionClaims.get_for_client(self._client.sync)
+        self._codec = ValueCodec(_encode_tool_value, _decode_tool_value, _to_text)
         self._clones: dict[int, tuple[Agent[Any], Agent[Any]]] = {}
         #: Calls that the framework wants to be approved, and calls that were asked for.
         self._approvals: set[str] = set()
@@ -107,7 +107,7 @@ class AgentGuard:
         self._clones[id(agent)] = self._clones[id(clone)] = agent, clone
         handoffs.extend(self._guard_handoff(target) for target in agent.handoffs)
         if agent.mcp_servers:
-            clone.get_mcp_tools = partial(self._list_mcp_tools, clone)  # type: ignore[method-assign]
+            clone.get_mcp_tools = partial(self._list_guarded_mcp_tools, clone)  # type: ignore[method-assign]
         return clone
 
     def find_agent(self, agent: Agent[Any], name: str) -> Agent[Any]:
@@ -150,7 +150,7 @@ class AgentGuard:
             guarded._agent_ref = weakref.ref(self.guard(agent))
         return guarded
 
-    async def _list_mcp_tools(self, clone: Agent[Any], context: RunContextWrapper[Any]) -> list[Tool]:
+    async def _list_guarded_mcp_tools(self, clone: Agent[Any], context: RunContextWrapper[Any]) -> list[Tool]:
         tools = await type(clone).get_mcp_tools(clone, context)
         return [self._guard_tool_if_logged(tool) for tool in tools]
 
@@ -174,7 +174,7 @@ class AgentGuard:
         async def on_invoke_tool(context: ToolContext[Any], arguments: str) -> Any:
             errors: list[BaseException] = []
             try:
-                return await self._invoke(tool_without_error_handler, context, arguments, errors)
+                return await self._invoke_guarded_tool(tool_without_error_handler, context, arguments, errors)
             except Exception as error:
                 if not handles_errors or error not in errors:
                     raise
@@ -189,14 +189,14 @@ class AgentGuard:
             wanted = tool.needs_approval
             if callable(wanted):
                 wanted = await wanted(context, args, call_id)
-            return await self._find_gate(tool.qualified_name, args, call_id, wanted=bool(wanted))
+            return await self._needs_decision(tool.qualified_name, args, call_id, wanted=bool(wanted))
 
         guarded = copy.copy(tool)
         guarded.on_invoke_tool = _GuardedInvoker(on_invoke_tool)
         guarded.needs_approval = needs_approval
         return guarded
 
-    async def _invoke(
+    async def _invoke_guarded_tool(
         self, tool: FunctionTool, context: ToolContext[Any], arguments: str, errors: list[BaseException]
     ) -> Any:
         args = _parse_arguments(arguments)
@@ -214,13 +214,13 @@ class AgentGuard:
                 raise
 
         call_id = context.tool_call_id
-        async with self._hold():
-            result = await self._call(tool.qualified_name, args, call_id, run)
+        async with self._hold_session():
+            result = await self._run_logged_call(tool.qualified_name, args, call_id, run)
         if self._inner and self._run is not None:
             self._run.inner_calls.append(call_id)
         return result.content if result.value is None else result.value
 
-    async def _call(
+    async def _run_logged_call(
         self, name: str, args: dict[str, Any], call_id: str, run: Callable[[dict[str, Any]], Awaitable[Any]]
     ) -> ToolResult:
         self._seen.add(call_id)
@@ -235,21 +235,21 @@ class AgentGuard:
             codec=self._codec,
         )
 
-    async def _find_gate(self, name: str, args: dict[str, Any], call_id: str, *, wanted: bool) -> bool:
+    async def _needs_decision(self, name: str, args: dict[str, Any], call_id: str, *, wanted: bool) -> bool:
         """Return whether a person has to decide before a call can run. A call that needs approval is in the inbox."""
         if wanted:
             self._approvals.add(call_id)
         try:
-            async with self._hold():
+            async with self._hold_session():
                 if not wanted and not self._policies.find_options(name).get("requires_approval"):
                     return False
-                if not await self._client.run(partial(self._is_logged, name, args, call_id)):
-                    await self._call(name, args, call_id, _refuse_to_run)
+                if not await self._client.run_database_work(partial(self._is_call_logged, name, args, call_id)):
+                    await self._run_logged_call(name, args, call_id, _refuse_to_run)
         except (ApprovalRequired, ReviewRequired):
             return True
         return False
 
-    def _is_logged(self, name: str, args: dict[str, Any], call_id: str) -> bool:
+    def _is_call_logged(self, name: str, args: dict[str, Any], call_id: str) -> bool:
         """Return whether the log has a call, which is decided: an undecided one would have held the session."""
         store = self._client.store
         row = row_lookups.get_session(store, self._session.session_id)
@@ -262,7 +262,7 @@ class AgentGuard:
             for call in calls
         )
 
-    async def is_decided(self, item: ToolApprovalItem) -> bool:
+    async def is_item_decided(self, item: ToolApprovalItem) -> bool:
         """Return whether a call that a state of the SDK waits for is decided in the log.
 
         Args:
@@ -272,12 +272,12 @@ class AgentGuard:
             True if the call may go on: the log says whether it runs.
         """
         call_id = item.call_id
-        if call_id is None or not await self._client.run(partial(self._is_decided, call_id)):
+        if call_id is None or not await self._client.run_database_work(partial(self._is_call_decided, call_id)):
             return False
         self._approvals.add(call_id)
         return True
 
-    def _is_decided(self, call_id: str) -> bool:
+    def _is_call_decided(self, call_id: str) -> bool:
         store = self._client.store
         row = row_lookups.get_session(store, self._session.session_id)
         if pending_calls.list_undecided_calls(store, row):
@@ -287,28 +287,30 @@ class AgentGuard:
     # ---- ownership
 
     @asynccontextmanager
-    async def _hold(self) -> AsyncIterator[None]:
+    async def _hold_session(self) -> AsyncIterator[None]:
         session_id = self._session.session_id
         try:
-            await self._client.run(partial(self._claims.claim, session_id, self._session.describe()))
+            await self._client.run_database_work(
+                partial(self._claims.claim_session_for_call, session_id, self._session.build_description())
+            )
         except asyncio.CancelledError:  # the claim has succeeded
-            await self._client.run(partial(self._leave, session_id, release=True))
+            await self._client.run_database_work(partial(self._end_call_claim, session_id, release=True))
             raise
         release = True
         try:
             yield
             release = self._run is None
         finally:
-            await self._client.run(partial(self._leave, session_id, release=release))
+            await self._client.run_database_work(partial(self._end_call_claim, session_id, release=release))
 
-    def _leave(self, session_id: str, *, release: bool) -> None:
-        self._claims.leave(session_id)
+    def _end_call_claim(self, session_id: str, *, release: bool) -> None:
+        self._claims.end_call_claim(session_id)
         if release:
-            self._claims.release(session_id)
+            self._claims.release_session(session_id)
 
-    async def release(self) -> None:
+    async def release_session(self) -> None:
         """Release the session, or let its last running call release it."""
-        await self._client.run(partial(self._claims.release, self._session.session_id))
+        await self._client.run_database_work(partial(self._claims.release_session, self._session.session_id))
 
 
 class _GuardedInvoker:
@@ -351,16 +353,16 @@ def _parse_arguments(arguments: str) -> dict[str, Any]:
 # ---- values
 
 
-def _encode(value: Any) -> tuple[str, bytes]:
+def _encode_tool_value(value: Any) -> tuple[str, bytes]:
     """Encode a value of a tool. Raises `ValueError` for one that would not come back equal."""
     text = json.dumps(_encode_tool_output(value))
-    if not _is_same(_from_json(json.loads(text)), value):
+    if not _are_same_values(_build_tool_output(json.loads(text)), value):
         raise ValueError("The value has no exact JSON form.")
     return "json", text.encode()
 
 
-def _decode(encoded: tuple[str, bytes]) -> Any:
-    return _from_json(json.loads(encoded[1]))
+def _decode_tool_value(encoded: tuple[str, bytes]) -> Any:
+    return _build_tool_output(json.loads(encoded[1]))
 
 
 def _encode_tool_output(value: Any) -> Any:
@@ -370,20 +372,20 @@ def _encode_tool_output(value: Any) -> Any:
     return {"list": [_encode_tool_output(item) for item in value]} if type(value) is list else {"value": value}
 
 
-def _from_json(stored: Mapping[str, Any]) -> Any:
+def _build_tool_output(stored: Mapping[str, Any]) -> Any:
     if "list" in stored:
-        return [_from_json(item) for item in stored["list"]]
+        return [_build_tool_output(item) for item in stored["list"]]
     kind = stored.get("tool_output")
     return stored["value"] if kind is None else _OUTPUT_TYPES[kind](**stored["value"])
 
 
-def _is_same(left: Any, right: Any) -> bool:
+def _are_same_values(left: Any, right: Any) -> bool:
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
-        return left.keys() == right.keys() and all(_is_same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(_are_same_values(left[key], right[key]) for key in left)
     if isinstance(left, list):
-        return len(left) == len(right) and all(map(_is_same, left, right))
+        return len(left) == len(right) and all(map(_are_same_values, left, right))
     return bool(left == right)
 
 

@@ -79,11 +79,13 @@ class HarnessSession:
         count = None if count is None or count < 0 else count
         run = find_run_context(self)
         if run is None or run.answer is None:
-            return await self.client.run(
+            return await self.client.run_database_work(
                 partial(locked_message_list.list_newest, self.client.store, self.session_id, count)
             )
         # The model's answer is not history for a run that gets it as an answer.
-        items = await self.client.run(partial(locked_message_list.list_newest, self.client.store, self.session_id))
+        items = await self.client.run_database_work(
+            partial(locked_message_list.list_newest, self.client.store, self.session_id)
+        )
         history = items[: run.answer_first] + items[run.answer_first + len(run.answer) :]
         return history if count is None else history[max(len(history) - count, 0) :]
 
@@ -101,11 +103,11 @@ class HarnessSession:
             TooLarge: An item is larger than its limit.
         """
         added = copy.deepcopy(items)
-        description = self.describe(added)
+        description = self.build_description(added)
         run = find_run_context(self)
         if run is None:
             add = partial(durable_turns.add_items, self.client.store, self.session_id, added, description)
-            await self.change(add)
+            await self.run_exclusive_change(add)
         else:
             await run.save_items(added, description)
 
@@ -117,15 +119,17 @@ class HarnessSession:
             SessionBusy: A run of another client owns the session and is alive.
             OwnershipLost: Another run has taken the session from this client.
         """
-        return await self.change(
-            partial(locked_message_list.take_last, self.client.store, self.session_id, self.describe())
+        return await self.run_exclusive_change(
+            partial(locked_message_list.take_last, self.client.store, self.session_id, self.build_description())
         )
 
     async def clear_session(self) -> None:
         """Remove all items. Earlier versions keep them. Raises what `pop_item` raises."""
-        await self.change(partial(locked_message_list.clear, self.client.store, self.session_id, self.describe()))
+        await self.run_exclusive_change(
+            partial(locked_message_list.clear, self.client.store, self.session_id, self.build_description())
+        )
 
-    async def change(self, work: Callable[[], T]) -> T:
+    async def run_exclusive_change(self, work: Callable[[], T]) -> T:
         """Run a change of the session, while no other thread of this client claims or releases it.
 
         Args:
@@ -136,12 +140,12 @@ class HarnessSession:
         """
 
         def exclusively() -> T:
-            with SessionClaims.of(self.client.sync).exclude_changes(self.session_id):
+            with SessionClaims.get_for_client(self.client.sync).lock_session_claims(self.session_id):
                 return work()
 
-        return await self.client.run(exclusively)
+        return await self.client.run_database_work(exclusively)
 
-    def describe(self, items: list[Item] | None = None) -> SessionDescription:
+    def build_description(self, items: list[Item] | None = None) -> SessionDescription:
         """Describe the session for its creation.
 
         Args:

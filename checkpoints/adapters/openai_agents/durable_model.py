@@ -34,7 +34,7 @@ class DurableModel(Model):
             output, about = stored
             return ModelResponse(output=output, usage=_build_usage(about), response_id=about.get("id"))
         response = await self._model.get_response(*args, **options)
-        await self._keep(response.output, response.response_id, response.usage)
+        await self._store_answer(response.output, response.response_id, response.usage)
         return response
 
     async def stream_response(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
@@ -48,17 +48,17 @@ class DurableModel(Model):
             if kind == "response.output_item.done":
                 finished.append(event.item)
             if kind == "response.completed":
-                await self._keep(event.response.output or finished, event.response.id, event.response.usage)
+                await self._store_answer(event.response.output or finished, event.response.id, event.response.usage)
             yield event
 
     def _take_stored_answer(self) -> tuple[list[Any], dict[str, Any]] | None:
         items, self._run.answer = self._run.answer, None
         return None if items is None else ([_parse_item(item) for item in items], self._run.response)
 
-    async def _keep(self, output: list[Any], response_id: str | None, usage: Any) -> None:
+    async def _store_answer(self, output: list[Any], response_id: str | None, usage: Any) -> None:
         items = [_dump_item(item) for item in output]
         if items:
-            await self._run.keep_answer(items, {"id": response_id, "usage": _count_tokens(usage)})
+            await self._run.store_model_answer(items, {"id": response_id, "usage": _count_tokens(usage)})
 
     def get_retry_advice(self, request: Any) -> Any:
         return self._model.get_retry_advice(request)

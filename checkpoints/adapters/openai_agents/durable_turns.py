@@ -50,7 +50,7 @@ class OpenRun:
         """Return the payload of a version that says this."""
         return {_KEY: asdict(self)}
 
-    def without_answer(self) -> OpenRun:
+    def copy_without_answer(self) -> OpenRun:
         """Return the run after its turn was saved."""
         return OpenRun(self.input_digest, self.agent)
 
@@ -82,32 +82,34 @@ def find_open_run(store: Store, session_id: str) -> ContinuedRun | None:
         CheckpointCorrupted: The stored run cannot be read.
     """
     newest = load_version.load_latest_version(store, session_id)
-    run = None if newest is None else _parse(session_id, newest["payload"])
+    run = None if newest is None else _parse_open_run(session_id, newest["payload"])
     if newest is None or run is None:
         return None
     answer = newest["transcript"][run.first : run.first + run.count]
-    return ContinuedRun(run, answer) if len(answer) == run.count else ContinuedRun(run.without_answer(), [])
+    return ContinuedRun(run, answer) if len(answer) == run.count else ContinuedRun(run.copy_without_answer(), [])
 
 
-def begin(store: Store, session_id: str, items: list[Item], run: OpenRun, description: SessionDescription) -> None:
+def begin_run(store: Store, session_id: str, items: list[Item], run: OpenRun, description: SessionDescription) -> None:
     """Append the input of a run, and say that the run has begun. Raises what `locked_message_list.append` raises."""
     locked_message_list.change(
         store,
         session_id,
         description,
-        lambda row, newest: _continue_open_turn(row, newest, items, replace(run, agent=run.agent)),
+        lambda row, newest: _build_content_with_input(row, newest, items, replace(run, agent=run.agent)),
     )
 
 
-def _continue_open_turn(row: Session, newest: Checkpoint | None, items: list[Item], new: OpenRun) -> VersionContent:
+def _build_content_with_input(
+    row: Session, newest: Checkpoint | None, items: list[Item], new: OpenRun
+) -> VersionContent:
     """Return the version with the input of a run, which may arrive while the answer of an earlier run is open."""
-    run = _read(row, newest)
+    run = _get_open_run(row, newest)
     if run is not None and run.count:
         new = replace(run, input_digest=new.input_digest)
     return VersionContent(None, added=items, payload=new.to_payload(), always=True)
 
 
-def keep_answer(
+def store_model_answer(
     store: Store,
     session_id: str,
     items: list[Item],
@@ -134,7 +136,7 @@ def keep_answer(
     """
 
     def build(row: Session, newest: Checkpoint | None) -> VersionContent:
-        before = _read(row, newest) or OpenRun()
+        before = _get_open_run(row, newest) or OpenRun()
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response)
         return VersionContent(None, added=items, payload=run.to_payload())
 
@@ -174,8 +176,8 @@ def add_items(
 
     def build(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         nonlocal is_open
-        run = _read(row, newest)
-        content, after = _add_to_turn(store, row, run, items, answered)
+        run = _get_open_run(row, newest)
+        content, after = _build_content_of_turn(store, row, run, items, answered)
         is_open = after is not None
         if after is not None and agent and not after.count:
             after = replace(after, agent=agent)
@@ -185,27 +187,27 @@ def add_items(
     return is_open
 
 
-def _add_to_turn(
+def _build_content_of_turn(
     store: Store, row: Session, run: OpenRun | None, items: list[Item], answered: Iterable[str]
 ) -> tuple[VersionContent, OpenRun | None]:
     """Return the version that items make, and the run that is open after it."""
     if run is None or not run.count:
         return VersionContent(None, added=items), run
     answer = locked_message_list.list_newest(store, row.session_id)[run.first : run.first + run.count]
-    rest = _subtract(items, answer)
+    rest = _remove_answer_items(items, answer)
     calls, results = _list_call_ids(answer)
     new_results = _list_call_ids(rest)[1]
     if len(rest) == len(items) and not new_results:  # of somebody else, such as a message of the user
         return VersionContent(None, added=items), run
-    turn = [*run.held, *_subtract(rest, run.held)]
+    turn = [*run.held, *_remove_answer_items(rest, run.held)]
     if calls <= results | _list_call_ids(turn)[1]:
         closed = [{"type": "function_call_output", "call_id": call_id, "output": ""} for call_id in answered]
-        return VersionContent(None, closed, added=turn, always=True), run.without_answer() if calls else None
+        return VersionContent(None, closed, added=turn, always=True), run.copy_without_answer() if calls else None
     # A result in the transcript would close its call, and the next start would take the call for a new one.
     return VersionContent(None, always=True), replace(run, held=turn)
 
 
-def end(store: Store, session_id: str, description: SessionDescription, *, discard: bool = False) -> None:
+def end_run(store: Store, session_id: str, description: SessionDescription, *, discard: bool = False) -> None:
     """Say that no run is open.
 
     Args:
@@ -221,7 +223,7 @@ def end(store: Store, session_id: str, description: SessionDescription, *, disca
     """
 
     def build(row: Session, newest: Checkpoint | None) -> VersionContent | None:
-        run = _read(row, newest)
+        run = _get_open_run(row, newest)
         if run is None:
             return None
         keep = run.first if discard and run.count and row.message_count == run.first + run.count else None
@@ -230,19 +232,19 @@ def end(store: Store, session_id: str, description: SessionDescription, *, disca
     locked_message_list.change(store, session_id, description, build)
 
 
-def _read(row: Session, newest: Checkpoint | None) -> OpenRun | None:
+def _get_open_run(row: Session, newest: Checkpoint | None) -> OpenRun | None:
     if newest is None or newest.payload is None:
         return None
     try:
         payload = parse_json_object(newest.payload)
     except ValueError as error:
         raise CheckpointCorrupted(row.session_id, "payload", str(error)) from error
-    run = _parse(row.session_id, payload)
+    run = _parse_open_run(row.session_id, payload)
     is_whole = run is not None and run.first + run.count <= row.message_count
-    return run if run is None or is_whole else run.without_answer()
+    return run if run is None or is_whole else run.copy_without_answer()
 
 
-def _parse(session_id: str, payload: Any) -> OpenRun | None:
+def _parse_open_run(session_id: str, payload: Any) -> OpenRun | None:
     value = payload.get(_KEY) if isinstance(payload, dict) else None
     if value is None:
         return None
@@ -256,12 +258,12 @@ def _parse(session_id: str, payload: Any) -> OpenRun | None:
     return run
 
 
-def _subtract(items: Sequence[Item], answer: Sequence[Item]) -> list[Item]:
+def _remove_answer_items(items: Sequence[Item], answer: Sequence[Item]) -> list[Item]:
     """Return the items that are not those of an answer, each of which counts once."""
-    stored = [_identify(item) for item in answer]
+    stored = [_build_item_key(item) for item in answer]
     rest = []
     for item in items:
-        key = _identify(item)
+        key = _build_item_key(item)
         if key in stored:
             stored.remove(key)
         else:
@@ -269,7 +271,7 @@ def _subtract(items: Sequence[Item], answer: Sequence[Item]) -> list[Item]:
     return rest
 
 
-def _identify(item: Item) -> tuple[str, ...]:
+def _build_item_key(item: Item) -> tuple[str, ...]:
     """Return what is the same in an item of the model and in that item as the SDK saves it."""
     kind = str(item.get("type", "message"))
     if isinstance(item.get("call_id"), str):

@@ -91,12 +91,12 @@ class HarnessRunner(AgentRunner):
         """
         outer = self._find_outer_run(options)
         if outer is not None:
-            prepared = self._prepare_inner(outer, starting_agent, input, options)
+            prepared = self._prepare_inner_run(outer, starting_agent, input, options)
         else:
-            prepared = await self._prepare(starting_agent, input, options)
+            prepared = await self._prepare_run(starting_agent, input, options)
         token = ACTIVE_RUN.set(prepared.run)
         try:
-            return await self._finish(prepared, super().run(prepared.agent, prepared.input, **prepared.options))
+            return await self._run_and_end(prepared, super().run(prepared.agent, prepared.input, **prepared.options))
         finally:
             ACTIVE_RUN.reset(token)
 
@@ -105,14 +105,16 @@ class HarnessRunner(AgentRunner):
         read."""
         outer = self._find_outer_run(options)
         if outer is not None:
-            prepared = self._prepare_inner(outer, starting_agent, input, options)
+            prepared = self._prepare_inner_run(outer, starting_agent, input, options)
         else:
-            prepared = _run_in_thread(self._prepare(starting_agent, input, options))
+            prepared = _run_in_thread(self._prepare_run(starting_agent, input, options))
         token = ACTIVE_RUN.set(prepared.run)
         try:
             result = super().run_streamed(prepared.agent, prepared.input, **prepared.options)
             inner_task = result.run_loop_task
-            result.run_loop_task = asyncio.create_task(self._finish(prepared, _wait(inner_task), lambda: result))
+            result.run_loop_task = asyncio.create_task(
+                self._run_and_end(prepared, _await_or_cancel_task(inner_task), lambda: result)
+            )
         finally:
             ACTIVE_RUN.reset(token)
         return result
@@ -122,12 +124,12 @@ class HarnessRunner(AgentRunner):
     def _find_outer_run(self, options: dict[str, Any]) -> RunContext | None:
         return ACTIVE_RUN.get() if options.get("session") is None else None
 
-    def _prepare_inner(self, outer: RunContext, agent: Any, input: Any, options: dict[str, Any]) -> _PreparedRun:
+    def _prepare_inner_run(self, outer: RunContext, agent: Any, input: Any, options: dict[str, Any]) -> _PreparedRun:
         """Prepare the run of an agent that is a tool: its calls are logged in the session of the outer agent."""
         guard = AgentGuard(outer.session, self._policies, run=outer, inner=True, guards_inner_agents=True)
         return _PreparedRun(guard.guard(agent), input, options, outer, guard, is_inner=True)
 
-    async def _prepare(self, agent: Any, input: Any, options: dict[str, Any]) -> _PreparedRun:
+    async def _prepare_run(self, agent: Any, input: Any, options: dict[str, Any]) -> _PreparedRun:
         session = options.get("session")
         if not isinstance(session, HarnessSession):
             raise InvalidInput(
@@ -137,16 +139,16 @@ class HarnessRunner(AgentRunner):
         guard = AgentGuard(session, self._policies, run=run, guards_inner_agents=get_default_agent_runner() is self)
         clone = guard.guard(agent)
         if isinstance(input, RunState):
-            await session.client.run(partial(_require_current_state, session, input))
+            await session.client.run_database_work(partial(_require_current_state, session, input))
             state = await RunState.from_json(clone, input.to_json(), context_override=input._context)
             for item in state.get_interruptions():
-                if await guard.is_decided(item):
+                if await guard.is_item_decided(item):
                     state.approve(item)  # the log says whether the tool runs, and with which arguments
             run.is_begun = run.is_open = True
-            return self._complete(_PreparedRun(clone, state, options, run, guard))
+            return self._wrap_models_of_run(_PreparedRun(clone, state, options, run, guard))
         items = ItemHelpers.input_to_new_input_list(input)
         run.input_digest, run.agent = durable_turns.digest_input(items), clone.name
-        open_run = await session.client.run(
+        open_run = await session.client.run_database_work(
             partial(durable_turns.find_open_run, session.client.store, session.session_id)
         )
         if open_run is not None:
@@ -159,9 +161,9 @@ class HarnessRunner(AgentRunner):
             if is_same or open_run.answer:
                 clone = guard.find_agent(clone, open_run.run.agent)
                 run.agent = clone.name
-        return self._complete(_PreparedRun(clone, input, options, run, guard))
+        return self._wrap_models_of_run(_PreparedRun(clone, input, options, run, guard))
 
-    def _complete(self, prepared: _PreparedRun) -> _PreparedRun:
+    def _wrap_models_of_run(self, prepared: _PreparedRun) -> _PreparedRun:
         """Let the SDK ask models whose answers are kept."""
         given, run = prepared.options.get("run_config"), prepared.run
         config = RunConfig(**given) if isinstance(given, dict) else given or RunConfig()
@@ -175,7 +177,7 @@ class HarnessRunner(AgentRunner):
 
     # ---- after a run
 
-    async def _finish(
+    async def _run_and_end(
         self, prepared: _PreparedRun, work: Coroutine[Any, Any, Any], get_result: Callable[[], Any] | None = None
     ) -> Any:
         run = prepared.run
@@ -183,11 +185,11 @@ class HarnessRunner(AgentRunner):
             returned = await work
             result = returned if get_result is None else get_result()
             if not prepared.is_inner and not result.interruptions:
-                await run.end()
+                await run.end_run()
             return returned
         except (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered):
             if not prepared.is_inner:
-                await run.end(discard=True)
+                await run.end_run(discard=True)
             raise
         except UserError as error:
             if isinstance(error.__cause__, CheckpointsError):
@@ -195,7 +197,7 @@ class HarnessRunner(AgentRunner):
             raise
         finally:
             if not prepared.is_inner:
-                await prepared.guard.release()
+                await prepared.guard.release_session()
             if prepared.provider is not None:
                 await prepared.provider.aclose()
 
@@ -248,7 +250,7 @@ def _require_current_state(session: HarnessSession, state: RunState[Any]) -> Non
         )
 
 
-async def _wait(task: asyncio.Task[Any]) -> Any:
+async def _await_or_cancel_task(task: asyncio.Task[Any]) -> Any:
     try:
         return await task
     except asyncio.CancelledError:

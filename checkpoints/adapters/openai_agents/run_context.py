@@ -55,11 +55,13 @@ class RunContext:
         store, session_id = self.session.client.store, self.session.session_id
         if not self.is_begun:
             run = OpenRun(self.input_digest, self.agent)
-            await self.session.change(partial(durable_turns.begin, store, session_id, items, run, description))
+            await self.session.run_exclusive_change(
+                partial(durable_turns.begin_run, store, session_id, items, run, description)
+            )
             self.is_begun = self.is_open = True
             return
         answered, self.inner_calls = self.inner_calls, []
-        self.is_open = await self.session.change(
+        self.is_open = await self.session.run_exclusive_change(
             partial(
                 durable_turns.add_items,
                 store,
@@ -71,39 +73,39 @@ class RunContext:
             )
         )
 
-    async def keep_answer(self, items: list[Item], response: dict[str, Any]) -> None:
+    async def store_model_answer(self, items: list[Item], response: dict[str, Any]) -> None:
         """Store an answer of the model before anything of it is carried out.
 
         Args:
             items: Items of the answer.
             response: Identifier and usage of the answer.
         """
-        await self.session.change(
+        await self.session.run_exclusive_change(
             partial(
-                durable_turns.keep_answer,
+                durable_turns.store_model_answer,
                 self.session.client.store,
                 self.session.session_id,
                 items,
                 self.agent,
                 response,
-                self.session.describe(),
+                self.session.build_description(),
             )
         )
         self.is_open = True
 
-    async def end(self, *, discard: bool = False) -> None:
+    async def end_run(self, *, discard: bool = False) -> None:
         """Store that the run has ended.
 
         Args:
             discard: Whether to remove an answer whose turn was not saved.
         """
         if self.is_open:
-            await self.session.change(
+            await self.session.run_exclusive_change(
                 partial(
-                    durable_turns.end,
+                    durable_turns.end_run,
                     self.session.client.store,
                     self.session.session_id,
-                    self.session.describe(),
+                    self.session.build_description(),
                     discard=discard,
                 )
             )

@@ -90,11 +90,13 @@ class HarnessConversationStore(ConversationStore):
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         store = self.sync_checkpointer.store
-        stored = await self._hop(partial(conversation_log.read_record, store, _FRAMEWORK, conversation_id))
+        stored = await self._run_blocking(partial(conversation_log.read_record, store, _FRAMEWORK, conversation_id))
         return None if stored is None else message_codec.decode_record(stored)
 
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
-        stored = await self._hop(partial(conversation_log.read_records, self.sync_checkpointer.store, _FRAMEWORK))
+        stored = await self._run_blocking(
+            partial(conversation_log.read_records, self.sync_checkpointer.store, _FRAMEWORK)
+        )
         records = [message_codec.decode_record(record) for record in stored]
         chosen = [record for record in records if scope is None or record.scope == scope]
         chosen.sort(key=lambda record: record.updated_at, reverse=True)
@@ -120,8 +122,8 @@ class HarnessConversationStore(ConversationStore):
         description = SessionDescription(title, self.agent)
 
         def write() -> None:
-            claims = SessionClaims.of(self.sync_checkpointer)
-            with claims.exclude_changes(record.conversation_id):
+            claims = SessionClaims.get_for_client(self.sync_checkpointer)
+            with claims.lock_session_claims(record.conversation_id):
                 conversation_log.write_record(
                     self.sync_checkpointer.store,
                     record.conversation_id,
@@ -129,39 +131,39 @@ class HarnessConversationStore(ConversationStore):
                     entries,
                     expected_revision=expected_revision,
                     description=description,
-                    pairings=claims.find_pairings(record.conversation_id),
+                    pairings=claims.find_call_pairings(record.conversation_id),
                 )
-                claims.forget_pairings(record.conversation_id)
+                claims.forget_call_pairings(record.conversation_id)
 
         try:
-            await self._hop(write)
+            await self._run_blocking(write)
         except LogConflict as error:
             raise ConversationConflict(record.conversation_id) from error
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         def delete() -> None:
-            with SessionClaims.of(self.sync_checkpointer).exclude_changes(conversation_id):
+            with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(conversation_id):
                 conversation_log.delete_record(
                     self.sync_checkpointer.store, _FRAMEWORK, conversation_id, expected_revision=expected_revision
                 )
 
         try:
-            await self._hop(delete)
+            await self._run_blocking(delete)
         except LogConflict as error:
             raise ConversationConflict(conversation_id) from error
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
-        stored = await self._hop(partial(conversation_log.read_entry, self.sync_checkpointer.store, entry_id))
+        stored = await self._run_blocking(partial(conversation_log.read_entry, self.sync_checkpointer.store, entry_id))
         return message_codec.decode_entries([stored])[0]
 
     async def read_history(self, head_id: str | None, *, limit: int | None = None) -> list[ConversationEntry]:
         if head_id is None or limit == 0:
             return []
         store = self.sync_checkpointer.store
-        stored = await self._hop(partial(conversation_log.read_history, store, head_id, limit=limit))
+        stored = await self._run_blocking(partial(conversation_log.read_history, store, head_id, limit=limit))
         return message_codec.decode_entries(stored)
 
-    async def _hop(self, work: Callable[[], T]) -> T:
+    async def _run_blocking(self, work: Callable[[], T]) -> T:
         return await run_on_thread(self.checkpointer, work)
 
 

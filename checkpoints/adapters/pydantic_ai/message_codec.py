@@ -62,7 +62,9 @@ def _decode_messages(bodies: Sequence[str]) -> list[ModelMessage]:
     try:
         return ModelMessagesTypeAdapter.validate_json(f"[{','.join(bodies)}]")
     except ValidationError as error:
-        raise InvalidInput(f"This version of Pydantic AI does not know a stored message: {_shorten(error)}") from error
+        raise InvalidInput(
+            f"This version of Pydantic AI does not know a stored message: {_describe_error(error)}"
+        ) from error
 
 
 def encode_record(record: ConversationRecord) -> Encoded:
@@ -83,11 +85,11 @@ def decode_record(stored: StoredRecord) -> ConversationRecord:
         return _RecordAdapter.validate_json(stored.content[1])
     except ValidationError as error:
         raise InvalidInput(
-            f"This version of Pydantic AI does not know the record of {stored.session_id!r}: {_shorten(error)}"
+            f"This version of Pydantic AI does not know the record of {stored.session_id!r}: {_describe_error(error)}"
         ) from error
 
 
-def _shorten(error: ValidationError) -> str:
+def _describe_error(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 

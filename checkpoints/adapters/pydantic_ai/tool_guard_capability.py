@@ -95,7 +95,7 @@ class Harness(AbstractCapability[Any]):
         try:
             return await handler()  # type: ignore[no-any-return]
         finally:
-            await asyncio.shield(self._claims.release(_get_session_id(ctx)))
+            await asyncio.shield(self._claims.release_session(_get_session_id(ctx)))
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
         """Let the log ask for the approval that a tool requires by its own definition."""
@@ -130,7 +130,7 @@ class Harness(AbstractCapability[Any]):
 
         description = SessionDescription(_get_prompt(ctx), self._agent_name)
         try:
-            async with self._claims.hold(session_id, description, release_after=False):
+            async with self._claims.hold_session(session_id, description, release_after=False):
                 result = await aguard(
                     self._store.checkpointer,
                     session_id,
@@ -145,7 +145,7 @@ class Harness(AbstractCapability[Any]):
             if self._find_pause(ctx) == "raise":
                 raise
             raise exceptions.ApprovalRequired(metadata={_KEY: _describe_gate(gate)}) from gate
-        return _to_value(result)
+        return _convert_result_to_value(result)
 
     def _find_pause(self, ctx: RunContext[Any]) -> Pause:
         if self._pause is not None:
@@ -192,7 +192,11 @@ class Harness(AbstractCapability[Any]):
         for call in requests.approvals if requests is not None else ():
             waiting = requests.metadata.get(call.tool_call_id, {}).get(_KEY) if requests is not None else None
             if isinstance(waiting, dict):
-                found.update(await self._claims.hop(_Lookup(self._store.sync_checkpointer, call, waiting).find))
+                found.update(
+                    await self._claims.run_blocking(
+                        _Lookup(self._store.sync_checkpointer, call, waiting).find_decisions
+                    )
+                )
         return found
 
 
@@ -205,7 +209,7 @@ class _Lookup:
         self._session_id = str(waiting["session_id"])
         self._waiting = [(str(each["call_id"]), int(each["step"])) for each in waiting["calls"]]
 
-    def find(self) -> DeferredToolResults:
+    def find_decisions(self) -> DeferredToolResults:
         found = call_queries.find_calls_if_all_decided(self._store, self._session_id, self._waiting)
         if found is None:
             return DeferredToolResults()
@@ -273,7 +277,7 @@ async def _call_handler(handler: Callable[[dict[str, Any]], Any], args: dict[str
         raise
 
 
-def _to_value(result: ToolResult) -> Any:
+def _convert_result_to_value(result: ToolResult) -> Any:
     if isinstance(result.value, Returned):
         return result.value.value
     if not result.is_error:

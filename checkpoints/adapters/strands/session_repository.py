@@ -95,21 +95,21 @@ class HarnessSessionRepository(SessionRepository):
             SessionException: It exists.
             InvalidInput: The identifier cannot be used, or a session of it has messages and is none of Strands.
         """
-        session_id = _validate(session.session_id)
+        session_id = _validate_identifier(session.session_id)
 
         def build(row: SessionRow) -> None:
-            if self._load(session_id, _SESSION) is not None:
+            if self._load_document(session_id, _SESSION) is not None:
                 raise SessionException(f"Session {session_id} already exists")
             if row.message_count:
                 raise InvalidInput(f"The session {session_id!r} has messages that are none of Strands. Use another id.")
-            self._save(row, _SESSION, {"record": session.to_dict(), "agent": None})
+            self._save_document(row, _SESSION, {"record": session.to_dict(), "agent": None})
 
-        self._change(session_id, build)
+        self._change_session(session_id, build)
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
         """Read a session. Returns None if there is none."""
-        stored = self._run(partial(self._load, _validate(session_id), _SESSION))
+        stored = self._run_blocking(partial(self._load_document, _validate_identifier(session_id), _SESSION))
         return None if stored is None else Session.from_dict(stored["record"])
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
@@ -132,11 +132,16 @@ class HarnessSessionRepository(SessionRepository):
                 workspace=store.workspace_id, parent_session_id=session_id
             )
             for child_id in [*children.values_list("session_id", flat=True), session_id]:
-                if self._load(child_id, _SESSION if child_id == session_id else _agent_document(child_id)) is not None:
+                if (
+                    self._load_document(
+                        child_id, _SESSION if child_id == session_id else _get_agent_document_name(child_id)
+                    )
+                    is not None
+                ):
                     remove_and_copy_states.delete_session_with_states(store, child_id)
                 self._known.pop(child_id, None)
 
-        self._run(delete)
+        self._run_blocking(delete)
 
     # ---- agents
 
@@ -152,31 +157,31 @@ class HarnessSessionRepository(SessionRepository):
             SessionException: There is no such session.
             SessionConflict: The session has an agent of this identifier.
         """
-        agent_id, record = _validate(session_agent.agent_id), session_agent.to_dict()
+        agent_id, record = _validate_identifier(session_agent.agent_id), session_agent.to_dict()
 
         def take_session(row: SessionRow) -> None:
             stored = self._get_session(session_id)
             if stored["agent"] is None:
-                self._save(row, _SESSION, {**stored, "agent": agent_id})
+                self._save_document(row, _SESSION, {**stored, "agent": agent_id})
 
         def build(row: SessionRow) -> None:
             self._get_session(session_id)
-            if self._load(row.session_id, _AGENT + agent_id) is not None:
+            if self._load_document(row.session_id, _AGENT + agent_id) is not None:
                 raise SessionConflict(f"Agent {agent_id} in session {session_id} already exists")
             if row.session_id != session_id:
                 rows = SessionRow.objects.using(self.client.store.using).filter(pk=row.pk)
                 rows.update(parent_session_id=session_id)
-            self._save(row, _AGENT + agent_id, record)
+            self._save_document(row, _AGENT + agent_id, record)
 
-        self._change(session_id, take_session)
+        self._change_session(session_id, take_session)
         place = self.find_session_id(session_id, agent_id)
-        self._change(place, build)
+        self._change_session(place, build)
         self._known[place] = record
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
         """Read an agent. Returns None if there is none."""
         place = self.find_session_id(session_id, agent_id)
-        record = self._run(partial(self._load, place, _AGENT + _validate(agent_id)))
+        record = self._run_blocking(partial(self._load_document, place, _AGENT + _validate_identifier(agent_id)))
         if record is None:
             return None
         self._known[place] = record
@@ -194,7 +199,7 @@ class HarnessSessionRepository(SessionRepository):
             SessionException: There is no such agent.
             SessionConflict: Another process has replaced the state since this repository has read or written it.
         """
-        agent_id = _validate(session_agent.agent_id)
+        agent_id = _validate_identifier(session_agent.agent_id)
         place = self.find_session_id(session_id, agent_id)
 
         def build(row: SessionRow) -> None:
@@ -202,9 +207,9 @@ class HarnessSessionRepository(SessionRepository):
             if self._known.get(place, stored) != stored:
                 raise SessionConflict(f"Another process has changed the agent {agent_id} of session {session_id}.")
             session_agent.created_at = stored["created_at"]
-            self._save(row, _AGENT + agent_id, session_agent.to_dict())
+            self._save_document(row, _AGENT + agent_id, session_agent.to_dict())
 
-        self._change(place, build)
+        self._change_session(place, build)
         self._known[place] = session_agent.to_dict()
 
     def find_session_id(self, session_id: str, agent_id: str) -> str:
@@ -220,10 +225,10 @@ class HarnessSessionRepository(SessionRepository):
         Raises:
             InvalidInput: An identifier cannot be used.
         """
-        stored = self._run(partial(self._load, _validate(session_id), _SESSION))
+        stored = self._run_blocking(partial(self._load_document, _validate_identifier(session_id), _SESSION))
         if stored is None or stored["agent"] in (None, agent_id):
             return session_id
-        return validate_id("session id", f"{session_id}/{_validate(agent_id)}")
+        return validate_id("session id", f"{session_id}/{_validate_identifier(agent_id)}")
 
     # ---- messages
 
@@ -254,12 +259,14 @@ class HarnessSessionRepository(SessionRepository):
                 )
             return VersionContent(None, added=[message])
 
-        self._change(self.find_session_id(session_id, agent_id), build, content_blocks.find_first_user_text([message]))
+        self._change_session(
+            self.find_session_id(session_id, agent_id), build, content_blocks.find_first_user_text([message])
+        )
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Read a message. Returns None if there is none."""
         place = self.find_session_id(session_id, agent_id)
-        messages = self._run(partial(locked_message_list.list_newest, self.client.store, place))
+        messages = self._run_blocking(partial(locked_message_list.list_newest, self.client.store, place))
         known = 0 <= message_id < len(messages)
         return message_codec.decode_message(messages[message_id], message_id) if known else None
 
@@ -286,7 +293,7 @@ class HarnessSessionRepository(SessionRepository):
             changed = message_codec.encode_message(session_message)
             return VersionContent(None, keep=number, added=[changed, *tail[1:]])
 
-        self._change(self.find_session_id(session_id, agent_id), build)
+        self._change_session(self.find_session_id(session_id, agent_id), build)
 
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
@@ -313,7 +320,9 @@ class HarnessSessionRepository(SessionRepository):
             self._get_agent(place, session_id, agent_id)
             return locked_message_list.list_newest(self.client.store, place)
 
-        decoded = [message_codec.decode_message(message, number) for number, message in enumerate(self._run(load))]
+        decoded = [
+            message_codec.decode_message(message, number) for number, message in enumerate(self._run_blocking(load))
+        ]
         return decoded[offset:] if limit is None else decoded[offset : offset + limit]
 
     # ---- graphs and swarms
@@ -324,55 +333,57 @@ class HarnessSessionRepository(SessionRepository):
 
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
         """Read the state of a graph or a swarm. Returns None if there is none."""
-        name = _MULTI_AGENT + _validate(multi_agent_id)
-        return self._run(partial(self._load, _validate(session_id), name))  # type: ignore[no-any-return]
+        name = _MULTI_AGENT + _validate_identifier(multi_agent_id)
+        return self._run_blocking(partial(self._load_document, _validate_identifier(session_id), name))  # type: ignore[no-any-return]
 
     def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         """Replace the state of a graph or a swarm. Raises `SessionException` if there is none."""
         self._save_multi_agent(session_id, multi_agent, exists=True)
 
     def _save_multi_agent(self, session_id: str, multi_agent: Any, *, exists: bool) -> None:
-        name, state = _MULTI_AGENT + _validate(multi_agent.id), multi_agent.serialize_state()
+        name, state = _MULTI_AGENT + _validate_identifier(multi_agent.id), multi_agent.serialize_state()
 
         def build(row: SessionRow) -> None:
             self._get_session(session_id)
-            if exists and self._load(session_id, name) is None:
+            if exists and self._load_document(session_id, name) is None:
                 raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
-            self._save(row, name, state)
+            self._save_document(row, name, state)
 
-        self._change(_validate(session_id), build)
+        self._change_session(_validate_identifier(session_id), build)
 
     # ---- database
 
-    def _load(self, session_id: str, name: str) -> Any:
+    def _load_document(self, session_id: str, name: str) -> Any:
         return session_documents.load_document(self.client.store, session_id, _FRAMEWORK, name)
 
-    def _save(self, row: SessionRow, name: str, value: Any) -> None:
+    def _save_document(self, row: SessionRow, name: str, value: Any) -> None:
         session_documents.save_document(self.client.store, row, _FRAMEWORK, name, value)
 
     def _get_session(self, session_id: str) -> dict[str, Any]:
-        stored = self._load(session_id, _SESSION)
+        stored = self._load_document(session_id, _SESSION)
         if stored is None:
             raise SessionException(f"Session {session_id} does not exist")
         return dict(stored)
 
     def _get_agent(self, place: str, session_id: str, agent_id: str) -> dict[str, Any]:
-        stored = self._load(place, _AGENT + agent_id)
+        stored = self._load_document(place, _AGENT + agent_id)
         if stored is None:
             raise SessionException(f"Agent {agent_id} in session {session_id} does not exist")
         return dict(stored)
 
-    def _change(self, place: str, build: Callable[[SessionRow], VersionContent | None], title: str = "") -> None:
+    def _change_session(
+        self, place: str, build: Callable[[SessionRow], VersionContent | None], title: str = ""
+    ) -> None:
         """Change a session in one transaction, while no other thread of this client claims or releases it."""
         description = SessionDescription(title, self._agent_name)
 
         def change() -> None:
-            with SessionClaims.of(self.client.sync).exclude_changes(place):
+            with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
                 locked_message_list.change(self.client.store, place, description, lambda row, _: build(row))
 
-        self._run(change)
+        self._run_blocking(change)
 
-    def _run(self, work: Callable[[], T]) -> T:
+    def _run_blocking(self, work: Callable[[], T]) -> T:
         """Run database work, also in a hook of an agent, which runs on the thread of an event loop."""
         try:
             asyncio.get_running_loop()
@@ -383,11 +394,11 @@ class HarnessSessionRepository(SessionRepository):
         return self._thread.submit(lambda: asyncio.run(run_on_thread(self.client.given, work))).result()
 
 
-def _agent_document(place: str) -> str:
+def _get_agent_document_name(place: str) -> str:
     return _AGENT + place.rpartition("/")[2]
 
 
-def _validate(name: str) -> str:
+def _validate_identifier(name: str) -> str:
     """Validate an identifier of Strands, in which no path may be."""
     validate_id("identifier", name)
     if "/" in name:  # as Strands itself has it

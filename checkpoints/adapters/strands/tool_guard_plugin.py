@@ -95,7 +95,7 @@ class Harness(Plugin):
         """
         agent.add_middleware(ExecuteToolStage, self._execute_tool)
         agent.hooks.add_callback(AfterToolCallEvent, self._raise_refusal)
-        agent.hooks.add_callback(AfterInvocationEvent, self._release)
+        agent.hooks.add_callback(AfterInvocationEvent, self._release_session)
         # Before the session manager stores the message.
         agent.hooks.add_callback(MessageAddedEvent, self._settle_results, order=HookOrder.SDK_FIRST)
 
@@ -136,7 +136,7 @@ class Harness(Plugin):
             return
         execution = _Execution(context, next_fn)
         try:
-            result = await self._log_call(context, execution)
+            result = await self._run_logged_call(context, execution)
         except (ReviewRequired, ApprovalRequired) as gate:
             for number in count(1):
                 context.interrupt(_INTERRUPT if number == 1 else f"{_INTERRUPT} {number}", reason=_describe_gate(gate))
@@ -144,17 +144,19 @@ class Harness(Plugin):
             raise _Refused(error) from error
         else:
             if result is not None and execution.result is None:
-                execution.events.append(ToolResultEvent(_to_strands(result, call_id)))
+                execution.events.append(ToolResultEvent(_convert_to_tool_result(result, call_id)))
         self._answered.add(call_id)
         for event in execution.events:
             yield event
 
-    async def _log_call(self, context: ExecuteToolContext, execution: _Execution) -> ToolResult | None:
+    async def _run_logged_call(self, context: ExecuteToolContext, execution: _Execution) -> ToolResult | None:
         """Make a call through the log. Returns None if the tool itself has failed or interrupts the agent."""
-        place = await self._find_place(context.agent)
+        place = await self._find_session_id(context.agent)
         is_direct = "event_loop_cycle_id" not in context.invocation_state
         try:
-            async with self._claims.hold(place, self._describe(context.agent), release_after=is_direct):
+            async with self._claims.hold_session(
+                place, self._build_session_description(context.agent), release_after=is_direct
+            ):
                 return await aguard(
                     self._client.given,
                     place,
@@ -176,18 +178,18 @@ class Harness(Plugin):
         if isinstance(event.exception, _Refused):
             raise event.exception.error
 
-    async def _release(self, event: AfterInvocationEvent) -> None:
+    async def _release_session(self, event: AfterInvocationEvent) -> None:
         self._answered.clear()
-        place = await self._find_place(event.agent)
-        await asyncio.shield(self._claims.release(place))
+        place = await self._find_session_id(event.agent)
+        await asyncio.shield(self._claims.release_session(place))
 
-    async def _find_place(self, agent: Any) -> str:
-        return await self._client.hop(partial(self._find_place_blocking, str(agent.agent_id)))
+    async def _find_session_id(self, agent: Any) -> str:
+        return await self._client.run_blocking(partial(self._find_session_id_blocking, str(agent.agent_id)))
 
-    def _find_place_blocking(self, agent_id: str) -> str:
+    def _find_session_id_blocking(self, agent_id: str) -> str:
         return self._repository.find_session_id(self._session_id, agent_id)
 
-    def _describe(self, agent: Any) -> SessionDescription:
+    def _build_session_description(self, agent: Any) -> SessionDescription:
         asked = [message for message in agent.messages if message["role"] == "user"]
         return SessionDescription(content_blocks.find_first_user_text(asked), self._agent_name)
 
@@ -206,12 +208,14 @@ class Harness(Plugin):
         open_ids = [call_id for call_id in results if call_id not in self._answered]
         if not open_ids:
             return
-        place = await self._find_place(event.agent)
+        place = await self._find_session_id(event.agent)
         try:
-            calls = await self._client.hop(partial(self._find_calls, place, open_ids))
+            calls = await self._client.run_blocking(partial(self._find_latest_attempts, place, open_ids))
             if any(call.status in {CallStatus.ISSUED, *UNDECIDED_CALL_STATUSES} for call in calls):
-                async with self._claims.hold(place, self._describe(event.agent), release_after=True):
-                    calls = await self._client.hop(partial(self._find_calls, place, open_ids))
+                async with self._claims.hold_session(
+                    place, self._build_session_description(event.agent), release_after=True
+                ):
+                    calls = await self._client.run_blocking(partial(self._find_latest_attempts, place, open_ids))
         except CheckpointsError:
             event.agent.messages.pop()
             raise
@@ -220,7 +224,7 @@ class Harness(Plugin):
                 status = "success" if call.status == CallStatus.COMPLETED else "error"
                 results[call.call_id].update(status=status, content=[{"text": call.result_text}])
 
-    def _find_calls(self, place: str, call_ids: list[str]) -> list[ToolCall]:
+    def _find_latest_attempts(self, place: str, call_ids: list[str]) -> list[ToolCall]:
         store, found = self._client.store, list[ToolCall]()
         with database_operation(store.using, writes=False):
             try:
@@ -301,7 +305,7 @@ def _to_text(result: dict[str, Any]) -> str:
 _CODEC = ValueCodec(_encode, _decode, _to_text)
 
 
-def _to_strands(result: ToolResult, call_id: str) -> Any:
+def _convert_to_tool_result(result: ToolResult, call_id: str) -> Any:
     """Return a replayed result as an answer to this call: the model may have asked again under a new id."""
     if isinstance(result.value, dict):
         return {**result.value, "toolUseId": call_id}

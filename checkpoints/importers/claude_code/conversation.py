@@ -15,7 +15,7 @@ from typing import Any, Final
 from checkpoints.importers.claude_code import line_types
 from checkpoints.importers.claude_code.line_types import Line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
-from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, parse_time, read_cost
+from checkpoints.importers.imported_message import TRANSCRIPT_START, ImportedMessage, parse_cost_amount, parse_time
 from checkpoints.importers.imported_session_builder import TranscriptBuilder
 
 #: Number of messages whose usage may still grow.
@@ -38,18 +38,18 @@ class ConversationImport:
 
     def add_line(self, line: Line) -> None:
         """Add the next line of the file."""
-        is_note = line_types.is_note(line)
+        is_note_line = line_types.is_note_line(line)
         # A note without a uuid is not looked for again, so it needs no key.
-        key = "" if is_note and line_types.get_uuid(line) is None else self._get_key_of_new_line(line)
+        key = "" if is_note_line and line_types.get_uuid(line) is None else self._get_key_of_new_line(line)
         if key is None:
             self.builder.report.repeated += 1
             return
         self.builder.report.unknown.update(line_types.iterate_unknown_types(line))
         self._add_session_facts_of_line(line)
-        if is_note:
+        if is_note_line:
             self.builder.add_note(line)
             return
-        message = line_types.get_message(line)
+        message = line_types.get_message_of_line(line)
         is_agent = line_types.get_type(line) == "assistant"
         if not self._belongs_to_group(line):
             self._write_grouped_message()
@@ -90,7 +90,7 @@ class ConversationImport:
 
     def _add_session_facts_of_line(self, line: Line) -> None:
         self._titles.add_line(line)
-        message = line_types.get_message(line) if line_types.get_type(line) == "assistant" else None
+        message = line_types.get_message_of_line(line) if line_types.get_type(line) == "assistant" else None
         model = message.get("model") if message is not None else line.get("model")
         self.builder.set_context(
             cwd=line.get("cwd"),
@@ -100,14 +100,14 @@ class ConversationImport:
             model=None if model == "<synthetic>" else model,
         )
         if line_types.get_type(line) == "result":  # the end of a stream states what the whole session cost
-            cost = read_cost(line.get("total_cost_usd", line.get("cost_usd")))
+            cost = parse_cost_amount(line.get("total_cost_usd", line.get("cost_usd")))
             if cost is not None:
                 self._recorder.totals.cost = max(cost, self._recorder.totals.cost or Decimal())
 
     # messages of the agent
 
     def _belongs_to_group(self, line: Line) -> bool:
-        message = line_types.get_message(line)
+        message = line_types.get_message_of_line(line)
         if not self._group or message is None or line_types.get_type(line) != "assistant":
             return False
         previous = self._group[-1][1]["message"]
@@ -148,26 +148,26 @@ class ConversationImport:
         content = messages[0].get("content")
         if len(messages) > 1:
             content = [block for message in messages for block in line_types.to_blocks(message.get("content"))]
-        body = {"role": line_types.to_text(messages[0].get("role")) or "assistant", "content": content}
+        body = {"role": line_types.get_text_or_empty(messages[0].get("role")) or "assistant", "content": content}
         at = parse_time(group[-1][1].get("timestamp"))  # the message is complete with its last line
         message = ImportedMessage(
-            key, line_types.get_role(first, messages[0]), body, at, times=_read_call_times(group) if at else {}
+            key, line_types.get_message_role(first, messages[0]), body, at, times=_read_call_times(group) if at else {}
         )
-        self._record(message, [line for _, line in group], usage)
+        self._record_message(message, [line for _, line in group], usage)
 
     def _count_usage(self, line: Line) -> dict[str, Any]:
         """Count the usage of a message once: each of its lines repeats it, the last one in full."""
         message = line["message"]
-        name = line_types.to_text(message.get("id")) or str(line_types.get_uuid(line) or id(line))
+        name = line_types.get_text_or_empty(message.get("id")) or str(line_types.get_uuid(line) or id(line))
         counted = self._counted.pop(name, Counter())
-        now = counted | line_types.count_tokens(message)
-        cost = read_cost(line.get("costUSD"))
+        now = counted | line_types.count_message_tokens(message)
+        cost = parse_cost_amount(line.get("costUSD"))
         cost_before = self._costs.get(name, Decimal())
         if cost is not None:
             self._costs[name] = max(cost, cost_before)
         model = message.get("model")
         model = model if isinstance(model, str) else ""
-        self._recorder.totals.add(model, now - counted, None if cost is None else self._costs[name] - cost_before)
+        self._recorder.totals.add_usage(model, now - counted, None if cost is None else self._costs[name] - cost_before)
         self._counted[name] = now
         if len(self._counted) > _MAX_COUNTED_IDS:
             self._costs.pop(self._counted.popitem(last=False)[0], None)
@@ -176,7 +176,7 @@ class ConversationImport:
     # everything else
 
     def _write_user_message(self, key: str, line: Line, message: dict[str, Any]) -> None:
-        role = line_types.get_role(line, message)
+        role = line_types.get_message_role(line, message)
         predecessor = None
         if line.get("isCompactSummary"):
             predecessor = None if self._compacted else TRANSCRIPT_START
@@ -184,10 +184,10 @@ class ConversationImport:
             predecessor = self._find_edited_prompt_position(line)
         content = message.get("content")
         self.builder.interrupted = line_types.is_interruption(content)
-        body = {"role": line_types.to_text(message.get("role")) or "user", "content": content}
+        body = {"role": line_types.get_text_or_empty(message.get("role")) or "user", "content": content}
         is_prompt = role == "user" and bool(line_types.extract_prompt(content) or line_types.extract_command(content))
         at = parse_time(line.get("timestamp"))
-        self._record(ImportedMessage(key, role, body, at, predecessor, begins_turn=is_prompt), [line])
+        self._record_message(ImportedMessage(key, role, body, at, predecessor, begins_turn=is_prompt), [line])
         self._compacted = False
 
     def _write_other_line(self, key: str, line: Line) -> None:
@@ -204,12 +204,16 @@ class ConversationImport:
         if self._compacted:
             facts = line.get("compactMetadata")
             facts = facts if isinstance(facts, dict) else {}
-            block = self.builder.compact(tokens_before=facts.get("preTokens"), trigger=facts.get("trigger"))
+            block = self.builder.build_compaction_block(
+                tokens_before=facts.get("preTokens"), trigger=facts.get("trigger")
+            )
             content = [*content, block]
         role = kind if kind not in {"", "attachment", "user", "assistant"} else "system"
         predecessor = TRANSCRIPT_START if self._compacted else None
         body = {"role": role, "content": content}
-        self._record(ImportedMessage(key, role, body, parse_time(line.get("timestamp")), predecessor), [envelope])
+        self._record_message(
+            ImportedMessage(key, role, body, parse_time(line.get("timestamp")), predecessor), [envelope]
+        )
 
     def _find_edited_prompt_position(self, line: Line) -> str | None:
         """Find the message from which a prompt continues if it is not the last one: the messages after it are replaced.
@@ -226,23 +230,23 @@ class ConversationImport:
         later_messages = path[position + 1 :]
         return path[position].key if any(message.role in {"user", "assistant"} for message in later_messages) else None
 
-    def _record(self, message: ImportedMessage, lines: list[Line], usage: dict[str, Any] | None = None) -> None:
+    def _record_message(self, message: ImportedMessage, lines: list[Line], usage: dict[str, Any] | None = None) -> None:
         source: dict[str, Any] = {
             "format": "claude-code",
             "lines": [line_types.build_envelope(line) for line in lines],
             **({"usage": usage} if usage else {}),
         }
         body = {"id": message.key, **message.body}
-        self.builder.record(
+        self.builder.record_message(
             ImportedMessage(
                 message.key, message.role, body, message.at, message.after, message.begins_turn, message.times
             ),
             source,
         )
 
-    def flush(self) -> None:
+    def write_complete_messages(self) -> None:
         """Write the complete messages."""
-        self.builder.flush()
+        self.builder.write_complete_turns()
 
     def finish(self) -> None:
         """Write everything read so far, and describe the session."""

@@ -116,17 +116,17 @@ def fingerprint_line(line: Line) -> bytes:
 
 def get_result_call_id(line: Line) -> str:
     """Return the id of the first call whose result is on a line."""
-    message = get_message(line)
+    message = get_message_of_line(line)
     for block in to_blocks(message.get("content")) if message is not None else ():
         if isinstance(block, dict) and block.get("type") == "tool_result":
-            return to_text(block.get("tool_use_id"))
+            return get_text_or_empty(block.get("tool_use_id"))
     return ""
 
 
 def is_interruption(content: Any) -> bool:
     """Return whether a message only says that the person interrupted the agent."""
     texts = [block.get("text") for block in to_blocks(content) if isinstance(block, dict)]
-    return len(texts) == 1 and to_text(texts[0]).lstrip().startswith(_INTERRUPTION)
+    return len(texts) == 1 and get_text_or_empty(texts[0]).lstrip().startswith(_INTERRUPTION)
 
 
 def digest_line(line: Line) -> str:
@@ -141,19 +141,19 @@ def get_type(line: Line) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-def to_text(value: Any) -> str:
+def get_text_or_empty(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def get_message(line: Line) -> dict[str, Any] | None:
+def get_message_of_line(line: Line) -> dict[str, Any] | None:
     """Return the message on a line of a person or the agent."""
     message = line.get("message")
     return message if isinstance(message, dict) and line.get("type") in _MESSAGE_TYPES else None
 
 
-def is_note(line: Line) -> bool:
+def is_note_line(line: Line) -> bool:
     return get_type(line) in NOTE_TYPES or (
-        get_type(line) == "system" and to_text(line.get("subtype")) in _SYSTEM_NOTE_TYPES
+        get_type(line) == "system" and get_text_or_empty(line.get("subtype")) in _SYSTEM_NOTE_TYPES
     )
 
 
@@ -170,13 +170,13 @@ def has_only_tool_results(content: Any) -> bool:
     )
 
 
-def get_role(line: Line, message: dict[str, Any]) -> str:
+def get_message_role(line: Line, message: dict[str, Any]) -> str:
     """Return the role of a message: the program writes messages in the user's name too."""
     if has_only_tool_results(message.get("content")):
         return "tool"
     if line.get("isMeta") or line.get("isCompactSummary"):
         return "system"
-    return to_text(message.get("role")) or get_type(line)
+    return get_text_or_empty(message.get("role")) or get_type(line)
 
 
 def to_blocks(content: Any) -> list[Any]:
@@ -220,7 +220,7 @@ def extract_command(content: Any) -> str:
 def build_envelope(line: Line) -> Line:
     """Return the fields of a line beside its message, to be stored with it."""
     envelope = {name: value for name, value in line.items() if name != "message"}
-    if (message := get_message(line)) is not None:
+    if (message := get_message_of_line(line)) is not None:
         envelope["message"] = {name: value for name, value in message.items() if name != "content"}
     return envelope
 
@@ -231,7 +231,7 @@ def split_payload_and_envelope(line: Line) -> tuple[Line, Line]:
     return fields, {name: value for name, value in line.items() if name in _ENVELOPE_FIELDS}
 
 
-def count_tokens(message: dict[str, Any]) -> Counter[str]:
+def count_message_tokens(message: dict[str, Any]) -> Counter[str]:
     """Count the tokens that a message of the agent used."""
     usage = message.get("usage")
     counts = {name: usage.get(name) for name in USAGE_FIELDS} if isinstance(usage, dict) else {}
@@ -244,9 +244,9 @@ def _is_token_count(value: Any) -> bool:
 
 def iterate_unknown_types(line: Line) -> Iterator[str]:
     """Iterate over the types on a line that this library does not know."""
-    if not is_note(line) and get_type(line) not in SHOWN_TYPES:
+    if not is_note_line(line) and get_type(line) not in SHOWN_TYPES:
         yield f"line {get_type(line) or 'without a type'}"
-    message = get_message(line)
+    message = get_message_of_line(line)
     for block in to_blocks(message.get("content")) if message is not None else ():
         type_name = get_type(block) if isinstance(block, dict) else type(block).__name__
         if type_name not in KNOWN_BLOCKS:

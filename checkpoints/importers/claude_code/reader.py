@@ -66,15 +66,15 @@ class ClaudeCodeReader:
         if not self._session_id and not isinstance(line.get("sessionId"), str) and len(self._waiting) < _FLUSH_LINES:
             self._waiting.append(line)
             return
-        self._session_id = self._session_id or line_types.to_text(line.get("sessionId")) or self._path.stem
+        self._session_id = self._session_id or line_types.get_text_or_empty(line.get("sessionId")) or self._path.stem
         waiting, self._waiting = self._waiting, []
         for each in (*waiting, line):
             self._lines += 1
-            self._get_conversation_of_line(self._get_conversation_name(each)).add_line(each)
+            self._get_or_start_conversation(self._get_conversation_name(each)).add_line(each)
             self._link_subagent(each)
         if self._lines % _FLUSH_LINES == 0 and len(self._conversations) > 1:
             for conversation in self._conversations.values():
-                conversation.flush()
+                conversation.write_complete_messages()
 
     def _get_conversation_name(self, line: Line) -> str:
         """Return the conversation of the file that a line belongs to: empty for the one it is named after."""
@@ -89,7 +89,7 @@ class ClaudeCodeReader:
             self._sides[uuid] = name
         return name
 
-    def _get_conversation_of_line(self, name: str) -> ConversationImport:
+    def _get_or_start_conversation(self, name: str) -> ConversationImport:
         if name not in self._conversations:
             side = f"{_AGENT_PREFIX}{self._agent_id}" if self._agent_id else name
             self._conversations[name] = self._start_conversation_import(side)
@@ -108,7 +108,7 @@ class ClaudeCodeReader:
             builder = context.open_builder(context.make_session_id(parent_id), labels=(AGENT_NAME,), by_place=False)
             builder.facts["project"] = self._path.parent.name
             return ConversationImport(builder, SessionTitles())
-        kind = line_types.to_text(self._about.get("agentType")) or "subagent"
+        kind = line_types.get_text_or_empty(self._about.get("agentType")) or "subagent"
         builder = context.open_builder(
             context.make_session_id(parent_id, side),
             agent=f"{AGENT_NAME}/{kind}",
@@ -117,7 +117,7 @@ class ClaudeCodeReader:
         )
         builder.origin.parent_session_id = context.make_session_id(parent_id)
         builder.facts |= {"project": self._path.parent.name, "subagent": self._about or {"id": side}}
-        return ConversationImport(builder, SessionTitles(line_types.to_text(self._about.get("description"))))
+        return ConversationImport(builder, SessionTitles(line_types.get_text_or_empty(self._about.get("description"))))
 
     def _link_subagent(self, line: Line) -> None:
         """Note which call started which subagent, in the metadata of the parent."""
@@ -128,7 +128,7 @@ class ClaudeCodeReader:
             side, call_id = f"{_AGENT_PREFIX}{line['agentId']}", line["parentToolUseId"]
         if not side or not call_id or self._agent_id:
             return
-        links = self._get_conversation_of_line("").builder.facts.setdefault("subagents", {})
+        links = self._get_or_start_conversation("").builder.facts.setdefault("subagents", {})
         links.setdefault(self._context.make_session_id(self._get_parent_id(), side), call_id)
 
     @property
@@ -162,7 +162,7 @@ def _convert_stream_line(line: Line) -> Line:
     return converted
 
 
-def _recognize(value: Any) -> int:
+def _score_format_match(value: Any) -> int:
     """Return how surely a value is a line of Claude Code, or a session of the web."""
     if not isinstance(value, dict):
         return 0
@@ -179,4 +179,4 @@ def _recognize(value: Any) -> int:
     return 1 if line_types.MARKER_FIELDS & value.keys() and kind and "payload" not in value else 0
 
 
-CLAUDE_CODE: Final = TranscriptFormat("claude-code", AGENT_NAME, _recognize, ClaudeCodeReader)
+CLAUDE_CODE: Final = TranscriptFormat("claude-code", AGENT_NAME, _score_format_match, ClaudeCodeReader)

@@ -21,7 +21,7 @@ class SessionTitles:
         self._summaries: list[tuple[str, str]] = []
 
     def add_line(self, line: Line) -> None:
-        kind, message = line_types.get_type(line), line_types.get_message(line)
+        kind, message = line_types.get_type(line), line_types.get_message_of_line(line)
         if kind == "summary":
             self._summaries.append((_to_short_text(line.get("leafUuid")), _to_short_text(line.get("summary"))))
         elif kind in {"custom-title", "ai-title"}:
@@ -50,4 +50,4 @@ class SessionTitles:
 
 
 def _to_short_text(value: object) -> str:
-    return line_types.to_text(value)[:_MAX_TEXT_LENGTH]
+    return line_types.get_text_or_empty(value)[:_MAX_TEXT_LENGTH]

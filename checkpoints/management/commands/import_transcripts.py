@@ -19,7 +19,7 @@ from checkpoints.importers import detect_format
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.import_transcripts import ImportOptions, import_transcripts
 from checkpoints.importers.price_table import load_price_table
-from checkpoints.importers.terminal_progress_bar import ProgressBar, format_summary
+from checkpoints.importers.terminal_progress_bar import ProgressBar, iterate_summary_lines
 from checkpoints.importers.watch_folder import FolderWatch, watch_transcripts
 from checkpoints.models import DEFAULT_WORKSPACE
 
@@ -126,7 +126,7 @@ class Command(BaseCommand):
             self.stdout.write("The watch has ended. What was imported stays.")
 
     def _print_report(self, report: ImportReport, *, as_json: bool) -> None:
-        self.stdout.write(json.dumps(report.to_dict()) if as_json else "\n".join(format_summary(report)))
+        self.stdout.write(json.dumps(report.to_dict()) if as_json else "\n".join(iterate_summary_lines(report)))
 
 
 def _parse_workers(text: str) -> int:

@@ -35,7 +35,7 @@ class ComparedMessage:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        return content_blocks.read_message_parts(self.body)
+        return content_blocks.parse_message_parts(self.body)
 
     @property
     def text(self) -> str:

@@ -278,7 +278,7 @@ def _parse_message_usage(body: str) -> Mapping[str, Any]:
 
 
 def _has_tool_results(message: StoredMessage) -> bool:
-    parts = content_blocks.read_message_parts(message.body)
+    parts = content_blocks.parse_message_parts(message.body)
     return bool(parts) and isinstance(parts[0], ResultPart)
 
 
@@ -304,7 +304,7 @@ class _ConversationBuilder:
         ends: bool,
     ) -> None:
         self.session, self.messages, self.lead = session, messages, lead
-        self.parts = [content_blocks.read_message_parts(message.body) for message in messages]
+        self.parts = [content_blocks.parse_message_parts(message.body) for message in messages]
         self.newest_end = at.newest and ends
         self.segments = message_first_versions.load_segments_of_messages(messages)
         self.origins = message_first_versions.load_first_versions_by_position(

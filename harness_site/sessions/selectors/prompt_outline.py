@@ -125,7 +125,7 @@ def _parse_prompt_title(beginning: str, size: int) -> tuple[str, bool]:
     """Return the title of a prompt from the beginning of its message, empty if it is none, and whether it is a
     command."""
     if size <= _BEGINNING:
-        parts = content_blocks.read_message_parts(beginning)
+        parts = content_blocks.parse_message_parts(beginning)
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     else:
         text = _parse_first_text(beginning)

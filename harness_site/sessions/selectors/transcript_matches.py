@@ -125,7 +125,7 @@ def _find_next_error_result(at: TranscriptVersion, landmark: Landmark, start: in
 def _find_position_of_failed_call(at: TranscriptVersion, position: int, body: str) -> int:
     error_call_ids = [
         part.call_id
-        for part in content_blocks.read_message_parts(body)
+        for part in content_blocks.parse_message_parts(body)
         if isinstance(part, ResultPart) and part.is_error
     ]
     conditions = [Q(body__contains=json.dumps(call_id, ensure_ascii=False)) for call_id in error_call_ids]

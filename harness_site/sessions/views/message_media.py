@@ -60,7 +60,7 @@ def serve_message_audio(request: MemberRequest, pk: int, position: int, index: i
 def _load_message_parts(request: MemberRequest, pk: int, position: int) -> tuple[SessionHead, tuple[Part, ...]]:
     head = get_session_head_or_404(request, pk)
     stored = load_stored_message(find_requested_transcript_version(request, head, head.stored), position)
-    return head, content_blocks.read_message_parts(stored.body) if stored else ()
+    return head, content_blocks.parse_message_parts(stored.body) if stored else ()
 
 
 def _decode_base64(data: str) -> bytes | None:

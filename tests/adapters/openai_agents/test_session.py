@@ -49,7 +49,7 @@ async def test_items_come_back_equal_and_in_order(cp: SyncCheckpointer) -> None:
     await session.add_items(ITEMS[2:])
     assert await HarnessSession("s", cp).get_items() == ITEMS
     assert await HarnessSession("other", cp).get_items() == []
-    assert await session.client.hop(Checkpoint.objects.count) == 2
+    assert await session.client.run_blocking(Checkpoint.objects.count) == 2
 
 
 @pytest.mark.asyncio
@@ -82,11 +82,11 @@ async def test_popped_and_cleared_items_stay_in_earlier_versions(cp: SyncCheckpo
     assert (await session.get_items(), await session.pop_item()) == ([], None)
     await session.add_items([say("6")])
     assert await session.get_items() == [say("6")]
-    lengths = await session.client.hop(
+    lengths = await session.client.run_blocking(
         lambda: list(Checkpoint.objects.order_by("version").values_list("length", flat=True))
     )
     assert lengths == [3, 2, 1, 3, 2, 0, 1]
-    assert _texts((await session.client.hop(lambda: cp.load("s", 4)))["transcript"]) == ["1", "4", "5"]
+    assert _texts((await session.client.run_blocking(lambda: cp.load("s", 4)))["transcript"]) == ["1", "4", "5"]
 
 
 @pytest.mark.asyncio
@@ -124,24 +124,24 @@ async def test_changes_beside_a_live_run_and_after_the_end_are_refused(
 ) -> None:
     session = HarnessSession("s", cp)
     other = open_checkpointer()
-    await session.client.hop(lambda: other.start_session("s"))
+    await session.client.run_blocking(lambda: other.start_session("s"))
     for change in (session.add_items([say("1")]), session.pop_item(), session.clear_session()):
         with pytest.raises(SessionBusy):
             await change
-    await session.client.hop(lambda: other.finish_session("s", "completed"))
+    await session.client.run_blocking(lambda: other.finish_session("s", "completed"))
     with pytest.raises(SessionFinished):
         await session.add_items([say("1")])
 
 
 @pytest.mark.asyncio
 async def test_changes_of_the_owner_belong_to_its_run(cp: SyncCheckpointer) -> None:
-    await HarnessSession("s", cp).client.hop(lambda: cp.start_session("s"))
+    await HarnessSession("s", cp).client.run_blocking(lambda: cp.start_session("s"))
     session = HarnessSession("s", cp)
     await session.add_items([say("1"), say("2")])
     assert await session.pop_item() == say("2")
-    await session.client.hop(lambda: cp.append_checkpoint("s", [say("3")], expected_version=2))
+    await session.client.run_blocking(lambda: cp.append_checkpoint("s", [say("3")], expected_version=2))
     assert _texts(await session.get_items()) == ["1", "3"]
-    assert not await session.client.hop(Checkpoint.objects.filter(run=None).exists)
+    assert not await session.client.run_blocking(Checkpoint.objects.filter(run=None).exists)
 
 
 @pytest.mark.parametrize("method", ["run", "run_sync", "run_streamed"])

@@ -286,13 +286,13 @@ def _save_in_this_thread(store: HarnessConversationStore, conversation: Conversa
     async def work_here(work: Callable[[], Any]) -> Any:
         return work()
 
-    store._hop = work_here  # type: ignore[method-assign]
+    store._run_blocking = work_here  # type: ignore[method-assign]
     try:
         store.save(conversation).send(None)
     except StopIteration:
         return
     finally:
-        del store._hop
+        del store._run_blocking
 
 
 # what is shared, and what goes

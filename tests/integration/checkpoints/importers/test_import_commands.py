@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.importers import ImportProgress, ImportReport
-from checkpoints.importers.terminal_progress_bar import ProgressBar, format_summary
+from checkpoints.importers.terminal_progress_bar import ProgressBar, iterate_summary_lines
 from checkpoints.management.commands.import_transcripts import DAMAGED_STATUS, REFUSED_STATUS
 from checkpoints.models import AuditEvent, Session, Workspace
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
@@ -176,4 +176,4 @@ def test_long_list_of_damaged_lines_is_truncated_with_a_count() -> None:
     report = ImportReport()
     for number in range(30):
         report.add_damaged_place(Path("a"), number, "it is not UTF-8", "x")
-    assert list(format_summary(report))[-1] == "10 more damaged places; --json lists them."
+    assert list(iterate_summary_lines(report))[-1] == "10 more damaged places; --json lists them."

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.formats.msgpack_to_json import project_msgpack
+from checkpoints.formats.msgpack_to_json import convert_msgpack_to_json_value
 
 
 def _text(value: str) -> bytes:
@@ -43,15 +43,15 @@ def _extension(code: int, content: bytes) -> bytes:
     ],
 )
 def test_values_have_a_json_form(content: bytes, value: Any) -> None:
-    assert project_msgpack(content) == value
-    to_canonical_json(project_msgpack(content))
+    assert convert_msgpack_to_json_value(content) == value
+    to_canonical_json(convert_msgpack_to_json_value(content))
 
 
 def test_serialized_function_is_shown_and_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "antigravity", raising=False)
     system = _extension(0, _array(_text("os"), _text("system"), _text("exit 1")))
     module = _extension(2, _array(_text("antigravity"), _text("fly"), b"\x80"))
-    assert project_msgpack(_array(system, module)) == [
+    assert convert_msgpack_to_json_value(_array(system, module)) == [
         {"type": "os.system", "value": "exit 1"},
         {"type": "antigravity.fly", "value": {}},
     ]
@@ -63,4 +63,4 @@ def test_serialized_function_is_shown_and_not_called(monkeypatch: pytest.MonkeyP
     [b"", b"\xc1", b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff", b"\x01\x02", b"\x91" * 5000, b"\xd9\x05ab"],
 )
 def test_damaged_bytes_are_shown_as_a_sentence(content: bytes) -> None:
-    assert str(project_msgpack(content)).startswith("(not readable as msgpack:")
+    assert str(convert_msgpack_to_json_value(content)).startswith("(not readable as msgpack:")

@@ -28,7 +28,7 @@ RESULT = {"type": "tool_result", "tool_use_id": "call_1", "content": "x"}
     ],
 )
 def test_role_of_a_line(line: dict[str, Any], role: str) -> None:
-    assert line_types.get_role(line, line["message"]) == role
+    assert line_types.get_message_role(line, line["message"]) == role
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_envelope_contains_everything_but_the_content() -> None:
 
 def test_only_integers_are_token_counts() -> None:
     usage = {"input_tokens": 3, "output_tokens": True, "cache_read_input_tokens": "7", "service_tier": "standard"}
-    assert line_types.count_tokens({"usage": usage}) == {"input_tokens": 3}
-    assert line_types.count_tokens({"usage": None}) == {}
+    assert line_types.count_message_tokens({"usage": usage}) == {"input_tokens": 3}
+    assert line_types.count_message_tokens({"usage": None}) == {}
 
 
 def test_unknown_line_types_are_named() -> None:

@@ -15,7 +15,7 @@ from checkpoints.importers.imported_message import UsageTotals, parse_time
 
 
 def read(path: Path, *, live: bool = False) -> source_files.FileReader:
-    return source_files.FileReader(source_files.open_source_file(path, path.stem), ImportReport(), live=live)
+    return source_files.FileReader(source_files.describe_source_file(path, path.stem), ImportReport(), live=live)
 
 
 def test_objects_are_read_with_their_line_numbers(tmp_path: Path) -> None:
@@ -89,15 +89,15 @@ def test_timestamps_as_text_and_numbers() -> None:
 def test_tokens_are_summed_by_model_unless_only_the_sum_is_given() -> None:
     totals = UsageTotals()
     assert totals.to_dict() is None
-    totals.add("", {"total_tokens": 9})
+    totals.add_usage("", {"total_tokens": 9})
     assert totals.to_dict() == {"total_tokens": 9}
-    totals.add("a", {"input_tokens": 3, "reasoning_output_tokens": 2})
-    totals.add("b", {"input_tokens": 1, "output_tokens": 4})
+    totals.add_usage("a", {"input_tokens": 3, "reasoning_output_tokens": 2})
+    totals.add_usage("b", {"input_tokens": 1, "output_tokens": 4})
     usage = totals.to_dict()
     assert usage is not None
     assert (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"]) == (4, 4, 8)
     assert usage["by_model"]["b"] == {"input_tokens": 1, "output_tokens": 4}
-    totals.add("b", {"input_tokens": 1}, Decimal("0.25"))
+    totals.add_usage("b", {"input_tokens": 1}, Decimal("0.25"))
     usage = totals.to_dict()
     assert usage is not None
     assert usage["by_model"]["b"] == {"input_tokens": 2, "output_tokens": 4, "cost_usd": "0.25"}
