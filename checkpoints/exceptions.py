@@ -1029,7 +1029,10 @@ class MigrationsMissing(StorageError):
     """The tables are missing or older than this code."""
 
     code = "migrations_missing"
-    hint = "Run `manage.py migrate`, or open the database with migrate=True."
+    hint = (
+        "Run `harness migrate` with the same HARNESS_DATABASE_URL (in a Django project: `manage.py migrate`), "
+        "or open the database with migrate=True."
+    )
 
 
 # Errors about stored data that cannot be used

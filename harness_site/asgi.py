@@ -13,6 +13,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "harness_site.settings")
 _wsgi: Any = get_wsgi_application()
 
 # The following imports need loaded apps.
+from channels.db import database_sync_to_async  # noqa: E402
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
@@ -20,6 +21,7 @@ from harness_site.api.body_authorization import has_valid_token  # noqa: E402
 from harness_site.api.event_stream import EventStreams  # noqa: E402
 from harness_site.api.heartbeats import Heartbeats  # noqa: E402
 from harness_site.api.long_polls import LongPolls  # noqa: E402
+from harness_site.installation.migration_state import probe  # noqa: E402
 from harness_site.live.change_feed import handle_lifespan  # noqa: E402
 from harness_site.live.routing import build_websocket_application  # noqa: E402
 from harness_site.live.websocket_access import is_member_request  # noqa: E402
@@ -34,8 +36,10 @@ from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_cli
 THREADS = 8
 
 _threads = RequestThreads(stop_when_client_disconnects(_wsgi), threads=THREADS)
-#: A thread of its own for the health check, which must not wait for pages that take long.
+#: A thread of its own for the health checks, which must not wait for pages that take long.
 _health_thread = RequestThreads(_wsgi, threads=1)
+#: A thread for the check that does not ask the database, and must not wait for one that is away.
+_live_thread = RequestThreads(_wsgi, threads=1)
 #: A thread for those heartbeats of agents that are not answered together.
 _heartbeats = Heartbeats(RequestThreads(_wsgi, threads=1))
 
@@ -45,10 +49,16 @@ async def is_authenticated_request(scope: Scope) -> bool:
     return await has_valid_token(scope) or await is_member_request(scope)
 
 
+async def _knows_nobody(scope: Scope) -> bool:
+    return False
+
+
 async def _route_request_to_thread_pool(scope: Scope, receive: Receive, send: Send) -> None:
     path = scope["path"].removeprefix(scope.get("root_path", ""))
     application: Application = _threads
-    if path == "/health/":
+    if path == "/health/live":
+        application = _live_thread
+    elif path.startswith("/health/"):
         application = _health_thread
     elif path.startswith("/api/v1/") and path.endswith("/heartbeat"):
         application = _heartbeats
@@ -64,13 +74,31 @@ _pages = ResponseDeadlines(
     limits=settings.SERVER_LIMITS,
     threads=THREADS,
 )
-_all: Any = ProtocolTypeRouter(
+#: Before the tables exist, nobody is known, and only Django's middleware answers.
+_refusals = ResponseDeadlines(
+    RequestBodyMiddleware(_route_request_to_thread_pool, settings.SERVER_LIMITS, _knows_nobody),
+    limits=settings.SERVER_LIMITS,
+    threads=THREADS,
+)
+_router: Any = ProtocolTypeRouter(
     {
         "http": _pages,
         "websocket": build_websocket_application(),
         "lifespan": handle_lifespan,
     }
 )
+
+
+async def _all(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve the site; until the database has its tables, refuse what would read them."""
+    is_lifespan = scope["type"] == "lifespan"
+    if is_lifespan or probe.was_current or await database_sync_to_async(probe.find_problem)() is None:
+        await _router(scope, receive, send)
+    elif scope["type"] == "http":
+        await _refusals(scope, receive, send)
+    else:
+        await send({"type": "websocket.close"})
+
 
 #: For a server that takes no address from a header, as `manage.py serve`: what a client writes there changes nothing.
 direct_application = _all

@@ -38,6 +38,7 @@ HARNESS_APPS = [
 HARNESS_MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "harness_site.security_headers.PrivateResponsesMiddleware",
+    "harness_site.unmigrated_database_middleware.UnmigratedDatabaseMiddleware",
     "harness_site.api.bearer_token_middleware.TokenRequestMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -20,6 +20,11 @@ def main(arguments: list[str] | None = None) -> None:
     from django.core.management import execute_from_command_line
 
     command_line = ["harness", *(sys.argv[1:] if arguments is None else arguments)]
+    if command_line[1:] in (["version"], ["--version"]):
+        from checkpoints import __version__
+
+        print(__version__)
+        return
     if command_line[1:2] == ["mcp"]:
         _run_mcp_server(command_line[2:])
         return
@@ -39,20 +44,32 @@ def main(arguments: list[str] | None = None) -> None:
         problem = _describe_configuration_error(error)
         if not problem or "--traceback" in command_line:
             raise
-        raise SystemExit(f"harness: {problem}") from None
+        raise SystemExit("\n".join(f"harness: {line}" for line in problem.splitlines())) from None
 
 
 def _describe_configuration_error(error: Exception) -> str:
     """Describe an error that a setting causes; empty for one that may be a fault of this program."""
     from django.core.exceptions import ImproperlyConfigured
-    from django.db import OperationalError
+    from django.db import OperationalError, ProgrammingError
 
-    from checkpoints.exceptions import InvalidDatabaseUrl
+    from checkpoints.exceptions import CheckpointsError
 
-    if isinstance(error, OperationalError):
-        reason = str(error).strip()
-        return f"The database does not answer: {reason}. Check HARNESS_DATABASE_URL, and that the server is running."
-    return str(error) if isinstance(error, ImproperlyConfigured | InvalidDatabaseUrl) else ""
+    if isinstance(error, ImproperlyConfigured | CheckpointsError):
+        return str(error)
+    if not isinstance(error, OperationalError | ProgrammingError):
+        return ""
+    reason = str(error).strip().partition("\n")[0].rstrip(".")
+    lowered = reason.lower()
+    if "no such table" in lowered or ("relation" in lowered and "does not exist" in lowered):
+        return f"The tables are missing ({reason}). Run harness migrate first, with the same HARNESS_DATABASE_URL."
+    if "permission denied" in lowered:
+        return (
+            f"The database refused it: {reason}. The login in HARNESS_DATABASE_URL has to own the database: "
+            "ALTER DATABASE … OWNER TO …"
+        )
+    if isinstance(error, ProgrammingError):
+        return ""
+    return f"The database does not answer: {reason}. Check HARNESS_DATABASE_URL, and that the server is running."
 
 
 def _run_mcp_server(arguments: list[str]) -> None:

@@ -12,9 +12,11 @@ position in the chain to audit entries.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
 from django.apps import apps
 from django.db import connection
@@ -61,6 +63,43 @@ def generate_role_statements(names: RoleNames) -> Iterator[str]:
     yield f"REVOKE ALL ON {table} FROM PUBLIC, {agent}, {site}"
     yield f"GRANT SELECT ON {table} TO {agent}, {site}"
     yield "COMMIT"
+
+
+def generate_agent_role_statements(role: str) -> Iterator[str]:
+    """Generate SQL that creates the agents' role and grants its rights; repeatable. The tables keep their owner."""
+    agent = _quote_identifier(role)
+    yield _build_create_role_statement(role)
+    yield f"GRANT USAGE ON SCHEMA public TO {agent}"
+    for model in list_models_by_table():
+        if rights := list_agent_table_privileges(model):
+            table = _quote_identifier(model._meta.db_table)
+            yield f"REVOKE ALL ON {table} FROM {agent}"
+            yield f"GRANT {', '.join(rights)} ON {table} TO {agent}"
+    yield f"GRANT SELECT ON {_quote_identifier(MigrationRecorder.Migration._meta.db_table)} TO {agent}"
+
+
+def generate_agent_login_statements(login: str, password: str, role: str) -> Iterator[str]:
+    """Generate SQL that creates a login in the agents' role. It fails if there is a role `login` already."""
+    literal = password.replace("'", "''")
+    yield f"CREATE ROLE {_quote_identifier(login)} LOGIN PASSWORD '{literal}' IN ROLE {_quote_identifier(role)}"
+
+
+def build_database_url(user: str, password: str) -> str:
+    """Build the URL of this site's PostgreSQL database for a login. The site's own login is not in it."""
+    database = connection.settings_dict
+    host = quote(str(database["HOST"] or "localhost"), safe="")
+    port = f":{database['PORT']}" if database["PORT"] else ""
+    return f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}@{host}{port}/{quote(str(database['NAME']))}"
+
+
+def check_role_name(name: str) -> None:
+    """Refuse a name that needs quotes somewhere. Raises `InvalidRoleName`."""
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
+        raise InvalidRoleName(f"{name!r} is no name for a role: use letters, digits and _.")
+
+
+class InvalidRoleName(ValueError):
+    """The name of a role has other characters than letters, digits and underscores."""
 
 
 def list_models_by_table() -> list[type[Model]]:

@@ -2,16 +2,25 @@
 
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 from platformdirs import user_data_path
+
+from checkpoints.exceptions import InvalidDatabaseUrl
 
 #: Folder above this package; in a source checkout it also holds `templates` and `static`. In a wheel these lie inside
 #: the package, where Django's app loaders find them.
 BASE_DIR = Path(__file__).resolve().parent.parent
 IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
 
+T = TypeVar("T")
+
+#: Wrong settings that were found so far.
+_problems: list[str] = []
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -24,6 +33,28 @@ def read_text_setting(name: str, default: str = "") -> str:
     if path is not None:
         return _read_secret_file(f"{name}_FILE", path)
     return default if value is None else value
+
+
+def collect_problem(read: Callable[[], T], fallback: T) -> T:
+    """Return what `read` returns. A wrong setting is kept for `raise_problems`, and `fallback` is returned.
+
+    So an operator is told of all wrong settings at once.
+    """
+    try:
+        return read()
+    except ImproperlyConfigured as error:
+        _problems.append(str(error))
+    except InvalidDatabaseUrl as error:
+        _problems.append(f"HARNESS_DATABASE_URL: {error}")
+    return fallback
+
+
+def raise_problems() -> None:
+    """Raise `ImproperlyConfigured` with a line for each problem that was collected."""
+    if _problems:
+        lines = "\n".join(_problems)
+        _problems.clear()
+        raise ImproperlyConfigured(lines)
 
 
 def read_boolean_setting(name: str, *, default: bool) -> bool:
@@ -55,6 +86,14 @@ def read_positive_integer_setting(name: str, default: int) -> int:
     if value < 1:
         raise ImproperlyConfigured(f"{name} is {value}: use a whole number of one or more.")
     return value
+
+
+def read_log_level() -> str:
+    """Return the name of the lowest level of log entries that are written. Raises `ImproperlyConfigured`."""
+    level = read_text_setting("HARNESS_LOG_LEVEL", "WARNING").strip().upper()
+    if level not in _LEVELS:
+        raise ImproperlyConfigured(f"HARNESS_LOG_LEVEL is {level!r}: use one of {', '.join(_LEVELS)}.")
+    return level
 
 
 def get_state_dir() -> Path:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import smtplib
 import socket
 import ssl
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from email.message import EmailMessage
 from email.utils import formatdate
 from typing import Final
 
 from django.conf import settings
+from django.utils import translation
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from harness_site.core import formatting
 from harness_site.mail_settings import MailServer, Security
+
+logger = logging.getLogger(__name__)
 
 #: Timeout of each SMTP step in seconds.
 _STEP: Final = 10.0
@@ -42,8 +49,8 @@ class HeaderContainsLineBreak(ValueError):
         )
 
 
-#: Errors that sending a message may raise.
-MAIL_ERRORS: Final = (OSError, smtplib.SMTPException, NoMailServer, HeaderContainsLineBreak)
+#: Errors that sending a message may raise. A password or an address beyond ASCII may not fit the server's protocol.
+MAIL_ERRORS: Final = (OSError, smtplib.SMTPException, UnicodeError, NoMailServer, HeaderContainsLineBreak)
 
 #: The first matching class decides. `%(answer)s` is the text of the error.
 _DESCRIPTIONS: Final[tuple[tuple[type[Exception], str | Promise], ...]] = (
@@ -51,7 +58,10 @@ _DESCRIPTIONS: Final[tuple[tuple[type[Exception], str | Promise], ...]] = (
         smtplib.SMTPAuthenticationError,
         gettext_lazy("The mail server refused the user name and password. Check them in HARNESS_EMAIL_URL."),
     ),
-    (smtplib.SMTPRecipientsRefused, gettext_lazy("The mail server refused the recipient: %(answer)s")),
+    (
+        smtplib.SMTPRecipientsRefused,
+        gettext_lazy("The mail server refused the recipient. Check the address: %(answer)s"),
+    ),
     (
         smtplib.SMTPSenderRefused,
         gettext_lazy("The mail server refused the sender. Set HARNESS_EMAIL_FROM to an address it accepts: %(answer)s"),
@@ -66,14 +76,68 @@ _DESCRIPTIONS: Final[tuple[tuple[type[Exception], str | Promise], ...]] = (
     ),
     (smtplib.SMTPException, gettext_lazy("The mail server refused the message: %(answer)s")),
     (
-        ssl.SSLCertVerificationError,
-        gettext_lazy("The server's certificate is not trusted: %(answer)s"),
+        UnicodeError,
+        gettext_lazy(
+            "The mail server cannot take letters beyond ASCII here. Check the user name and password in "
+            "HARNESS_EMAIL_URL, and the address."
+        ),
     ),
-    (ssl.SSLError, gettext_lazy("No secure connection could be made: %(answer)s")),
+    (
+        ssl.SSLCertVerificationError,
+        gettext_lazy(
+            "The server's certificate is not trusted. Use the host name that the certificate is for. If your own "
+            "authority has signed it, name its file in SSL_CERT_FILE: %(answer)s"
+        ),
+    ),
+    (
+        ssl.SSLError,
+        gettext_lazy("No secure connection could be made. Check the scheme and the port: %(answer)s"),
+    ),
     (socket.gaierror, gettext_lazy("The host name does not exist. Check the spelling.")),
     (ConnectionRefusedError, gettext_lazy("The server refused the connection. Check host and port.")),
     (TimeoutError, gettext_lazy("The server did not answer in time. Check host, port and firewall.")),
     (ConnectionError, gettext_lazy("The connection was lost before an answer came.")),
+    (OSError, gettext_lazy("No connection could be made. Check host, port and firewall: %(answer)s")),
+)
+#: Sentences for answers that need another remedy than their class says. The first one that fits decides.
+_ANSWERS: Final[tuple[tuple[re.Pattern[str], str | Promise], ...]] = (
+    (
+        re.compile(r"5\d\d .*(STARTTLS|encryption required|must.*TLS)|538 ", re.IGNORECASE | re.DOTALL),
+        gettext_lazy("The mail server wants an encrypted connection. Use smtp+starttls:// in HARNESS_EMAIL_URL."),
+    ),
+    (
+        re.compile(r"534 ", re.IGNORECASE),
+        gettext_lazy(
+            "The mail server does not accept this kind of password. Create a password for applications there, and put "
+            "it into HARNESS_EMAIL_URL: %(answer)s"
+        ),
+    ),
+    (
+        re.compile(r"5\d\d .*\brelay", re.IGNORECASE | re.DOTALL),
+        gettext_lazy(
+            "The mail server does not pass messages on to this address. Put a user name and password into "
+            "HARNESS_EMAIL_URL, or allow this machine to send through that server: %(answer)s"
+        ),
+    ),
+    (
+        re.compile("SMTPUTF8"),
+        gettext_lazy("The mail server does not take addresses with letters beyond ASCII. Use another address."),
+    ),
+    (
+        re.compile("AUTH extension|No suitable authentication"),
+        gettext_lazy(
+            "The mail server takes no user name and password over this connection. Use smtp+starttls:// or smtps:// "
+            "in HARNESS_EMAIL_URL, or leave user name and password out."
+        ),
+    ),
+    (
+        re.compile("timed out"),
+        gettext_lazy("The mail server did not answer in time. Check host, port and firewall."),
+    ),
+    (
+        re.compile(r"4\d\d "),
+        gettext_lazy("The mail server cannot take the message now. Try again in some minutes: %(answer)s"),
+    ),
 )
 
 
@@ -113,20 +177,33 @@ def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:
 
 
 def describe_connection_error(error: Exception) -> str:
-    """Describe an error of a mail server or a connection in a sentence; unknown ones by their type."""
+    """Describe an error of a mail server or a connection in sentences: what happened, and what to do."""
     code, answer = _parse_server_answer(error)
-    if code == _LOGIN_WANTED and not isinstance(error, smtplib.SMTPAuthenticationError):
-        if "STARTTLS" in answer.upper():
-            return _("The mail server wants an encrypted connection. Use smtp+starttls:// in HARNESS_EMAIL_URL.")
-        return _(
-            "The mail server wants a user name and password. Set HARNESS_EMAIL_URL with them: "
-            "smtp+starttls://user:password@host:587"
-        )
-    for kind, description in _DESCRIPTIONS:
-        if isinstance(error, kind):
-            return (str(description) % {"answer": answer})[:_MAX_ERROR_LENGTH]
-    is_sentence = isinstance(error, NoMailServer | HeaderContainsLineBreak)
-    return (answer if is_sentence else f"{type(error).__name__}: {answer}")[:_MAX_ERROR_LENGTH]
+    if isinstance(error, NoMailServer | HeaderContainsLineBreak):
+        return answer[:_MAX_ERROR_LENGTH]
+    description = _find_description(error, code, answer)
+    if description is None:
+        return f"{type(error).__name__}: {answer}"[:_MAX_ERROR_LENGTH]
+    return (str(description) % {"answer": answer})[:_MAX_ERROR_LENGTH]
+
+
+def log_mail_error(message_name: str, error: Exception) -> None:
+    """Log in one line that a message was not sent, why, and what to do."""
+    with translation.override("en"):
+        logger.warning("%s was not sent. %s", message_name, describe_connection_error(error))
+
+
+def _find_description(error: Exception, code: int, answer: str) -> str | Promise | None:
+    if isinstance(error, smtplib.SMTPException):
+        for pattern, description in _ANSWERS:
+            if pattern.match(answer) or (not code and pattern.search(answer)):
+                return description
+        if code == _LOGIN_WANTED:
+            return gettext_lazy(
+                "The mail server wants a user name and password. Put them into HARNESS_EMAIL_URL, before the @ and the "
+                "host, and use smtp+starttls:// or smtps://."
+            )
+    return next((description for kind, description in _DESCRIPTIONS if isinstance(error, kind)), None)
 
 
 def _parse_server_answer(error: Exception) -> tuple[int, str]:
@@ -140,7 +217,7 @@ def _parse_server_answer(error: Exception) -> tuple[int, str]:
     else:
         return 0, str(error)
     text = answer.decode(errors="replace") if isinstance(answer, bytes) else str(answer)
-    return code, f"{code} {text}"
+    return code, f"{code} {' '.join(text.split())}"
 
 
 def _break_encoded_words_in_header(text: str) -> str:
@@ -159,7 +236,21 @@ def _require_headers_without_line_breaks(email: EmailMessage) -> None:
             raise HeaderContainsLineBreak(name)
 
 
-def _open_smtp_connection(server: MailServer) -> smtplib.SMTP:
+@contextmanager
+def _open_smtp_connection(server: MailServer) -> Iterator[smtplib.SMTP]:
+    """Open a connection, and say goodbye at its end.
+
+    A goodbye that the server answers wrongly neither hides the error before it, nor makes a sent message look unsent,
+    as `smtplib`'s own context manager does.
+    """
     if server.security is Security.TLS:
-        return smtplib.SMTP_SSL(server.host, server.port, timeout=_STEP, context=ssl.create_default_context())
-    return smtplib.SMTP(server.host, server.port, timeout=_STEP)
+        tls = ssl.create_default_context()
+        connection: smtplib.SMTP = smtplib.SMTP_SSL(server.host, server.port, timeout=_STEP, context=tls)
+    else:
+        connection = smtplib.SMTP(server.host, server.port, timeout=_STEP)
+    try:
+        yield connection
+    finally:
+        with suppress(OSError, smtplib.SMTPException):
+            connection.quit()
+        connection.close()

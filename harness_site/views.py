@@ -4,13 +4,14 @@ from django.contrib.auth.decorators import login_not_required
 from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
+from django.utils import translation
 from django.views.decorators.http import require_GET
 from django.views.i18n import JavaScriptCatalog
 
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.installation.first_steps import find_oldest_session
-from harness_site.installation.migration_state import probe
+from harness_site.installation.migration_state import StartupProblem, keep_out_of_log, probe
 
 
 @require_GET
@@ -42,16 +43,21 @@ def report_liveness(request: HttpRequest) -> JsonResponse:
 @require_GET
 @login_not_required
 def report_readiness(request: HttpRequest) -> JsonResponse:
-    """Return 200 if this process can serve pages, else 503 with `problem`: `database` or `migrations`."""
+    """Return 200 if this process can serve pages, else 503 with `problem`, `detail` and a `hint` what to do."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-        problem = "" if probe.is_current() else "migrations"
+        problem = None if probe.is_current() else StartupProblem.MIGRATIONS
     except Error:
-        problem = "database"
-    if problem:
-        return JsonResponse({"status": "unavailable", "problem": problem}, status=503)
-    return JsonResponse({"status": "ok"})
+        problem = StartupProblem.DATABASE
+    if problem is None:
+        return JsonResponse({"status": "ok"})
+    with translation.override("en"):
+        body = {"status": "unavailable", "problem": problem, "detail": problem.summary, "hint": problem.advice}
+    headers = {"Retry-After": "5"}
+    response = JsonResponse(body, status=503, headers=headers, json_dumps_params={"ensure_ascii": False})
+    keep_out_of_log(response)
+    return response
 
 
 #: Translations for scripts, in the language of the request. Public, because the scripts of the login page need them.

@@ -17,6 +17,7 @@ from django.utils import timezone, translation
 from checkpoints import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from harness_site.core import deferred_writes
+from harness_site.installation import migration_state
 from tests.support.database_cleanup import empty
 from tests.support.processes import Child, database_url
 from tests.support.sealed_mode import is_sealed, set_sealed_environment
@@ -87,6 +88,14 @@ def database_is_emptied_quickly() -> Iterator[None]:
 def static_files_are_found_when_asked_for() -> Iterator[None]:
     """Look up static files on request; listing all of them for each client takes a tenth of the run."""
     with override_settings(WHITENOISE_AUTOREFRESH=True):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tables_are_known_to_exist() -> Iterator[None]:
+    """Spare the first request of each test run the look at the tables, which `pytest-django` has created."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migration_state.probe, "_is_current", True)
         yield
 
 

@@ -7,7 +7,7 @@ from email.message import EmailMessage
 from django.utils.translation import gettext as _
 
 from harness_site.accounts.models import Invitation
-from harness_site.accounts.models.invitation import LIFETIME
+from harness_site.core import formatting
 from harness_site.core.rendering.hidden_characters import format_on_one_line
 from harness_site.mail_transport import send_email_through_server, set_email_headers
 
@@ -27,13 +27,13 @@ def _build_invitation_text(invitation: Invitation, workspace: str, inviter: str,
         "inviter": inviter,
         "workspace": workspace,
         "role": invitation.get_role_display(),
-        "days": LIFETIME.days,
+        "until": formatting.format_time_with_zone(invitation.expires_at),
         "link": link,
     }
     return (
         _(
             "%(inviter)s invites you to the workspace %(workspace)s in Harness. Your role: %(role)s.\n\n"
-            "Open this link to join. It works once, within %(days)d days:\n\n"
+            "Open this link to join. It works once, until %(until)s:\n\n"
             "%(link)s\n\n"
             "If you did not expect this invitation, ignore this message. Nothing happens without the link.\n"
         )

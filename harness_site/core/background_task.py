@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import logging
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from checkpoints.db import clock
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -55,10 +58,16 @@ class BackgroundTask:
 
     def record_finished_round(self) -> None:
         """Note that a round has ended without an error."""
+        if self._state.is_failing:
+            logger.warning("The background task %s works again.", self.name)
         self._state.round_at = clock.now()
 
     def record_failure(self, error: Exception) -> None:
-        self._state.failed_at, self._state.failure = clock.now(), type(error).__name__
+        """Note that a round has failed; the log gets the first of several equal failures."""
+        failure = type(error).__name__
+        if not self._state.is_failing or failure != self._state.failure:
+            logger.error("The background task %s failed. It tries again until it works.", self.name, exc_info=error)
+        self._state.failed_at, self._state.failure = clock.now(), failure
 
     async def _run_until_cancelled(self) -> None:
         raise NotImplementedError

@@ -6,6 +6,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
+from django.utils import timezone
 from django.utils.dateformat import format as format_date
 from django.utils.formats import number_format
 from django.utils.translation import get_language, gettext, ngettext
@@ -142,6 +143,13 @@ def convert_to_zone(moment: datetime, zone: tzinfo) -> datetime:
 
 def format_exact_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(" ", "seconds").replace("+00:00", " UTC")
+
+
+def format_time_with_zone(moment: datetime) -> str:
+    """Format a time in the current time zone, with its date and the name of the zone."""
+    zone = timezone.get_current_timezone()
+    text = convert_to_zone(moment, zone).replace(tzinfo=None).isoformat(" ", "seconds")
+    return f"{text} {timezone.get_current_timezone_name()}"
 
 
 def format_iso_time(moment: datetime) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import UTC, tzinfo
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -10,6 +12,7 @@ from django.http import HttpRequest
 
 from harness_site.display.models import DisplayPreference, Theme
 from harness_site.display.time_zones import SESSION_KEY as TIME_ZONE_KEY
+from harness_site.display.time_zones import is_time_zone
 
 #: Key of the chosen theme in the user session.
 THEME_KEY: Final = "display_theme"
@@ -30,6 +33,12 @@ def save_display_choice(request: HttpRequest, user: User, *, time_zone: str, lan
         user=user, defaults={"time_zone": time_zone, "language": language, "theme": theme}
     )
     _copy_preference_to_session(request, preference)
+
+
+def get_account_time_zone(user: User | None) -> tzinfo:
+    """Return the time zone that a user has chosen, for messages; UTC without a choice."""
+    name = DisplayPreference.objects.filter(user=user).values_list("time_zone", flat=True).first() if user else ""
+    return ZoneInfo(name) if name and is_time_zone(name) else UTC
 
 
 def get_reader_theme(request: HttpRequest) -> str:

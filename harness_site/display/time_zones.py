@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
+from difflib import get_close_matches
 from functools import cache
 from typing import Final
 from urllib.parse import unquote
@@ -14,6 +15,8 @@ from django.http import HttpRequest
 COOKIE: Final = "harness_zone"
 #: Key of the chosen time zone in the user session.
 SESSION_KEY: Final = "display_time_zone"
+#: Similarity from which a name is suggested, between 0 and 1.
+_NEAR: Final = 0.75
 
 
 @cache
@@ -29,8 +32,36 @@ def _get_all_time_zone_names() -> frozenset[str]:
     return frozenset(available_timezones()) | {"UTC"}
 
 
+@cache
+def _get_names_by_key() -> dict[str, str]:
+    return {_build_key(name): name for name in sorted(_get_all_time_zone_names())}
+
+
+def _build_key(name: str) -> str:
+    """Build a form of a name that is equal for every letter case, and for blanks instead of underscores."""
+    return "_".join(name.casefold().split())
+
+
 def is_time_zone(name: str) -> bool:
     return name in _get_all_time_zone_names()
+
+
+def find_time_zone(text: str) -> str:
+    """Return the canonical name of a time zone that is written in any letter case; empty if there is none."""
+    return _get_names_by_key().get(_build_key(text), "")
+
+
+def suggest_time_zone(text: str) -> str:
+    """Return the name of the zone that a misspelt name, or a city alone, most likely means; empty if none is near."""
+    key = _build_key(text)
+    cities: dict[str, str] = {}
+    for name in list_time_zones():
+        cities.setdefault(_build_key(name).rpartition("/")[2], name)
+    near = get_close_matches(key.rpartition("/")[2], cities, n=1, cutoff=_NEAR)
+    if near:
+        return cities[near[0]]
+    whole = get_close_matches(key, map(_build_key, list_time_zones()), n=1, cutoff=_NEAR)
+    return find_time_zone(whole[0]) if whole else ""
 
 
 def get_reader_time_zone(request: HttpRequest) -> tzinfo:

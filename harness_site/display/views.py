@@ -7,6 +7,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods
 
@@ -37,12 +38,16 @@ class DisplayForm(forms.Form):
         style_form_fields(self)
 
     def clean_time_zone(self) -> str:
-        name = str(self.cleaned_data["time_zone"]).strip()
-        if name and not time_zones.is_time_zone(name):
-            raise forms.ValidationError(
-                _("There is no time zone with this name. Choose one from the list, for example Europe/Berlin, or UTC.")
-            )
-        return name
+        text = str(self.cleaned_data["time_zone"]).strip()
+        name = time_zones.find_time_zone(text)
+        if not text or name:
+            return name
+        if suggestion := time_zones.suggest_time_zone(text):
+            sentence = gettext("There is no time zone with this name. Did you mean %(zone)s?") % {"zone": suggestion}
+            raise forms.ValidationError(sentence)
+        raise forms.ValidationError(
+            _("There is no time zone with this name. Choose one from the list, for example Europe/Berlin, or UTC.")
+        )
 
 
 @require_http_methods(["GET", "POST"])

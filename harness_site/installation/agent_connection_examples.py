@@ -20,6 +20,9 @@ from harness_site.env import BASE_DIR, IS_CHECKOUT
 from harness_site.installation import example_agent_sources
 from harness_site.site_address import build_absolute_url
 
+#: Name of the first login of agents.
+_LOGIN: Final = "my_agent"
+
 
 @dataclass(frozen=True)
 class Block:
@@ -42,11 +45,11 @@ class Connection:
 
 def build_python_example_blocks() -> list[Block]:
     """Build the blocks for a program that knows the database's URL."""
-    return [_build_database_block(""), _build_program_block(example_agent_sources.PYTHON)]
+    return [*_build_database_blocks(""), _build_program_block(example_agent_sources.PYTHON)]
 
 
 def build_langgraph_example_blocks() -> list[Block]:
-    return [_build_database_block("langgraph"), _build_program_block(example_agent_sources.LANGGRAPH)]
+    return [*_build_database_blocks("langgraph"), _build_program_block(example_agent_sources.LANGGRAPH)]
 
 
 def build_claude_example_blocks() -> list[Block]:
@@ -54,19 +57,19 @@ def build_claude_example_blocks() -> list[Block]:
     sentence = _(
         "Save this program as first_agent.py, and run it where Claude Code is signed in: python first_agent.py"
     )
-    return [_build_database_block("claude"), Block("program", sentence, example_agent_sources.CLAUDE)]
+    return [*_build_database_blocks("claude"), Block("program", sentence, example_agent_sources.CLAUDE)]
 
 
 def build_openai_agents_example_blocks() -> list[Block]:
-    return [_build_database_block("openai-agents"), _build_program_block(example_agent_sources.OPENAI_AGENTS)]
+    return [*_build_database_blocks("openai-agents"), _build_program_block(example_agent_sources.OPENAI_AGENTS)]
 
 
 def build_pydantic_ai_example_blocks() -> list[Block]:
-    return [_build_database_block("pydantic-ai"), _build_program_block(example_agent_sources.PYDANTIC_AI)]
+    return [*_build_database_blocks("pydantic-ai"), _build_program_block(example_agent_sources.PYDANTIC_AI)]
 
 
 def build_strands_example_blocks() -> list[Block]:
-    return [_build_database_block("strands"), _build_program_block(example_agent_sources.STRANDS)]
+    return [*_build_database_blocks("strands"), _build_program_block(example_agent_sources.STRANDS)]
 
 
 def build_django_example_blocks() -> list[Block]:
@@ -121,19 +124,31 @@ def _build_program_block(program: str) -> Block:
     return Block("program", _("Save this program as first_agent.py, and run it: python first_agent.py"), program)
 
 
-def _build_database_block(extra: str) -> Block:
-    """Build the commands that install the library with an extra, and name the database."""
-    extras = [extra, "" if connection.vendor == "sqlite" else "postgres"]
-    package = _get_pip_requirement(",".join(filter(None, extras)))
-    shell = f'pip install "{package}"\nexport HARNESS_DATABASE_URL={shlex.quote(_get_database_url())}'
+def _build_database_blocks(extra: str) -> list[Block]:
+    """Build the commands that create a login of agents, install the library with an extra, and name the database."""
     if connection.vendor == "sqlite":
+        database = shlex.quote(_get_sqlite_path())
+        shell = f'pip install "{_get_pip_requirement(extra)}"\nexport HARNESS_DATABASE_URL={database}'
         sentence = _("Install the library on this machine, and tell it where the database is:")
-    else:
-        sentence = _(
-            "Install the library, and tell it where the database is. Replace USER and PASSWORD by a login of the "
-            "agents' role. The command harness database_roles prints the SQL that creates the role."
-        )
-    return Block("shell", sentence, shell, "bash")
+        return [Block("shell", sentence, shell, "bash")]
+    package = _get_pip_requirement(",".join(filter(None, [extra, "postgres"])))
+    return [
+        Block(
+            "login",
+            _(
+                "Where the site runs, with its settings, create a login that may do only what agents need. The command "
+                "prints a line that begins with export:"
+            ),
+            f"harness create_agent_login {_LOGIN}",
+            "bash",
+        ),
+        Block(
+            "shell",
+            _("Where the agent runs, install the library. Then run the line there that the first command has printed:"),
+            f'pip install "{package}"',
+            "bash",
+        ),
+    ]
 
 
 def _get_pip_requirement(extra: str) -> str:
@@ -141,10 +156,5 @@ def _get_pip_requirement(extra: str) -> str:
     return f"{BASE_DIR if IS_CHECKOUT else 'harness-checkpoints'}{extra and f'[{extra}]'}"
 
 
-def _get_database_url() -> str:
-    """Return the URL of this site's database, without its user and password."""
-    database = connection.settings_dict
-    if connection.vendor == "sqlite":
-        return str(database["NAME"])
-    port = f":{database['PORT']}" if database["PORT"] else ""
-    return f"postgresql://USER:PASSWORD@{database['HOST'] or 'localhost'}{port}/{database['NAME']}"
+def _get_sqlite_path() -> str:
+    return str(connection.settings_dict["NAME"])

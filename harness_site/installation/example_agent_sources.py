@@ -8,14 +8,23 @@ _TOOL: Final = """registry = ToolRegistry()
 @registry.tool(side_effects={"mutate"})
 async def send_note(text: str) -> str:
     return f"sent: {text}"
+
+
+# What a person asks, and what a model would answer.
+QUESTION = {"role": "user", "content": "Send a note"}
+CALL = {"id": "call_1", "name": "send_note", "args": {"text": "hello"}}
+ANSWER = {"role": "assistant", "content": "I am sending it.", "tool_calls": [CALL]}
 """
 _LOOP: Final = """async def main():
     async with Checkpointer(%(database)s) as cp:
         async with cp.session("first-session", "Send a note", agent="my-agent", registry=registry) as session:
+            if session.version == 0:
+                await session.append([QUESTION, ANSWER])
             if not session.finished:
-                result = await session.dispatch("send_note", {"text": "hello"}, call_id="call_1")
-                await session.append([{"role": "assistant", "content": result.content}])
+                result = await session.dispatch("send_note", CALL["args"], call_id="call_1")
+                await session.append([{"role": "tool", "tool_call_id": "call_1", "content": result.content}])
                 await session.finish("completed", result.content)
+            print("The session is recorded:", session.result)
 
 
 asyncio.run(main())

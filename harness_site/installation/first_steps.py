@@ -86,7 +86,9 @@ def _build_admin_step(request: MemberRequest) -> Step:
 def _build_status_step(status: Status) -> Step:
     done = _is_status_ok(status)
     url = f"{reverse('harness_installation:system')}#{status.key}"
-    return Step(status.title, done, status.summary, url, _("Details") if done else _("Set up"))
+    # Advice that ends with a line to copy stands on the system page, beside that line.
+    summary = status.summary if done or status.line else f"{status.summary} {status.advice}"
+    return Step(status.title, done, summary, url, _("Details") if done else _("Set up"))
 
 
 def _build_database_step() -> Step:

@@ -9,8 +9,9 @@ import platform
 import shutil
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from email.utils import parseaddr
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -93,7 +94,7 @@ def run_installation_checks(request: HttpRequest, workspace: Workspace) -> list[
         ("database", _("Database"), check_database),
         ("migrations", _("Migrations"), check_migrations),
         ("address", _("Address of this site"), lambda: check_site_address(request)),
-        ("mail", _("Mail"), check_mail),
+        ("mail", _("Mail"), check_mail_delivery),
         ("webhooks", _("Webhooks"), lambda: check_webhooks(workspace)),
         ("background", _("Sweeper and background work"), check_background_work),
         ("leases", _("Leases"), check_run_leases),
@@ -201,10 +202,27 @@ def check_mail() -> Status:
         return Status("mail", title, Level.ATTENTION, summary, _("Set HARNESS_EMAIL_URL to send them."))
     values = {"host": server.host, "port": server.port, "sender": settings.MAIL_FROM}
     summary = _("Through %(host)s, port %(port)s, from %(sender)s.") % values
-    if server.security is Security.PLAIN and server.user:
+    if server.security is Security.PLAIN and server.user and server.host not in LOCAL_HOSTS:
         advice = _("The password travels without encryption. Use smtp+starttls:// or smtps:// in HARNESS_EMAIL_URL.")
         return Status("mail", title, Level.ATTENTION, summary, advice)
+    sender_host = parseaddr(settings.MAIL_FROM)[1].rpartition("@")[2]
+    if server.host not in LOCAL_HOSTS and "." not in sender_host.rstrip("0123456789."):
+        advice = _("Other mail servers accept no sender with this host name. Set this variable and restart the site:")
+        line = "HARNESS_EMAIL_FROM=Harness <harness@example.org>"
+        return Status("mail", title, Level.ATTENTION, summary, advice, line)
     return Status("mail", title, Level.OK, summary)
+
+
+def check_mail_delivery() -> Status:
+    """Check the settings of the mail server, and whether the newest message of the last day was sent."""
+    status = check_mail()
+    attempted = Delivery.objects.filter(webhook=None, attempted_at__gt=clock.now() - timedelta(days=1))
+    newest = attempted.order_by("-attempted_at").values("status", "problem").first()
+    failed = newest is not None and newest["status"] in (DeliveryStatus.WAITING, DeliveryStatus.GIVEN_UP)
+    if newest is None or not failed or settings.MAIL_SERVER is None:
+        return status
+    summary = _("%(settings)s The newest message was not sent.") % {"settings": status.summary}
+    return replace(status, level=Level.PROBLEM, summary=summary, advice=newest["problem"])
 
 
 def check_webhooks(workspace: Workspace) -> Status:

@@ -2,10 +2,51 @@
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
+from threading import Lock
+from typing import Final
 
-from django.db import connection
+from django.db import Error, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.http.response import HttpResponseBase
+from django.utils import translation
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two looks at a database that is not ready.
+_PAUSE_SECONDS: Final = 1.0
+
+
+class StartupProblem(StrEnum):
+    """Reason why no page can be served yet."""
+
+    DATABASE = "database"
+    MIGRATIONS = "migrations"
+
+    @property
+    def summary(self) -> str:
+        return str(_SUMMARIES[self])
+
+    @property
+    def advice(self) -> str:
+        """What an operator has to do."""
+        return str(_ADVICE[self])
+
+
+_SUMMARIES: Final[dict[StartupProblem, Promise]] = {
+    StartupProblem.DATABASE: _("The database does not answer."),
+    StartupProblem.MIGRATIONS: _("The tables of the database are missing or older than this version."),
+}
+_ADVICE: Final[dict[StartupProblem, Promise]] = {
+    StartupProblem.DATABASE: _("Check that the database server is running, and that HARNESS_DATABASE_URL names it."),
+    StartupProblem.MIGRATIONS: _("Run “harness migrate” with the same HARNESS_DATABASE_URL."),
+}
 
 
 @dataclass(frozen=True)
@@ -37,15 +78,64 @@ def load_schema_state() -> SchemaState:
 
 
 class SchemaProbe:
-    """Answer of the readiness probe; once the tables are complete, they are not looked at again."""
+    """Answer whether the tables are complete; once they are, they are not looked at again."""
 
     def __init__(self) -> None:
         self._is_current = False
+        self._lock = Lock()
+        self._checked_at = float("-inf")
+        self._problem: StartupProblem | None = None
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def was_current(self) -> bool:
+        """Whether the tables are known to be complete, without asking the database."""
+        return self._is_current
 
     def is_current(self) -> bool:
         """Return whether every migration is applied. Raises `django.db.Error`."""
         self._is_current = self._is_current or load_schema_state().is_current
         return self._is_current
 
+    def find_problem(self) -> StartupProblem | None:
+        """Return why no page can be served yet; None from the moment when the tables were complete once.
+
+        The database is asked once a second at most, by any number of threads. The log gets one line when the problem
+        changes.
+        """
+        if self.was_current:
+            return None
+        with self._lock:
+            if self._is_current or time.monotonic() < self._checked_at + _PAUSE_SECONDS:
+                return None if self._is_current else self._problem
+            problem = self._check()
+            if problem is not None and problem is not self._problem:
+                with translation.override("en"):
+                    logger.error("%s %s Until then, every page has status 503.", problem.summary, problem.advice)
+            self._problem, self._checked_at = problem, time.monotonic()
+            waiting, self._waiting = (self._waiting, []) if problem is None else ([], self._waiting)
+        for function in waiting:
+            function()
+        return problem
+
+    def call_when_current(self, function: Callable[[], None]) -> None:
+        """Call `function` once `find_problem` has found the tables complete: now, or later in any thread."""
+        with self._lock:
+            if not self._is_current:
+                self._waiting.append(function)
+                return
+        function()
+
+    def _check(self) -> StartupProblem | None:
+        try:
+            return None if self.is_current() else StartupProblem.MIGRATIONS
+        except Error:
+            return StartupProblem.DATABASE
+
 
 probe = SchemaProbe()
+
+
+def keep_out_of_log(response: HttpResponseBase) -> None:
+    """Stop Django from logging this response as it logs each one of status 503: the probe has logged the cause once."""
+    response._has_been_logged = True  # type: ignore[attr-defined]

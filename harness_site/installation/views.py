@@ -1,6 +1,5 @@
 """First steps, connecting agents, the system page and its test message, for admins."""
 
-import logging
 from dataclasses import replace
 from email.message import EmailMessage
 
@@ -25,13 +24,12 @@ from harness_site.mail_transport import (
     MAIL_ERRORS,
     describe_connection_error,
     is_mail_configured,
+    log_mail_error,
     send_email_through_server,
     set_email_headers,
 )
 from harness_site.notifications.recipients import get_notification_address
 from harness_site.site_address import build_absolute_url
-
-logger = logging.getLogger(__name__)
 
 
 class TestMailForm(forms.Form):
@@ -51,6 +49,7 @@ def show_first_steps(request: MemberRequest) -> HttpResponse:
     steps = list_first_steps(request)
     context = {
         "steps": steps,
+        "next_step": next((step for step in steps if not step.done), None),
         "done_count": sum(step.done for step in steps),
         "form": InvitationForm(),
         "can_mail": is_mail_configured(),
@@ -87,7 +86,7 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
     try:
         send_email_through_server(email, link)
     except MAIL_ERRORS as error:
-        logger.warning("The test message could not be sent: %s", error)
+        log_mail_error("The test message", error)
         return _render_system_page(request, form=form, mail_problem=describe_connection_error(error), status=409)
     audit_events.record_member_event(request.membership, AuditKind.MAIL_TESTED, request=request)
     messages.success(request, _("The mail server accepted the test message for %(address)s.") % {"address": address})
@@ -96,10 +95,12 @@ def send_test_mail(request: MemberRequest) -> HttpResponse:
 
 def _build_connect_context(request: MemberRequest) -> dict[str, object]:
     way = get_connection_or_first(request.GET.get("how", ""))
+    blocks = way.build_blocks()
     return {
         "connections": CONNECTIONS,
         "way": way,
-        "blocks": way.build_blocks(),
+        "blocks": blocks,
+        "needs_login": any(block.key == "login" for block in blocks),
         "first_session": find_oldest_session(request.membership.workspace),
     }
 

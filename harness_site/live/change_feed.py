@@ -1,9 +1,9 @@
 """Task of each web process that polls for changed sessions and publishes them to its websockets."""
 
 import asyncio
-import logging
+import contextlib
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from channels.db import database_sync_to_async
@@ -14,12 +14,11 @@ from checkpoints.audit import seal_events_of_all_workspaces
 from checkpoints.db.clock import database_now
 from harness_site.core import deferred_writes
 from harness_site.core.background_task import BackgroundTask
+from harness_site.installation.migration_state import probe
 from harness_site.live.changed_sessions import ChangeCursor, SessionChange
 from harness_site.live.sweep_task import SweepTask
 from harness_site.notifications.delivery_task import DeliveryTask
 from harness_site.search.index_task import IndexerTask
-
-logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 #: Interval of messages through an idle connection, so that both ends detect a lost one.
@@ -27,6 +26,8 @@ HEARTBEAT_SECONDS = 10.0
 #: Interval between two rounds of sealing audit entries into the chain.
 SEALING_SECONDS = 2.0
 EVERYBODY = "live"
+#: Interval of looking whether the tables exist, while they do not.
+TABLES_SECONDS = 1.0
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -66,7 +67,6 @@ class ChangeFeedTask(BackgroundTask):
                 self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)
-                logger.exception("The live feed could not read what changed; it tries again.")
             await asyncio.sleep(POLL_SECONDS)
 
 
@@ -81,20 +81,33 @@ async def publish_changes(changes: list[SessionChange]) -> None:
 
 
 async def handle_lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Handle the ASGI lifespan protocol: feed, sweeper, indexer and deliverer run from startup to shutdown.
+    """Handle the ASGI lifespan protocol: feed, sweeper, indexer and deliverer run until the shutdown.
 
-    Deferred writes that still wait are done at shutdown.
+    They start when the database has its tables. Deferred writes that still wait are done at shutdown.
     """
     tasks = (ChangeFeedTask(), SweepTask(), IndexerTask(), DeliveryTask())
+    starting: asyncio.Task[None] | None = None
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            for task in tasks:
-                await task.start()
+            starting = asyncio.create_task(_start_when_tables_exist(tasks))
             await send({"type": "lifespan.startup.complete"})
         elif message["type"] == "lifespan.shutdown":
+            if starting is not None:
+                starting.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await starting
             for task in tasks:
                 await task.stop()
             await database_sync_to_async(deferred_writes.flush_all)()
             await send({"type": "lifespan.shutdown.complete"})
             return
+
+
+async def _start_when_tables_exist(tasks: Sequence[BackgroundTask]) -> None:
+    while True:
+        if await database_sync_to_async(probe.find_problem)() is None:
+            break
+        await asyncio.sleep(TABLES_SECONDS)
+    for task in tasks:
+        await task.start()

@@ -4,14 +4,11 @@ Any number may run, so no leader is elected; a site without web processes uses `
 """
 
 import asyncio
-import logging
 
 from channels.db import database_sync_to_async
 
 from checkpoints.peers.periodic_sweep import sweep_workspaces
 from harness_site.core.background_task import BackgroundTask
-
-logger = logging.getLogger(__name__)
 
 #: Seconds between two rounds, which is the maximum delay in noticing a missed deadline.
 SWEEP_SECONDS = 5.0
@@ -29,5 +26,4 @@ class SweepTask(BackgroundTask):
                 self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)
-                logger.exception("The sweeper could not make its round; it tries again.")
             await asyncio.sleep(SWEEP_SECONDS)

@@ -110,6 +110,8 @@ def attempt_delivery_and_record_outcome(delivery: Delivery, *, most: int = MOST_
     if status == DeliveryStatus.WAITING:
         changes["due_at"] = clock.build_database_time_after(pause)
         _postpone_deliveries_to_receiver(delivery, outcome, pause)
+    if outcome.problem and not outcome.not_needed:
+        logger.warning("Message %s was not sent (attempt %d). %s", delivery.pk, delivery.attempts, outcome.problem)
     # If another process has claimed the delivery since, that process records the outcome.
     Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts, status=DeliveryStatus.WAITING).update(
         attempted_at=Now(), **changes
@@ -157,7 +159,7 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
             else gettext("The address answered with status %(status)s.") % {"status": status},
             away=True,
         )
-    except (smtplib.SMTPRecipientsRefused, smtplib.SMTPDataError) as error:
+    except (smtplib.SMTPRecipientsRefused, smtplib.SMTPDataError, UnicodeError) as error:
         # The server may accept other recipients.
         return DeliveryOutcome(problem=delivery_errors.format_delivery_error(error))
     except (OSError, http.client.HTTPException, safe_http.AddressRefused, NoMailServer) as error:

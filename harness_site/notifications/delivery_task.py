@@ -4,7 +4,6 @@ Any number may run; a site without web processes uses `manage.py deliver`.
 """
 
 import asyncio
-import logging
 from typing import Final
 
 from channels.db import database_sync_to_async
@@ -13,8 +12,6 @@ from harness_site.core.background_task import BackgroundTask
 from harness_site.notifications.delivery_queue import send_due_deliveries
 from harness_site.notifications.delivery_retention import delete_old_notices_and_deliveries
 from harness_site.notifications.notice_collector import create_due_notices
-
-logger = logging.getLogger(__name__)
 
 #: Seconds between two rounds.
 ROUND_SECONDS: Final = 2.0
@@ -40,5 +37,4 @@ class DeliveryTask(BackgroundTask):
                 self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)
-                logger.exception("The messages could not be delivered; it is tried again.")
             await asyncio.sleep(ROUND_SECONDS)

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
-from harness_site.mail_transport import MAIL_ERRORS, send_email_through_server, set_email_headers
+from harness_site.mail_transport import MAIL_ERRORS, log_mail_error, send_email_through_server, set_email_headers
 from harness_site.notifications.models import Preferences
 from harness_site.site_address import build_absolute_url
 
@@ -50,7 +50,8 @@ def send_confirmation_link(user: User, address: str, *, request: HttpRequest) ->
     email.set_content(_build_confirmation_text(user, link))
     try:
         send_email_through_server(email, link)
-    except MAIL_ERRORS:
+    except MAIL_ERRORS as error:
+        log_mail_error("A link that confirms an address", error)
         return LinkResult.FAILED
     return LinkResult.SENT
 

@@ -8,9 +8,11 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
+from harness_site.display.display_preferences import get_account_time_zone
 from harness_site.mail_transport import NoMailServer, is_mail_configured, send_email_through_server, set_email_headers
 from harness_site.notifications.models import Delivery
 from harness_site.notifications.notice_text import NoticeItem, NoticeMessage
@@ -24,7 +26,9 @@ def send_notification_email(delivery: Delivery, message: NoticeMessage) -> None:
     """
     if not is_mail_configured():
         raise NoMailServer
-    send_email_through_server(compose_notification_email(delivery, message), message.link)
+    with timezone.override(get_account_time_zone(delivery.user)):
+        composed = compose_notification_email(delivery, message)
+    send_email_through_server(composed, message.link)
 
 
 def compose_notification_email(delivery: Delivery, message: NoticeMessage) -> EmailMessage:
@@ -55,7 +59,7 @@ def _build_plain_text_body(message: NoticeMessage, preferences: str) -> str:
 
 def _format_item_lines(item: NoticeItem) -> list[str]:
     deadline_lines = (
-        ["  " + _("Deadline: %(time)s") % {"time": formatting.format_exact_time(item.deadline)}]
+        ["  " + _("Deadline: %(time)s") % {"time": formatting.format_time_with_zone(item.deadline)}]
         if item.deadline
         else []
     )

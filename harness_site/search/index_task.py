@@ -1,14 +1,11 @@
 """Background indexing in every web process; without one, use `manage.py index_search`."""
 
 import asyncio
-import logging
 
 from channels.db import database_sync_to_async
 
 from harness_site.core.background_task import BackgroundTask
 from harness_site.search import hourly_session_totals, indexer
-
-logger = logging.getLogger(__name__)
 
 #: Pause while the index is up to date, and so its maximum delay.
 PAUSE_SECONDS = 1.0
@@ -39,7 +36,6 @@ class IndexerTask(BackgroundTask):
                 self.record_finished_round()
             except Exception as error:
                 self.record_failure(error)
-                logger.exception("The search index could not be brought up to date; it tries again.")
             await asyncio.sleep(
                 BREATH_SECONDS if count >= FULL_BATCH_SIZE else GATHER_SECONDS if count else PAUSE_SECONDS
             )

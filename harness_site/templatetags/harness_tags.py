@@ -142,6 +142,12 @@ def render_time(moment: datetime, milliseconds: bool = False, beside: datetime |
     return _render_time_element(moment, text, "at")
 
 
+@register.simple_tag(name="expiry")
+def render_expiry(moment: datetime) -> SafeString:
+    """Render the time at which something ends: always with the date and the name of the reader's time zone."""
+    return _render_time_element(moment, formatting.format_time_with_zone(moment), "at")
+
+
 @register.simple_tag(name="time_of_day")
 def render_time_of_day(moment: datetime) -> SafeString:
     """Render hours and minutes in the reader's time zone; the exact time is on hover."""

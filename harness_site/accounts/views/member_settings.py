@@ -24,7 +24,7 @@ from harness_site.accounts.invitation_mail import send_invitation
 from harness_site.accounts.models import Invitation, Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.reauthentication import require_recent_login
-from harness_site.mail_transport import MAIL_ERRORS, describe_connection_error, is_mail_configured
+from harness_site.mail_transport import MAIL_ERRORS, describe_connection_error, is_mail_configured, log_mail_error
 from harness_site.site_address import build_absolute_url
 
 _FACTORS: Final = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
@@ -120,6 +120,7 @@ def create_invitation(request: MemberRequest) -> HttpResponse:
         try:
             send_invitation(invitation, address, link)
         except MAIL_ERRORS as error:
+            log_mail_error("An invitation", error)
             problem = describe_connection_error(error)
         else:
             member_services.record_invitation_sent(invitation, address)

@@ -1,11 +1,10 @@
-import re
 from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from harness_site.database_roles import RoleNames, generate_role_statements
+from harness_site.database_roles import InvalidRoleName, RoleNames, check_role_name, generate_role_statements
 
 
 class Command(BaseCommand):
@@ -22,7 +21,9 @@ class Command(BaseCommand):
             raise CommandError("SQLite has no roles: whoever opens the file may do everything. Use PostgreSQL.")
         names = RoleNames(agent=options["agent"], site=options["site"], migration=options["migration"])
         for name in (names.agent, names.site, names.migration):
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
-                raise CommandError(f"{name!r} is no name for a role: use letters, digits and _.")
+            try:
+                check_role_name(name)
+            except InvalidRoleName as error:
+                raise CommandError(str(error)) from error
         for statement in generate_role_statements(names):
             self.stdout.write(f"{statement};")

@@ -1,3 +1,4 @@
+import contextlib
 from argparse import ArgumentParser
 from typing import Any
 
@@ -7,6 +8,7 @@ from django.core.management.base import BaseCommand
 from django.db import Error
 
 from harness_site.accounts import first_admin
+from harness_site.installation.migration_state import probe
 from harness_site.serving.http_connections import LimitedConnection
 
 
@@ -23,7 +25,8 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self._print_setup_link(options["port"])
+        probe.call_when_current(lambda: self._print_setup_link(options["port"]))
+        probe.find_problem()
         limits = settings.SERVER_LIMITS
         uvicorn.run(
             "harness_site.asgi:direct_application",
@@ -43,8 +46,8 @@ class Command(BaseCommand):
         )
 
     def _print_setup_link(self, port: int) -> None:
-        """Print how to create the first account, if there is none, or that the tables are missing."""
-        try:
+        """Print how to create the first account, if there is none."""
+        with contextlib.suppress(Error):  # the database has gone away meanwhile
             if first_admin.is_installation_empty():
                 link = first_admin.build_setup_link(f"http://127.0.0.1:{port}")
                 hours = first_admin.LIFETIME.total_seconds() / 3600
@@ -52,8 +55,3 @@ class Command(BaseCommand):
                     "No account exists yet. Open this link to create the first admin "
                     f"(it works once, within {hours:.0f} hours):\n\n    {link}\n"
                 )
-        except Error as error:
-            self.stderr.write(
-                f"The database is not ready: {type(error).__name__}. Run `migrate` with the same settings, and check "
-                "HARNESS_DATABASE_URL. /health/ready says when the site is ready."
-            )

@@ -62,6 +62,22 @@ def test_language_of_the_account_overrides_the_browser(reader: Client) -> None:
     assert (refused.status_code, read_language("en")) == (422, "de")
 
 
+@pytest.mark.parametrize("text", ["europe/berlin", "EUROPE/BERLIN", " Europe/Berlin "])
+def test_time_zone_in_any_letter_case_is_stored_under_its_name(reader: Client, text: str) -> None:
+    assert reader.post("/accounts/display/", {"time_zone": text, "theme": ""}).status_code == 302
+    assert DisplayPreference.objects.get().time_zone == "Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    ("text", "zone"),
+    [("Berlin", "Europe/Berlin"), ("europe/berlim", "Europe/Berlin"), ("new york", "America/New_York")],
+)
+def test_time_zone_that_does_not_exist_gets_a_suggestion(reader: Client, text: str, zone: str) -> None:
+    answer = reader.post("/accounts/display/", {"time_zone": text, "theme": ""})
+    assert answer.status_code == 422
+    assert f"There is no time zone with this name. Did you mean {zone}?" in visible_text(answer)
+
+
 @pytest.mark.parametrize("name", ["Mars/Olympus", "../etc/passwd", "Europe", "x" * 65])
 def test_unknown_time_zone_is_refused(reader: Client, name: str) -> None:
     answer = reader.post("/accounts/display/", {"time_zone": name, "theme": ""})

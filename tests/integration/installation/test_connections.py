@@ -31,7 +31,7 @@ def test_program_runs_after_migrations_and_reports_missing_ones(tmp_path: Path) 
         early = run_program(tmp_path, database)
         if database.startswith("postgresql"):  # a SQLite file is created with its tables
             assert "MigrationsMissing" in early.stderr
-            assert "Run `manage.py migrate`" in early.stderr
+            assert "Run `harness migrate`" in early.stderr
         else:
             assert early.stderr == ""
         prepare(database)

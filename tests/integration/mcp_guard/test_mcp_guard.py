@@ -189,7 +189,7 @@ def test_calls_wait_while_the_database_of_the_site_gives_no_answer(
         async with guarded(effects, url=site.address, token=token) as client:
             assert await client.call("send_mail") == "sent to b"
 
-    monkeypatch.setattr("harness_site.api.calls.hold_run", hold_run_later)
+    monkeypatch.setattr("harness_site.api.calls.get_or_attach_run", hold_run_later)
     monkeypatch.setattr("checkpoints.remote.transport.time", SimpleNamespace(sleep=pauses.append))
     try:
         asyncio.run(talk())

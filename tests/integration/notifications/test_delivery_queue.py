@@ -159,7 +159,7 @@ class TestMail:
         assert told() == DeliveryRound(sent=1, failed=1)
         assert deliveries() == [("alice@example.com", "sent", 1), ("nobody@example.com", "waiting", 1)]
         problem = Delivery.objects.get(status="waiting").problem
-        assert problem.startswith("The mail server refused the recipient:")
+        assert problem.startswith("The mail server refused the recipient.")
 
     def test_undeliverable_message_is_given_up(self, alice: User) -> None:
         interrupted()

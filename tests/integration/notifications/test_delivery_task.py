@@ -49,4 +49,4 @@ async def test_thread_continues_after_a_database_outage(
     monkeypatch.setattr(delivery_task, "create_due_notices", collect)
     with caplog.at_level(logging.ERROR):
         await served_until(_sent)
-    assert "it is tried again" in caplog.text
+    assert "It tries again until it works" in caplog.text

@@ -75,7 +75,7 @@ class TestWebhooks:
         settings.DEBUG = False
         make_webhook(f"https://localhost:{receiver.port}/in")
         assert told() == DeliveryRound(failed=1)
-        assert problem().startswith("The server's certificate is not trusted: ")
+        assert problem().startswith("The server's certificate is not trusted. ")
         assert receiver.messages == []
 
     def test_webhook_without_tls_gets_nothing(self, web: Start, localhost: None, settings: Settings) -> None:
@@ -83,7 +83,7 @@ class TestWebhooks:
         settings.DEBUG = False
         make_webhook(f"https://localhost:{receiver.port}/in")
         assert told() == DeliveryRound(failed=1)
-        assert problem().startswith("No secure connection could be made: ")
+        assert problem().startswith("No secure connection could be made. ")
         assert receiver.messages == []
 
 
@@ -106,7 +106,7 @@ class TestMail:
         office = start_mail_server(certificate=wrong, offering=security is Security.STARTTLS)
         settings.MAIL_SERVER = MailServer(security, "localhost", office.port)
         assert told() == DeliveryRound(failed=1)
-        assert problem().startswith("The server's certificate is not trusted: ")
+        assert problem().startswith("The server's certificate is not trusted. ")
         assert office.messages == []
 
 

@@ -268,7 +268,7 @@ def test_overdue_call_is_escalated_to_admins(people: dict[str, Client]) -> None:
     assert re.search(r"overdue for \d+ days Awaiting approval", row)
 
     response = people["bob"].get(url(call))
-    assert "The deadline passed at 2025-03-04 11:42:07 Only an admin can decide now." in visible_text(response)
+    assert "The deadline passed at 2025-03-04 11:42:07 UTC Only an admin can decide now." in visible_text(response)
     assert "Nothing runs until then. These members can: dora." in visible_text(response)
     assert "data-decide" not in response.content.decode()
     carol = visible_text(people["carol"].get(url(call)))

@@ -19,6 +19,7 @@ from django.db import connection
 from psycopg import sql
 
 from harness_site import database_roles
+from harness_site.installation.agent_connection_examples import get_connection_or_first
 from tests.support.cluster import Cluster
 from tests.support.site_process import PASSWORD, Agent, Site, prepare
 
@@ -47,12 +48,17 @@ def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         yield found
 
 
-def manage(url: str, *arguments: str) -> str:
-    """Return the output of a command in a process with this database."""
+def run_command(url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process with this database."""
     environment = {**os.environ, "HARNESS_DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "harness_site.settings"}
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-m", "django", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True
     )
+
+
+def manage(url: str, *arguments: str) -> str:
+    """Return the output of a command in a process with this database."""
+    done = run_command(url, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -205,6 +211,43 @@ def test_migration_role_changes_and_prunes_tables(urls: dict[str, str]) -> None:
         session.rollback()
 
 
+def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_path: Path) -> None:
+    """The commands of the page Connect, exactly as they stand, on a database whose owner is an ordinary user."""
+    with Cluster() as server:
+        owner, database = "office", "harness_office"
+        with psycopg.connect(server.url, autocommit=True) as admin:
+            admin.execute(f"CREATE ROLE {owner} LOGIN CREATEROLE PASSWORD 'secret'".encode())
+            admin.execute(f"CREATE DATABASE {database} OWNER {owner}".encode())
+        url = re.sub(r"//.*@(.*)/.*", rf"//{owner}:secret@\1/{database}", server.url)
+        prepare(url)
+        line = manage(url, "create_agent_login").strip()
+        login = line.removeprefix("export HARNESS_DATABASE_URL='").removesuffix("'")
+        assert re.fullmatch(rf"postgresql://my_agent:[\w-]{{32}}@127.0.0.1:\d+/{database}", login)
+        block = next(block for block in get_connection_or_first("python").build_blocks() if block.key == "program")
+        (tmp_path / "first_agent.py").write_text(block.text)
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+        script = f"{line}\n{sys.executable} first_agent.py"
+        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert value(url, "SELECT count(*) FROM checkpoints_session WHERE status = 'completed'") == 1
+        assert refused(login, "SELECT * FROM auth_user")
+        assert refused(login, "DELETE FROM checkpoints_message")
+        manage(url, "migrate", "--verbosity=0")  # the tables keep their owner
+        again = run_command(url, "create_agent_login")
+        assert "There is a role my_agent already, and it stays as it is." in again.stderr
+        manage(url, "create_agent_login", "--rights-only")
+        with psycopg.connect(server.url, autocommit=True) as admin:
+            admin.execute(f"ALTER ROLE {owner} NOCREATEROLE".encode())
+        may_not = run_command(url, "create_agent_login", "second")
+        assert may_not.returncode == 1
+        assert "harness create_agent_login second --print-sql | sudo -u postgres psql harness_office" in may_not.stderr
+        printed = run_command(url, "create_agent_login", "second", "--print-sql")
+        with psycopg.connect(re.sub(r"/[^/]*$", f"/{database}", server.url), autocommit=True) as admin:
+            admin.execute(printed.stdout.encode())
+        second = printed.stderr.strip().removeprefix("export HARNESS_DATABASE_URL='").removesuffix("'")
+        assert value(second, "SELECT count(*) FROM checkpoints_session") == 1
+
+
 def rights(urls: dict[str, str], role: str, tables: set[str]) -> set[tuple[str, str]]:
     """Return the privileges of a role on each table."""
     names = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -224,3 +267,5 @@ def test_roles_are_refused_on_sqlite() -> None:
         return
     with pytest.raises(CommandError, match="SQLite has no roles"):
         call_command("database_roles")
+    with pytest.raises(CommandError, match="SQLite has no logins"):
+        call_command("create_agent_login")

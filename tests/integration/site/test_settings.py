@@ -88,10 +88,37 @@ def test_proxy_headers_are_trusted_only_if_configured() -> None:
 
 
 def test_reachable_site_requires_a_secret_key() -> None:
-    assert refused(HARNESS_ALLOWED_HOSTS="harness.example") == (
-        "django.core.exceptions.ImproperlyConfigured: Set HARNESS_SECRET_KEY (or HARNESS_SECRET_KEY_FILE) for a site "
-        "that others reach."
+    said = refused(HARNESS_ALLOWED_HOSTS="harness.example")
+    assert said.startswith("django.core.exceptions.ImproperlyConfigured: HARNESS_SECRET_KEY is not set.")
+    assert "HARNESS_SECRET_KEY_FILE" in said
+    assert "secrets.token_urlsafe(48)" in said
+
+
+@pytest.mark.parametrize("command", [["-m", "harness"], ["manage.py", "serve"], ["manage.py", "check"]])
+def test_every_wrong_setting_is_one_sentence_of_any_command(command: list[str]) -> None:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HARNESS_", "DJANGO_"))}
+    wrong = {
+        "HARNESS_ALLOWED_HOSTS": "harness.example",
+        "HARNESS_ADDRESS": "harness.example",
+        "HARNESS_DATABASE_URL": "mysql://x",
+        "HARNESS_EMAIL_URL": "nonsense",
+        "HARNESS_OIDC_URL": "https://id.example",
+        "HARNESS_LOG_LEVEL": "loud",
+    }
+    arguments = ["-c", "from harness_site.command_line import main; main(['migrate'])"]
+    arguments = arguments if command == ["-m", "harness"] else command
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env={**inherited, **wrong}, capture_output=True, text=True
     )
+    assert (done.returncode, done.stdout) == (1, "")
+    lines = done.stderr.splitlines()
+    names = ["ADDRESS", "SECRET_KEY", "DATABASE_URL", "OIDC_URL", "EMAIL_URL", "LOG_LEVEL"]
+    assert [line.split()[1].removeprefix("HARNESS_").rstrip(":") for line in lines] == names
+    assert "set HARNESS_OIDC_CLIENT_ID as well" in done.stderr
+
+
+def test_log_level_is_read_in_any_letter_case() -> None:
+    assert shown("s.LOGGING['root']['level']", HARNESS_LOG_LEVEL="info") == "INFO"
 
 
 def test_key_is_read_from_a_file(tmp_path: Path) -> None:

@@ -21,13 +21,22 @@ from harness_site.notifications.safe_http import AddressRefused
         (http.client.RemoteDisconnected("closed"), "The connection was lost before an answer came."),
         (http.client.BadStatusLine("SSH-2.0"), "The answer was not HTTP: SSH-2.0"),
         (smtplib.SMTPServerDisconnected("please run connect() first"), "The mail server closed the connection."),
-        (ssl.SSLCertVerificationError(1, "self-signed certificate"), "The server's certificate is not trusted: "),
-        (smtplib.SMTPRecipientsRefused({"a@b": (550, b"no")}), "The mail server refused the recipient: 550 no"),
+        (
+            ssl.SSLCertVerificationError(1, "self-signed certificate"),
+            "The server's certificate is not trusted. Use",
+        ),
+        (
+            smtplib.SMTPRecipientsRefused({"a@b": (550, b"no")}),
+            "The mail server refused the recipient. Check",
+        ),
         (smtplib.SMTPSenderRefused(530, b"Authentication required", "a@b"), "The mail server wants a user name and"),
         (
             smtplib.SMTPSenderRefused(530, b"Must issue STARTTLS", "a@b"),
             "The mail server wants an encrypted connection.",
         ),
+        (OSError(101, "Network is unreachable"), "No connection could be made. Check host, port and firewall: "),
+        (smtplib.SMTPResponseException(421, b"too busy"), "The mail server cannot take the message now."),
+        (smtplib.SMTPNotSupportedError("SMTPUTF8 not supported"), "The mail server does not take addresses with"),
         (ValueError("x" * 900), "ValueError: xxx"),
     ],
 )

@@ -1,0 +1,80 @@
+"""`manage.py create_agent_login`: a login of agents on PostgreSQL, with only the rights that they need."""
+
+import secrets
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection, transaction
+
+from harness_site.database_roles import (
+    InvalidRoleName,
+    RoleNames,
+    build_database_url,
+    check_role_name,
+    generate_agent_login_statements,
+    generate_agent_role_statements,
+)
+
+
+class Command(BaseCommand):
+    help = "Creates a login of agents on PostgreSQL, with only the rights they need, and prints the URL to use."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("login", nargs="?", default="my_agent", help="name of the login (default: my_agent)")
+        parser.add_argument("--role", default=RoleNames().agent, help="role of all agents (default: harness_agent)")
+        parser.add_argument(
+            "--print-sql",
+            action="store_true",
+            help="print the SQL for psql instead of running it",
+        )
+        parser.add_argument(
+            "--rights-only", action="store_true", help="create no login: grant the rights again, after an upgrade"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        login, role = options["login"], options["role"]
+        if connection.vendor != "postgresql":
+            raise CommandError("SQLite has no logins: agents open the file itself. Use PostgreSQL.")
+        for name in (login, role):
+            try:
+                check_role_name(name)
+            except InvalidRoleName as error:
+                raise CommandError(str(error)) from error
+        password = secrets.token_urlsafe(24)
+        statements = [*generate_agent_role_statements(role)]
+        if not options["rights_only"]:
+            statements += generate_agent_login_statements(login, password, role)
+        if options["print_sql"]:
+            self.stdout.write("".join(f"{statement};\n" for statement in ("BEGIN", *statements, "COMMIT")), ending="")
+        else:
+            if not options["rights_only"]:
+                _refuse_existing_role(login)
+            _run_statements(statements, login)
+        if options["rights_only"]:
+            self.stderr.write(f"The role {role} has the rights that this version needs.")
+            return
+        line = f"export HARNESS_DATABASE_URL='{build_database_url(login, password)}'"
+        (self.stderr if options["print_sql"] else self.stdout).write(line)
+
+
+def _refuse_existing_role(login: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT rolname FROM pg_roles WHERE rolname = %s", [login])
+        if cursor.fetchone() is not None:
+            raise CommandError(f"There is a role {login} already, and it stays as it is. Choose another name.")
+
+
+def _run_statements(statements: Iterable[str], login: str) -> None:
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+    except DatabaseError as error:
+        reason = str(error).strip().splitlines()[0]
+        name = connection.settings_dict["NAME"]
+        raise CommandError(
+            f"The database refused it: {reason}. Let an administrator of the database run the SQL: "
+            f"harness create_agent_login {login} --print-sql | sudo -u postgres psql {name}"
+        ) from error

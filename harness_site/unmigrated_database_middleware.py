@@ -1,0 +1,65 @@
+"""Middleware that answers every request with status 503 and what to run, until the database has its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import translation
+
+from checkpoints.exceptions import MigrationsMissing, StorageError, StorageUnavailable
+from harness_site.accounts.redirects import is_path_of_site
+from harness_site.api.problems import build_problem_response
+from harness_site.installation.migration_state import StartupProblem, keep_out_of_log, probe
+
+#: Seconds after which a client may ask again.
+RETRY_SECONDS: Final = 5
+#: The page has styles and no scripts.
+_POLICY: Final = "default-src 'none'; style-src 'self'; font-src 'self'; img-src 'self'; frame-ancestors 'none'"
+_API_ERRORS: Final[dict[StartupProblem, type[StorageError]]] = {
+    StartupProblem.DATABASE: StorageUnavailable,
+    StartupProblem.MIGRATIONS: MigrationsMissing,
+}
+
+
+class UnmigratedDatabaseMiddleware:
+    """Middleware before all others that use the database. It costs nothing once the tables are complete."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if probe.was_current or _is_served_without_tables(request.path):
+            return self.get_response(request)
+        problem = probe.find_problem()
+        return self.get_response(request) if problem is None else _build_response(request, problem)
+
+
+def _is_served_without_tables(path: str) -> bool:
+    """Return whether a path is a health probe, or belongs to the project that includes the site."""
+    return not is_path_of_site(path) or path.startswith(reverse("harness:health"))
+
+
+def _build_response(request: HttpRequest, problem: StartupProblem) -> HttpResponse:
+    if "text/html" in request.headers.get("Accept", "") and not request.headers.get("Authorization"):
+        response = _render_page(request, problem)
+    else:
+        with translation.override("en"):
+            response = build_problem_response(_API_ERRORS[problem](problem.summary, may_have_happened=False), 503)
+    response["Retry-After"] = str(RETRY_SECONDS)
+    keep_out_of_log(response)
+    return response
+
+
+def _render_page(request: HttpRequest, problem: StartupProblem) -> HttpResponse:
+    with translation.override(translation.get_language_from_request(request)):
+        # Rendered without the request, because user sessions are in the database.
+        context = {"problem": problem, "seconds": RETRY_SECONDS if request.method == "GET" else 0}
+        response = HttpResponse(render_to_string("errors/503.html", context), status=503)
+    response["Content-Security-Policy"] = _POLICY
+    response["X-Frame-Options"] = "DENY"
+    return response

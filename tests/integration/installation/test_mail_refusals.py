@@ -1,0 +1,180 @@
+"""Refusals of a mail server: each is a sentence on the system page and one line in the log, without a traceback."""
+
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from django.db.models.functions import Now
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+from checkpoints.enums import Role
+from harness_site import mail_transport
+from harness_site.installation.installation_checks import Level, check_mail
+from harness_site.mail_settings import MailServer, Security
+from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice
+from tests.support.client_login import sign_in
+from tests.support.factories import make_user, make_workspace
+from tests.support.page_text import visible_text
+from tests.support.site_process import free_port
+
+pytestmark = pytest.mark.django_db
+
+LOGIN = ("250-here", "250 AUTH PLAIN")
+ANSWERS = {"EHLO": ("250 here",), "MAIL": ("250 fine",), "RCPT": ("250 fine",)}
+
+StartServer = Callable[..., int]
+
+
+class Script(socketserver.ThreadingTCPServer):
+    """SMTP server with an answer for each command; an empty one closes the connection."""
+
+    daemon_threads = True
+    answers: dict[str, tuple[str, ...]]
+
+
+class Conversation(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, Script)
+        self.wfile.write(b"220 here\r\n")
+        for line in self.rfile:
+            if line.upper().startswith(b"DATA"):
+                self.wfile.write(b"354 go on\r\n")
+                while self.rfile.readline() not in (b".\r\n", b""):
+                    pass
+            answer = self.server.answers.get(line[:4].decode("latin-1").upper(), ("250 fine",))
+            if not answer:
+                return
+            self.wfile.write("".join(f"{part}\r\n" for part in answer).encode())
+
+
+@pytest.fixture
+def start_mail_server() -> Iterator[StartServer]:
+    """Start servers with scripted answers; returns the port of each."""
+    with ExitStack() as leaving:
+
+        def start(**answers: tuple[str, ...]) -> int:
+            server = leaving.enter_context(Script(("127.0.0.1", 0), Conversation))
+            server.answers = {**ANSWERS, **answers}
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            leaving.callback(server.shutdown)
+            return int(server.server_address[1])
+
+        yield start
+
+
+@pytest.fixture
+def admin() -> Client:
+    return sign_in(Client(), make_user(name="dora", role=Role.ADMIN))
+
+
+@pytest.fixture
+def send(admin: Client, settings: Settings, caplog: pytest.LogCaptureFixture) -> Callable[[MailServer], str]:
+    """Send a test message with the button, and return the sentence on the page, which the log has too."""
+
+    def send(server: MailServer) -> str:
+        settings.MAIL_SERVER = server
+        caplog.clear()
+        page = admin.post("/settings/system/mail/", {"address": "dora@example.com"})
+        assert page.status_code == 409
+        sentence = str(page.context["mail_problem"])
+        assert sentence in visible_text(page).replace("\n", " ")
+        (record,) = [one for one in caplog.records if one.name.startswith("harness_site")]
+        assert record.getMessage() == f"The test message was not sent. {sentence}"
+        assert record.exc_info is None
+        return sentence
+
+    return send
+
+
+@pytest.mark.parametrize(
+    ("answers", "user", "words"),
+    [
+        ({"EHLO": LOGIN, "AUTH": ("535 5.7.8 bad credentials",)}, "dora", "refused the user name and password. Check"),
+        ({"EHLO": LOGIN, "AUTH": ("534 5.7.9 app password",)}, "dora", "Create a password for applications"),
+        ({}, "dora", "takes no user name and password over this connection. Use smtp+starttls://"),
+        ({"EHLO": LOGIN}, "dörte", "cannot take letters beyond ASCII here. Check the user name"),
+        ({"MAIL": ("530 5.7.0 Must issue a STARTTLS command first",)}, "", "wants an encrypted connection. Use"),
+        ({"MAIL": ("530 5.7.0 Authentication required",)}, "", "wants a user name and password. Put them"),
+        ({"MAIL": ("553 5.7.1 sender not owned",)}, "", "refused the sender. Set HARNESS_EMAIL_FROM"),
+        ({"RCPT": ("554 5.7.1 Relay access denied",)}, "", "does not pass messages on to this address. Put a user"),
+        ({"RCPT": ("550 5.1.1 no such user",)}, "", "refused the recipient. Check the address: 550 5.1.1"),
+        ({"RCPT": ("451 4.7.1 greylisted",)}, "", "cannot take the message now. Try again in some minutes: 451"),
+        ({"MAIL": ()}, "", "closed the connection. Check scheme and port"),
+    ],
+)
+def test_each_refusal_says_what_to_do(
+    start_mail_server: StartServer,
+    send: Callable[[MailServer], str],
+    answers: dict[str, tuple[str, ...]],
+    user: str,
+    words: str,
+) -> None:
+    port = start_mail_server(**answers)
+    assert words in send(MailServer(Security.PLAIN, "127.0.0.1", port, user, "a password"))
+
+
+def test_connection_problems_say_what_to_do(
+    start_mail_server: StartServer, send: Callable[[MailServer], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = start_mail_server()
+    assert "refused the connection. Check host and port" in send(MailServer(Security.PLAIN, "127.0.0.1", free_port()))
+    assert "does not exist. Check the spelling" in send(MailServer(Security.PLAIN, "mail.invalid", 25))
+    assert "does not support this kind of connection" in send(MailServer(Security.STARTTLS, "127.0.0.1", port))
+    assert "Check the scheme and the port" in send(MailServer(Security.TLS, "127.0.0.1", port))
+    monkeypatch.setattr(mail_transport, "_STEP", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent_port = silent.getsockname()[1]
+        assert "did not answer in time" in send(MailServer(Security.PLAIN, "127.0.0.1", silent_port))
+
+
+def test_accepted_message_counts_as_sent_whatever_the_goodbye_is(
+    start_mail_server: StartServer, admin: Client, settings: Settings
+) -> None:
+    for goodbye in (("500 what?",), ()):
+        port = start_mail_server(QUIT=goodbye)
+        settings.MAIL_SERVER = MailServer(Security.PLAIN, "127.0.0.1", port)
+        assert admin.post("/settings/system/mail/", {"address": "dora@example.com"}).status_code == 302
+
+
+def test_system_page_shows_why_the_newest_message_was_not_sent(admin: Client, settings: Settings) -> None:
+    settings.MAIL_SERVER = MailServer(Security.TLS, "mail.example.com", 465)
+    assert "The newest message was not sent" not in visible_text(admin.get("/settings/system/"))
+    user = make_user(name="alice")
+    notice = Notice.objects.create(workspace=make_workspace(), event=Event.TEST, send_at=Now())
+    delivery = Delivery.objects.create(
+        notice=notice, user=user, recipient="a@b", due_at=Now(), attempted_at=Now(), problem="Wrong password. Check it."
+    )
+    text = visible_text(admin.get("/settings/system/"))
+    assert "The newest message was not sent." in text
+    assert "Wrong password. Check it." in text
+    Delivery.objects.filter(pk=delivery.pk).update(status=DeliveryStatus.SENT)
+    assert "The newest message was not sent" not in visible_text(admin.get("/settings/system/"))
+
+
+@pytest.mark.parametrize(
+    ("host", "sender", "user", "words"),
+    [
+        ("mail.example.com", "harness@127.0.0.1", "", "Other mail servers accept no sender with this host name."),
+        ("mail.example.com", "Harness <harness@localhost>", "", "Other mail servers accept no sender"),
+        ("mail.example.com", "harness@example.com", "dora", "The password travels without encryption."),
+        ("mail.example.com", "harness@example.com", "", ""),
+        ("127.0.0.1", "harness@127.0.0.1", "dora", ""),
+    ],
+)
+def test_mail_settings_are_checked(settings: Settings, host: str, sender: str, user: str, words: str) -> None:
+    settings.MAIL_SERVER, settings.MAIL_FROM = MailServer(Security.PLAIN, host, 25, user, "secret"), sender
+    status = check_mail()
+    assert (status.level is Level.OK) is (not words)
+    assert status.advice.startswith(words)
+
+
+def test_first_steps_say_why_mail_is_not_done(admin: Client, settings: Settings) -> None:
+    settings.MAIL_SERVER = MailServer(Security.PLAIN, "mail.example.com", 25, "dora", "secret")
+    settings.MAIL_FROM = "harness@example.com"
+    page = admin.get("/settings/first-steps/")
+    assert "The password travels without encryption. Use smtp+starttls://" in visible_text(page)
+    assert page.content.decode().count("btn primary") == 1

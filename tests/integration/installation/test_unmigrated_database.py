@@ -1,0 +1,156 @@
+"""A site that is started before `migrate`: it says what to run, and continues by itself."""
+
+import http.client
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+
+from examples.demo.demo_processes import START_TIMEOUT_SECONDS, start_site
+from harness_site import unmigrated_database_middleware
+from harness_site.asgi import application
+from harness_site.core.background_task import BackgroundTask
+from harness_site.installation import migration_state
+from harness_site.installation.migration_state import SchemaProbe, SchemaState, StartupProblem
+from tests.support.site_process import free_port, fresh_database
+
+COMMAND = "harness migrate"
+
+
+def get(port: int, path: str, accept: str = "text/html", **headers: str) -> tuple[int, str, str]:
+    """Return status, text and `Retry-After` of an answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", path, headers={"Accept": accept, **headers})
+    response = connection.getresponse()
+    text = response.read().decode()
+    connection.close()
+    return response.status, text, response.headers.get("Retry-After", "")
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_site_started_before_migrations_says_what_to_run_and_recovers(tmp_path: Path) -> None:
+    inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+    log, port = tmp_path / "site.log", free_port()
+    with fresh_database(tmp_path) as database:
+        site = start_site(port, log, lambda: False, {**inherited, "HARNESS_DATABASE_URL": database})
+        try:
+            for path in ("/", "/accounts/login/", "/review/"):
+                status, page, retry = get(port, path)
+                assert (status, retry) == (503, "5")
+                assert COMMAND in page
+            for path in ("/api/v1/sessions", "/mcp"):
+                status, text, retry = get(port, path, "application/json", Authorization="Bearer harness_x")
+                assert (status, retry) == (503, "5")
+                assert '"MigrationsMissing"' in text
+                assert COMMAND in text
+            status, text, _ = get(port, "/health/ready")
+            assert (status, COMMAND in text) == (503, True)
+            assert get(port, "/health/live")[0] == 200
+            assert get(port, "/static/css/base.css")[0] == 200
+            assert log.read_text().count("\n") == 1
+            assert COMMAND in log.read_text()
+            migrate = [sys.executable, "-m", "django", "migrate", "--settings=harness_site.settings", "--verbosity=0"]
+            subprocess.run(migrate, env={**inherited, "HARNESS_DATABASE_URL": database}, check=True)
+            wait_for(lambda: get(port, "/health/ready")[0] == 200)
+            assert get(port, "/accounts/login/")[0] == 200
+            wait_for(lambda: "Open this link to create the first admin" in log.read_text())
+            assert log.read_text().count(" ERROR ") == 1
+        finally:
+            site.stop()
+
+
+def test_setup_link_is_printed_as_soon_as_the_tables_exist(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = [SchemaState(0, ("checkpoints.0001_initial",), ()), SchemaState(1, (), ())]
+    monkeypatch.setattr(migration_state, "load_schema_state", lambda: states.pop(0))
+    monkeypatch.setattr(migration_state, "_PAUSE_SECONDS", 0.0)
+    probe, printed = SchemaProbe(), list[str]()
+    probe.call_when_current(lambda: printed.append("link"))
+    assert (probe.find_problem(), printed) == (StartupProblem.MIGRATIONS, [])
+    assert (probe.find_problem(), printed) == (None, ["link"])
+    probe.call_when_current(lambda: printed.append("at once"))
+    assert printed == ["link", "at once"]
+
+
+def test_database_that_does_not_answer_is_asked_once_a_second_and_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = list[str]()
+
+    def fail() -> SchemaState:
+        asked.append("asked")
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(migration_state, "load_schema_state", fail)
+    probe = SchemaProbe()
+    assert {probe.find_problem() for _ in range(20)} == {StartupProblem.DATABASE}
+    assert asked == ["asked"]
+    assert [record.message for record in caplog.records] == [
+        "The database does not answer. Check that the database server is running, and that HARNESS_DATABASE_URL names "
+        "it. Until then, every page has status 503."
+    ]
+
+
+@pytest.fixture
+def unmigrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = SchemaProbe()
+    monkeypatch.setattr(probe, "find_problem", lambda: StartupProblem.MIGRATIONS)
+    monkeypatch.setattr(unmigrated_database_middleware, "probe", probe)
+    monkeypatch.setattr("harness_site.asgi.probe", probe)
+
+
+@pytest.mark.usefixtures("unmigrated")
+def test_page_is_in_the_language_of_the_browser_and_reads_no_database(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    page = client.get("/review/", headers={"Accept": "text/html", "Accept-Language": "de"})
+    assert page.status_code == 503
+    assert '<html lang="de">' in page.content.decode()
+    assert "<script" not in page.content.decode()
+    assert 'http-equiv="refresh"' in page.content.decode()
+    posted = client.post("/accounts/login/", {}, headers={"Accept": "text/html"})
+    assert "send it again" in posted.content.decode()
+    assert 'http-equiv="refresh"' not in posted.content.decode()
+    assert caplog.records == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.usefixtures("unmigrated")
+async def test_websocket_is_refused_before_migrations() -> None:
+    sent = list[dict[str, Any]]()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {"type": "websocket", "path": "/ws/", "headers": [], "query_string": b"", "subprotocols": []}
+    await application(scope, receive, send)
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+def test_background_task_logs_the_first_of_equal_failures(caplog: pytest.LogCaptureFixture) -> None:
+    task = BackgroundTask()
+    for _ in range(3):
+        task.record_failure(OperationalError("away"))
+    task.record_failure(ValueError("other"))
+    task.record_finished_round()
+    task.record_finished_round()
+    assert [record.message for record in caplog.records] == [
+        "The background task background failed. It tries again until it works.",
+        "The background task background failed. It tries again until it works.",
+        "The background task background works again.",
+    ]
