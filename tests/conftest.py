@@ -132,7 +132,7 @@ def language_and_time_zone_are_reset() -> Iterator[None]:
 def deferred_writes_are_forgotten() -> Iterator[None]:
     """What a test leaves to be written would be written during another test."""
     yield
-    deferred_writes.forget_all()
+    deferred_writes.discard_all_waiting_values()
 
 
 @pytest.fixture

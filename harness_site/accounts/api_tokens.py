@@ -189,7 +189,7 @@ def _parse_bearer_header(header: str) -> str:
 def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[], str]) -> None:
     """Record the use of a token a little later, in no request's time."""
     if token.last_used_at is None or token.last_used_at <= now - _LAST_USED_UPDATE_INTERVAL:
-        _uses.put(token.pk, (token, now, find_address()))
+        _uses.write_later(token.pk, (token, now, find_address()))
 
 
 def _write_token_uses(uses: Mapping[int, tuple[ApiToken, datetime, str]]) -> None:

@@ -145,7 +145,7 @@ def serve_write_once(
     if repeated:
         if row.digest != write.digest:
             raise IdempotencyKeyReused(write.key)
-        status, body = _answers.get(row.pk) or (row.status, row.body)
+        status, body = _answers.find_unwritten_value(row.pk) or (row.status, row.body)
         if status is not None and body:
             kind = PROBLEM if status >= HTTPStatus.BAD_REQUEST else JSON
             response = HttpResponse(body.encode(), status=status, content_type=kind)
@@ -211,7 +211,7 @@ def _store_response(row: ApiWrite, response: HttpResponse) -> bool:
     if not row.body:  # a repetition builds its answer again
         return True
     if getattr(response, "found_again", False):
-        _answers.put(row.pk, (row.status, row.body))
+        _answers.write_later(row.pk, (row.status, row.body))
     else:
         _execute_without_sync(_UPDATE_SQL, [row.status, row.body, row.call, row.pk])
     return True

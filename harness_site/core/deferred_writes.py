@@ -34,14 +34,15 @@ class DeferredWrites(Generic[K, V]):
     def __init__(self, name: str, write: Callable[[Mapping[K, V]], None]) -> None:
         self._name, self._write_batch = name, write
         self._lock = threading.Lock()
-        #: Held while a batch is written, so that `flush` and `forget` return when nothing is being written.
+        #: Held while a batch is written, so that `flush` and `discard_waiting_values` return when nothing is being
+        #: written.
         self._writing_lock = threading.Lock()
         self._waiting: dict[K, V] = {}
         self._being_written: dict[K, V] = {}
         self._timer: threading.Timer | None = None
         _all.add(self)  # type: ignore[arg-type]
 
-    def put(self, key: K, value: V) -> None:
+    def write_later(self, key: K, value: V) -> None:
         """Write a value at most `DELAY_SECONDS` later."""
         with self._lock:
             self._waiting[key] = value
@@ -50,7 +51,7 @@ class DeferredWrites(Generic[K, V]):
                 self._timer.name, self._timer.daemon = f"deferred {self._name}", True
                 self._timer.start()
 
-    def get(self, key: K) -> V | None:
+    def find_unwritten_value(self, key: K) -> V | None:
         """Return a value that is not written yet, or None."""
         with self._lock:
             return self._waiting.get(key, self._being_written.get(key))
@@ -70,8 +71,8 @@ class DeferredWrites(Generic[K, V]):
                 with self._lock:
                     self._being_written = {}
 
-    def forget(self) -> None:
-        """Forget what waits, as the end of the process does."""
+    def discard_waiting_values(self) -> None:
+        """Discard what waits, as the end of the process does."""
         with self._writing_lock, self._lock:
             self._waiting = {}
 
@@ -88,7 +89,7 @@ def flush_all() -> None:
         writes.flush()
 
 
-def forget_all() -> None:
-    """Forget everything that waits in this process."""
+def discard_all_waiting_values() -> None:
+    """Discard everything that waits in this process."""
     for writes in list(_all):
-        writes.forget()
+        writes.discard_waiting_values()

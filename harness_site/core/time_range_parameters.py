@@ -27,7 +27,7 @@ class TimeRange:
     last: str = ""
 
     @classmethod
-    def of(cls, query: QueryDict) -> TimeRange:
+    def parse_query(cls, query: QueryDict) -> TimeRange:
         """Parse the parameters `first` and `last`."""
         since, first = _parse_bound(query.get("first", ""), timedelta())
         until, last = _parse_bound(query.get("last", ""), _DAY)
@@ -36,7 +36,7 @@ class TimeRange:
     def __bool__(self) -> bool:
         return bool(self.since or self.until)
 
-    def hold(self, moment: datetime) -> bool:
+    def contains_moment(self, moment: datetime) -> bool:
         return (self.since is None or self.since <= moment) and (self.until is None or moment < self.until)
 
     @property

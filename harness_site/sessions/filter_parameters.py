@@ -50,7 +50,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     `interrupted` or `decided`, the activity is an interrupted call, or a decision of a person.
     """
     status, sort = asked.get("status", ""), asked.get("sort", "")
-    times, by_start = TimeRange.of(asked), sort == Sort.STARTED
+    times, by_start = TimeRange.parse_query(asked), sort == Sort.STARTED
     conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in _parse_trait_parameters(asked)]
     if (known := asked.get("models", "")) in KNOWN_MODELS:
         conditions.append(_build_known_models_condition(workspace, known))
@@ -69,7 +69,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
 
 def get_required_index_kinds(asked: QueryDict) -> set[Kind]:
     """Return the kinds of text that must be indexed completely for the list to be complete."""
-    has_activity_time = asked.get("sort") != Sort.STARTED and bool(TimeRange.of(asked))
+    has_activity_time = asked.get("sort") != Sort.STARTED and bool(TimeRange.parse_query(asked))
     if has_activity_time and not asked.get("interrupted"):
         return set(Kind)
     traits = {trait for trait, _value in _parse_trait_parameters(asked)}

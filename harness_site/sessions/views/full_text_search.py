@@ -60,7 +60,7 @@ def show_search_results(
             return redirect(_build_suggestion_url(request, near))
     by_session = load_search_hits(found.passages, query)
     if wanted.sort is not Sort.STARTED:
-        by_session = _filter_hits_by_time(TimeRange.of(request.GET), by_session)
+        by_session = _filter_hits_by_time(TimeRange.parse_query(request.GET), by_session)
     pks = tuple(by_session)
     if exact_match is not None:
         pks = (exact_match, *(pk for pk in pks if pk != exact_match))
@@ -102,7 +102,7 @@ def _filter_hits_by_time(times: TimeRange, by_session: dict[int, list[SearchHit]
     if not times:
         return by_session
     hits_of_time = {
-        pk: [hit for hit in hits if hit.at is None or times.hold(hit.at)] for pk, hits in by_session.items()
+        pk: [hit for hit in hits if hit.at is None or times.contains_moment(hit.at)] for pk, hits in by_session.items()
     }
     return {pk: hits for pk, hits in hits_of_time.items() if hits}
 

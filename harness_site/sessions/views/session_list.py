@@ -45,7 +45,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     """
     workspace = request.membership.workspace_id
     filters = parse_session_filter(workspace, request.GET)
-    times = TimeRange.of(request.GET)
+    times = TimeRange.parse_query(request.GET)
     common = {
         "wanted": filters,
         "times": times,

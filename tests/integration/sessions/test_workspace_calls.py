@@ -82,12 +82,14 @@ def test_filters_are_applied(session: Session) -> None:
     assert found(session, calls=CallFilter(key="c7")) == ["c7"]
     assert found(session, calls=CallFilter(tool="pay", status=CallStatus.FAILED)) == ["c27", "c21", "c15", "c9", "c3"]
     assert (
-        found(session, times=TimeRange.of(QueryDict("first=2025-03-05&last=2025-03-05")), calls=CallFilter(tool="pay"))[
-            -1
-        ]
+        found(
+            session,
+            times=TimeRange.parse_query(QueryDict("first=2025-03-05&last=2025-03-05")),
+            calls=CallFilter(tool="pay"),
+        )[-1]
         == "c15"
     )
-    assert found(session, times=TimeRange.of(QueryDict("last=2025-03-03"))) == []
+    assert found(session, times=TimeRange.parse_query(QueryDict("last=2025-03-03"))) == []
 
 
 def test_pages_have_no_gaps(session: Session) -> None:

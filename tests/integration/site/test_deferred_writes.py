@@ -25,26 +25,28 @@ def test_values_are_written_together_by_a_thread(monkeypatch: pytest.MonkeyPatch
         done.set()
 
     writes: DeferredWrites[int, str] = DeferredWrites("values", write)
-    writes.put(1, "a")
+    writes.write_later(1, "a")
     assert done.wait(30)
     assert written == [({1: "a"}, False)]
 
 
 def test_value_can_be_read_until_it_is_written() -> None:
     seen: list[Any] = []
-    writes: DeferredWrites[int, str] = DeferredWrites("values", lambda batch: seen.append(writes.get(1)))
-    writes.put(1, "a")
-    writes.put(1, "b")
-    assert writes.get(1) == "b"
+    writes: DeferredWrites[int, str] = DeferredWrites(
+        "values", lambda batch: seen.append(writes.find_unwritten_value(1))
+    )
+    writes.write_later(1, "a")
+    writes.write_later(1, "b")
+    assert writes.find_unwritten_value(1) == "b"
     writes.flush()
-    assert (seen, writes.get(1)) == (["b"], None)
+    assert (seen, writes.find_unwritten_value(1)) == (["b"], None)
 
 
 def test_forgotten_values_are_not_written() -> None:
     seen: list[Any] = []
     writes: DeferredWrites[int, str] = DeferredWrites("values", seen.append)
-    writes.put(1, "a")
-    deferred_writes.forget_all()
+    writes.write_later(1, "a")
+    deferred_writes.discard_all_waiting_values()
     writes.flush()
     assert seen == []
 
@@ -54,11 +56,11 @@ def test_failure_of_the_database_is_logged(caplog: pytest.LogCaptureFixture) -> 
         raise DatabaseError("It restarts.")
 
     writes: DeferredWrites[int, str] = DeferredWrites("values", write)
-    writes.put(1, "a")
+    writes.write_later(1, "a")
     with caplog.at_level(logging.WARNING):
         writes.flush()
     assert caplog.messages == ["1 values could not be written: It restarts."]
-    assert writes.get(1) is None
+    assert writes.find_unwritten_value(1) is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -71,7 +73,7 @@ def test_waiting_values_are_written_when_the_server_stops(monkeypatch: pytest.Mo
 
     async def receive() -> dict[str, Any]:
         if len(messages) == 1:
-            writes.put(1, "a")
+            writes.write_later(1, "a")
         return messages.pop(0)
 
     async def send(message: dict[str, Any]) -> None:
