@@ -31,7 +31,7 @@ from checkpoints.peers import notice_outbox
 from checkpoints.peers.notice_outbox import SendNotice
 from checkpoints.peers.peer_types import TakenTask, Told
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sansio import documented_by
+from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import Store
@@ -47,7 +47,7 @@ _Async = Callable[Concatenate["Checkpointer", P], Coroutine[Any, Any, T]]
 WORKERS = {"postgresql": 8, "sqlite": 3}
 
 
-def in_thread(method: Callable[Concatenate[SyncCheckpointer, P], T]) -> _Async[P, T]:
+def derive_async_method(method: Callable[Concatenate[SyncCheckpointer, P], T]) -> _Async[P, T]:
     """Derive an async method that runs `method` on the client's executor, with the same signature and docstring.
 
     Args:
@@ -60,7 +60,7 @@ def in_thread(method: Callable[Concatenate[SyncCheckpointer, P], T]) -> _Async[P
     @wraps(method)
     async def run_in_thread(self: Checkpointer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         # By its name, because the client may be one over HTTP.
-        return cast("T", await self.hop(partial(getattr(self.sync, method.__name__), *args, **kwargs)))
+        return cast("T", await self.run_blocking(partial(getattr(self.sync, method.__name__), *args, **kwargs)))
 
     run_in_thread.__module__ = __name__
     run_in_thread.__qualname__ = f"Checkpointer.{method.__name__}"
@@ -110,7 +110,7 @@ class Checkpointer:
             DriverMissing: The database driver is not installed.
             DatabaseNotConfigured: The project has no connection `using`.
         """
-        database_url.refuse_token(token)
+        database_url.require_no_token(token)
         if url is not None:
             with ThreadPoolExecutor(1) as opener:  # Django refuses to open databases on an event loop's thread
                 using = opener.submit(_open_database, url, migrate).result()
@@ -126,7 +126,7 @@ class Checkpointer:
         self._executor = ThreadPoolExecutor(
             WORKERS[find_connection(using).vendor],
             thread_name_prefix="harness",
-            initializer=_share_connection,
+            initializer=_allow_closing_by_other_threads,
             initargs=(using, self._connections),
         )
         weakref.finalize(self, self._executor.shutdown, wait=False)
@@ -175,7 +175,7 @@ class Checkpointer:
         """State of the client: its database, its workspace and the sessions it owns."""
         return self.sync.store
 
-    async def hop(self, work: Callable[[], T]) -> T:
+    async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run blocking work on the executor. Once begun it is finished, also when the caller is cancelled.
 
         Args:
@@ -199,11 +199,11 @@ class Checkpointer:
         """
         if self._closed:
             return
-        await self.hop(self.sync.close)
+        await self.run_blocking(self.sync.close)
         self._closed = True
-        await asyncio.to_thread(self._shut_down)
+        await asyncio.to_thread(self._close_threads_and_connections)
 
-    def _shut_down(self) -> None:
+    def _close_threads_and_connections(self) -> None:
         self._executor.shutdown(wait=True)
         for connection in self._connections:
             connection.close()
@@ -216,7 +216,7 @@ class Checkpointer:
 
     # ---- sessions
 
-    @documented_by(SyncCheckpointer.start_session)
+    @copy_docstring_from(SyncCheckpointer.start_session)
     async def start_session(
         self,
         session_id: str,
@@ -232,7 +232,7 @@ class Checkpointer:
     ) -> Run:
         description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
         flow = self.backend.start_session_flow(session_id, description, takeover=takeover)
-        return await sansio.adrive(flow, self.hop)
+        return await sansio.run_flow_async(flow, self.run_blocking)
 
     def session(
         self,
@@ -276,39 +276,39 @@ class Checkpointer:
         description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
         return SessionHandle(self, session_id, OpenOptions(description, registry, wait, timeout, takeover))
 
-    release_session = in_thread(SyncCheckpointer.release_session)
-    list_sessions = in_thread(SyncCheckpointer.list_sessions)
-    finish_session = in_thread(SyncCheckpointer.finish_session)
-    fork_session = in_thread(SyncCheckpointer.fork_session)
-    export_session = in_thread(SyncCheckpointer.export_session)
-    import_session = in_thread(SyncCheckpointer.import_session)
-    delete_session = in_thread(SyncCheckpointer.delete_session)
-    release_quarantine = in_thread(SyncCheckpointer.release_quarantine)
+    release_session = derive_async_method(SyncCheckpointer.release_session)
+    list_sessions = derive_async_method(SyncCheckpointer.list_sessions)
+    finish_session = derive_async_method(SyncCheckpointer.finish_session)
+    fork_session = derive_async_method(SyncCheckpointer.fork_session)
+    export_session = derive_async_method(SyncCheckpointer.export_session)
+    import_session = derive_async_method(SyncCheckpointer.import_session)
+    delete_session = derive_async_method(SyncCheckpointer.delete_session)
+    release_quarantine = derive_async_method(SyncCheckpointer.release_quarantine)
 
     # ---- versions
 
-    save_checkpoint = in_thread(SyncCheckpointer.save_checkpoint)
-    append_checkpoint = in_thread(SyncCheckpointer.append_checkpoint)
-    save_phase = in_thread(SyncCheckpointer.save_phase)
-    import_record = in_thread(SyncCheckpointer.import_record)
-    load_latest = in_thread(SyncCheckpointer.load_latest)
-    load = in_thread(SyncCheckpointer.load)
-    list_checkpoints = in_thread(SyncCheckpointer.list_checkpoints)
-    messages = in_thread(SyncCheckpointer.messages)
-    delete_checkpoint = in_thread(SyncCheckpointer.delete_checkpoint)
-    prune = in_thread(SyncCheckpointer.prune)
+    save_checkpoint = derive_async_method(SyncCheckpointer.save_checkpoint)
+    append_checkpoint = derive_async_method(SyncCheckpointer.append_checkpoint)
+    save_phase = derive_async_method(SyncCheckpointer.save_phase)
+    import_record = derive_async_method(SyncCheckpointer.import_record)
+    load_latest = derive_async_method(SyncCheckpointer.load_latest)
+    load = derive_async_method(SyncCheckpointer.load)
+    list_checkpoints = derive_async_method(SyncCheckpointer.list_checkpoints)
+    messages = derive_async_method(SyncCheckpointer.messages)
+    delete_checkpoint = derive_async_method(SyncCheckpointer.delete_checkpoint)
+    prune = derive_async_method(SyncCheckpointer.prune)
 
     # ---- tool-call log, for loops without a registry
 
-    record_tool_call_issued = in_thread(SyncCheckpointer.record_tool_call_issued)
-    record_tool_call_result = in_thread(SyncCheckpointer.record_tool_call_result)
-    find_completed_call = in_thread(SyncCheckpointer.find_completed_call)
-    pending_tool_calls = in_thread(SyncCheckpointer.pending_tool_calls)
-    pending_decisions = in_thread(SyncCheckpointer.pending_decisions)
+    record_tool_call_issued = derive_async_method(SyncCheckpointer.record_tool_call_issued)
+    record_tool_call_result = derive_async_method(SyncCheckpointer.record_tool_call_result)
+    find_completed_call = derive_async_method(SyncCheckpointer.find_completed_call)
+    pending_tool_calls = derive_async_method(SyncCheckpointer.pending_tool_calls)
+    pending_decisions = derive_async_method(SyncCheckpointer.pending_decisions)
 
     # ---- resuming
 
-    @documented_by(SyncCheckpointer.resume)
+    @copy_docstring_from(SyncCheckpointer.resume)
     async def resume(
         self,
         session_id: str,
@@ -321,9 +321,9 @@ class Checkpointer:
         if registry is not None:
             registry.bind(self, session_id)
         flow = self.backend.resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return await sansio.adrive(flow, self.hop)
+        return await sansio.run_flow_async(flow, self.run_blocking)
 
-    @documented_by(SyncCheckpointer.resume_run)
+    @copy_docstring_from(SyncCheckpointer.resume_run)
     async def resume_run(
         self,
         run_id: str | UUID,
@@ -333,11 +333,11 @@ class Checkpointer:
         timeout: float | None = None,  # noqa: ASYNC109 - how long to wait for people, not for this code
         takeover: bool | str = False,
     ) -> ResumePoint:
-        session_id = await self.hop(partial(self.backend.find_session_id_of_run, run_id))
+        session_id = await self.run_blocking(partial(self.backend.find_session_id_of_run, run_id))
         return await self.resume(session_id, registry, wait=wait, timeout=timeout, takeover=takeover)
 
-    preview_resume = in_thread(SyncCheckpointer.preview_resume)
-    sweep_lost_runs = in_thread(SyncCheckpointer.sweep_lost_runs)
+    preview_resume = derive_async_method(SyncCheckpointer.preview_resume)
+    sweep_lost_runs = derive_async_method(SyncCheckpointer.sweep_lost_runs)
 
     async def workflow(self, session_id: str, workflow_id: str) -> Workflow:
         """Open the journal of a workflow, or create it, for one pass through its steps.
@@ -354,15 +354,15 @@ class Checkpointer:
             SchemaFromFuture: A newer version of this library wrote the journal; no step runs.
             CheckpointCorrupted: The journal cannot be read; no step runs.
         """
-        step_log = await self.hop(partial(self.backend.open_step_log, session_id, workflow_id))
-        return Workflow(self.store, step_log, session_id, workflow_id, self.hop)
+        step_log = await self.run_blocking(partial(self.backend.open_step_log, session_id, workflow_id))
+        return Workflow(self.store, step_log, session_id, workflow_id, self.run_blocking)
 
     # ---- other agents
 
-    pause_for_peers = in_thread(SyncCheckpointer.pause_for_peers)
-    accept_response = in_thread(SyncCheckpointer.accept_response)
+    pause_for_peers = derive_async_method(SyncCheckpointer.pause_for_peers)
+    accept_response = derive_async_method(SyncCheckpointer.accept_response)
 
-    @documented_by(SyncCheckpointer.take_paused)
+    @copy_docstring_from(SyncCheckpointer.take_paused)
     async def take_paused(
         self,
         session_id: str,
@@ -375,25 +375,27 @@ class Checkpointer:
         if registry is not None:
             registry.bind(self, session_id)
         flow = self.backend.take_paused_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return await sansio.adrive(flow, self.hop)
+        return await sansio.run_flow_async(flow, self.run_blocking)
 
-    extend_deadline = in_thread(SyncCheckpointer.extend_deadline)
+    extend_deadline = derive_async_method(SyncCheckpointer.extend_deadline)
 
-    @documented_by(SyncCheckpointer.cancel_paused)
+    @copy_docstring_from(SyncCheckpointer.cancel_paused)
     async def cancel_paused(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Told:
-        return await sansio.adrive(self.backend.cancel_paused_flow(session_id, tell=tell, reason=reason), self.hop)
+        return await sansio.run_flow_async(
+            self.backend.cancel_paused_flow(session_id, tell=tell, reason=reason), self.run_blocking
+        )
 
-    @documented_by(SyncCheckpointer.tell_peers)
+    @copy_docstring_from(SyncCheckpointer.tell_peers)
     async def tell_peers(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Told:
-        return await sansio.adrive(self.backend.tell_peers_flow(tell, limit=limit), self.hop)
+        return await sansio.run_flow_async(self.backend.tell_peers_flow(tell, limit=limit), self.run_blocking)
 
-    sweep_deadlines = in_thread(SyncCheckpointer.sweep_deadlines)
-    list_paused = in_thread(SyncCheckpointer.list_paused)
-    peer_calls = in_thread(SyncCheckpointer.peer_calls)
+    sweep_deadlines = derive_async_method(SyncCheckpointer.sweep_deadlines)
+    list_paused = derive_async_method(SyncCheckpointer.list_paused)
+    peer_calls = derive_async_method(SyncCheckpointer.peer_calls)
 
     # ---- decisions
 
-    @documented_by(SyncCheckpointer.verify_call)
+    @copy_docstring_from(SyncCheckpointer.verify_call)
     async def verify_call(
         self,
         session_id: str,
@@ -404,20 +406,22 @@ class Checkpointer:
         attempt: int | None = None,
     ) -> str:
         target = DecisionTarget(session_id, call_id, 0, step, attempt)
-        call = await self.hop(lambda: run_verify_hooks.request_verification(self.store, target, to_actor(actor)))
+        call = await self.run_blocking(
+            lambda: run_verify_hooks.request_verification(self.store, target, to_actor(actor))
+        )
         probe = run_verify_hooks.build_verify_probe(self.store, session_id, call)
         if probe is None:
             return "requested"
-        return await sansio.adrive(run_verify_hooks.run_probe_flow(self.store, probe), self.hop)
+        return await sansio.run_flow_async(run_verify_hooks.run_probe_flow(self.store, probe), self.run_blocking)
 
-    confirm_landed = in_thread(SyncCheckpointer.confirm_landed)
-    mark_failed = in_thread(SyncCheckpointer.mark_failed)
-    approve_rerun = in_thread(SyncCheckpointer.approve_rerun)
-    withdraw_decision = in_thread(SyncCheckpointer.withdraw_decision)
-    approve_call = in_thread(SyncCheckpointer.approve_call)
-    edit_call = in_thread(SyncCheckpointer.edit_call)
-    reject_call = in_thread(SyncCheckpointer.reject_call)
-    respond_call = in_thread(SyncCheckpointer.respond_call)
+    confirm_landed = derive_async_method(SyncCheckpointer.confirm_landed)
+    mark_failed = derive_async_method(SyncCheckpointer.mark_failed)
+    approve_rerun = derive_async_method(SyncCheckpointer.approve_rerun)
+    withdraw_decision = derive_async_method(SyncCheckpointer.withdraw_decision)
+    approve_call = derive_async_method(SyncCheckpointer.approve_call)
+    edit_call = derive_async_method(SyncCheckpointer.edit_call)
+    reject_call = derive_async_method(SyncCheckpointer.reject_call)
+    respond_call = derive_async_method(SyncCheckpointer.respond_call)
 
 
 async def check_pending_tool_calls(checkpointer: Checkpointer, session_id: str) -> list[dict[str, Any]]:
@@ -439,7 +443,7 @@ def _open_database(url: str | Path, migrate: bool | None) -> str:
     return alias
 
 
-def _share_connection(using: str, opened: list[BaseDatabaseWrapper]) -> None:
+def _allow_closing_by_other_threads(using: str, opened: list[BaseDatabaseWrapper]) -> None:
     """Allow another thread to close a worker's connection once the worker has ended."""
     connection = connections[using]
     connection.inc_thread_sharing()

@@ -2,7 +2,7 @@ from django.apps import AppConfig
 from django.core import checks
 from django.db.models.signals import post_migrate
 
-from checkpoints.checks import check_databases, check_keys
+from checkpoints.checks import check_databases, check_seal_and_decision_keys
 
 
 class CheckpointsConfig(AppConfig):
@@ -15,5 +15,5 @@ class CheckpointsConfig(AppConfig):
         from checkpoints.open_and_migrate import create_default_workspace
 
         checks.register(check_databases, "checkpoints")
-        checks.register(check_keys, "checkpoints")
+        checks.register(check_seal_and_decision_keys, "checkpoints")
         post_migrate.connect(create_default_workspace, sender=self)  # `flush` sends it too

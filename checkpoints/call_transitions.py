@@ -59,11 +59,11 @@ OUTCOMES = {
 TRANSITIONS = (ISSUE, ASK, BEGIN, RERUN, WITHDRAW, REPORT, *OUTCOMES.values(), LOSE, DISCARD)
 
 
-def get_ending_transition(status: CallStatus) -> Transition:
+def get_transition_to_outcome(status: CallStatus) -> Transition:
     """Return the transition to that outcome in the run that issued the call."""
     return DISCARD if status == DISCARD.after else OUTCOMES[status]
 
 
-def get_lost_transition(*, mutates: bool) -> Transition:
+def get_transition_for_lost_run(*, mutates: bool) -> Transition:
     """Return the transition of a call of a lost run."""
     return LOSE if mutates else DISCARD

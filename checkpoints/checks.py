@@ -29,11 +29,11 @@ def check_databases(*, app_configs: Sequence[AppConfig] | None, **_: Any) -> lis
     database = settings.DATABASES.get(alias, {})
     messages = [*_check_transaction_settings(alias, database)]
     if str(database.get("ENGINE", "")).endswith("sqlite3"):
-        messages += _check_sqlite(alias, database)
+        messages += _check_sqlite_options(alias, database)
     return messages
 
 
-def check_keys(*, app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+def check_seal_and_decision_keys(*, app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
     """Check that the configured keys of seals and of decisions can be used."""
     messages: list[CheckMessage] = []
     for read_keys, id in ((get_seal_keys, "checkpoints.E001"), (get_decision_keys, "checkpoints.E002")):
@@ -67,14 +67,17 @@ def _check_transaction_settings(alias: str, database: dict[str, Any]) -> Iterato
 def _has_second_alias(alias: str, database: dict[str, Any]) -> bool:
     """Return whether the project has given the library a connection of its own to the same database."""
 
-    def place(entry: dict[str, Any]) -> list[str]:
+    def get_server_and_name(entry: dict[str, Any]) -> list[str]:
         return [str(entry.get(key) or "") for key in ("ENGINE", "NAME", "HOST", "PORT")]
 
     other_databases = (entry for name, entry in settings.DATABASES.items() if name != alias)
-    return any(place(entry) == place(database) and not entry.get("ATOMIC_REQUESTS") for entry in other_databases)
+    return any(
+        get_server_and_name(entry) == get_server_and_name(database) and not entry.get("ATOMIC_REQUESTS")
+        for entry in other_databases
+    )
 
 
-def _check_sqlite(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage]:
+def _check_sqlite_options(alias: str, database: dict[str, Any]) -> Iterator[CheckMessage]:
     options = database.get("OPTIONS", {})
     pragmas = dict(_PRAGMA_PATTERN.findall(str(options.get("init_command") or "").lower()))
     if str(options.get("transaction_mode") or "").upper() not in {"IMMEDIATE", "EXCLUSIVE"}:

@@ -95,7 +95,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             DriverMissing: The database driver is not installed.
             DatabaseNotConfigured: The project has no connection `using`.
         """
-        database_url.refuse_token(token)
+        database_url.require_no_token(token)
         if url is not None:
             using = open_and_migrate.open_database(url, migrate=migrate)
         self.store = Store(using, workspace, lease_seconds, idle_release_seconds)
@@ -199,7 +199,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             SchemaFromFuture: A newer version of this library wrote the session.
         """
         description = SessionDescription(user_message, agent, title, scratchpad_root, metadata, labels)
-        return sansio.drive(self.backend.start_session_flow(session_id, description, takeover=takeover))
+        return sansio.run_flow(self.backend.start_session_flow(session_id, description, takeover=takeover))
 
     def session(
         self,
@@ -874,7 +874,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         """
         if registry is not None:
             registry.bind(self, session_id)
-        return sansio.drive(self.backend.resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
+        return sansio.run_flow(self.backend.resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
 
     def resume_run(
         self,

@@ -76,7 +76,7 @@ class DatabaseBackend:
         """Return the state of an owned session that may be written to."""
         return row_lookups.flush_and_get_owned_session(self.store, session_id)
 
-    def find_lease(self, session_id: str) -> tuple[datetime, datetime]:
+    def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         """Find the last heartbeat of the session's owner and the end of its lease; if it is being opened, those to
         come."""
         store = self.store

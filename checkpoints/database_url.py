@@ -19,7 +19,7 @@ def is_server_address(url: object) -> bool:
     return isinstance(url, str) and url.lower().startswith(("http://", "https://"))
 
 
-def refuse_token(token: str | None) -> None:
+def require_no_token(token: str | None) -> None:
     """Require that no token is given for a database. Raises `InvalidInput`."""
     if token is not None:
         raise InvalidInput('A token is for a server: Checkpointer("https://…", token=…). A database has none.')
@@ -111,10 +111,10 @@ def get_or_create_alias(url: str) -> str:
 
 
 def _find_or_create_alias(database: dict[str, Any]) -> str:
-    identity = _identify_database(database)
+    identity = _get_database_identity(database)
     for alias in connections:
         database_settings = connections.databases[alias]
-        if _identify_database(database_settings) == identity and _get_password(database_settings) == _get_password(
+        if _get_database_identity(database_settings) == identity and _get_password(database_settings) == _get_password(
             database
         ):
             return alias
@@ -126,7 +126,7 @@ def _find_or_create_alias(database: dict[str, Any]) -> str:
     return alias
 
 
-def _identify_database(database: dict[str, Any]) -> tuple[str, ...]:
+def _get_database_identity(database: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(database.get(key) or "") for key in ("ENGINE", "NAME", "USER", "HOST", "PORT"))
 
 

@@ -50,7 +50,7 @@ class DecisionMethods:
         target = DecisionTarget(session_id, call_id, 0, step, attempt)
         call = run_verify_hooks.request_verification(self.store, target, to_actor(actor))
         probe = run_verify_hooks.build_verify_probe(self.store, session_id, call)
-        return "requested" if probe is None else sansio.drive(run_verify_hooks.run_probe_flow(self.store, probe))
+        return "requested" if probe is None else sansio.run_flow(run_verify_hooks.run_probe_flow(self.store, probe))
 
     def confirm_landed(
         self,

@@ -44,7 +44,7 @@ def open_database(url: str | Path, *, migrate: bool | None = None) -> str:
     alias = database_url.get_or_create_alias(str(url))
     connection = find_connection(alias)
     if connection.vendor == "postgresql":
-        _check_connection(connection)
+        _require_server_reachable(connection)
     if migrate or (migrate is None and connection.vendor == "sqlite"):
         with _hold_migration_lock(alias), database_operation(alias, writes=False):
             if not _is_migrated(alias):
@@ -53,7 +53,7 @@ def open_database(url: str | Path, *, migrate: bool | None = None) -> str:
     return alias
 
 
-def _check_connection(connection: BaseDatabaseWrapper) -> None:
+def _require_server_reachable(connection: BaseDatabaseWrapper) -> None:
     """Connect once, so that a server that refuses the connection raises now and not at the first use."""
     try:
         ensure_server_reachable(connection)

@@ -122,7 +122,7 @@ class PeerMethods:
         """
         if registry is not None:
             registry.bind(self, session_id)
-        return sansio.drive(self.backend.take_paused_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
+        return sansio.run_flow(self.backend.take_paused_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
 
     def extend_deadline(self, peer_call_id: str, deadline: Deadline) -> datetime:
         """Extend the deadline of a call to another agent. A deadline never becomes earlier.
@@ -158,7 +158,7 @@ class PeerMethods:
             SessionBusy: A run owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        return sansio.drive(self.backend.cancel_paused_flow(session_id, tell=tell, reason=reason))
+        return sansio.run_flow(self.backend.cancel_paused_flow(session_id, tell=tell, reason=reason))
 
     def tell_peers(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Told:
         """Send the notices to other agents that are due, each at least once.
@@ -173,7 +173,7 @@ class PeerMethods:
         Returns:
             The calls whose agents were notified, and the error for each of the others, which stay due.
         """
-        return sansio.drive(self.backend.tell_peers_flow(tell, limit=limit))
+        return sansio.run_flow(self.backend.tell_peers_flow(tell, limit=limit))
 
     def sweep_deadlines(self, *, limit: int = peer_call_deadlines.DEFAULT_LIMIT) -> Swept:
         """Give up calls to other agents whose deadline has passed. Any number of processes may do this at once.

@@ -21,12 +21,14 @@ class ProcessIdentity:
     started: str
 
 
-def identify_this_process() -> ProcessIdentity:
-    return ProcessIdentity(socket.gethostname()[:255], _identify_host(), os.getpid(), get_start_time(os.getpid()) or "")
+def get_identity_of_this_process() -> ProcessIdentity:
+    return ProcessIdentity(
+        socket.gethostname()[:255], _build_host_identity(), os.getpid(), get_process_start_time(os.getpid()) or ""
+    )
 
 
 @cache
-def _identify_host() -> str:
+def _build_host_identity() -> str:
     """Return host name, boot and process namespace: process ids can be compared within one of these. Empty: never."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -36,7 +38,7 @@ def _identify_host() -> str:
     return f"{socket.gethostname()}/{boot}/{namespace}"[:255]
 
 
-def get_start_time(pid: int) -> str | None:
+def get_process_start_time(pid: int) -> str | None:
     """Return the start time of process `pid` in ticks since boot; None if there is no such process or it is a
     zombie."""
     try:
@@ -47,8 +49,8 @@ def get_start_time(pid: int) -> str | None:
     return None if fields[0] in _DEAD_STATES else fields[19]
 
 
-def is_known_dead(host_identity: str, pid: int, started_at: str) -> bool:
+def is_process_known_dead(host_identity: str, pid: int, started_at: str) -> bool:
     """Return True only if this machine can tell that the process is dead."""
-    if not host_identity or host_identity != _identify_host() or not started_at:
+    if not host_identity or host_identity != _build_host_identity() or not started_at:
         return False
-    return get_start_time(pid) != started_at
+    return get_process_start_time(pid) != started_at

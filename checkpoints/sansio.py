@@ -24,7 +24,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def documented_by(source: Callable[..., Any]) -> Callable[[F], F]:
+def copy_docstring_from(source: Callable[..., Any]) -> Callable[[F], F]:
     """Give a function the docstring of another one: an async method that of its blocking counterpart.
 
     Args:
@@ -61,7 +61,7 @@ class Invoke:
     started: bool = False
     positional: tuple[Any, ...] = ()
 
-    def call(self) -> Any:
+    def call_function(self) -> Any:
         """Call the function. Returns an awaitable where it is async."""
         return self.function(*self.positional, **self.arguments)
 
@@ -73,10 +73,10 @@ class Sleep:
 
 Step = Transact | Invoke | Sleep
 Flow = Generator[Step, Any, T]
-Hop = Callable[[Callable[[], Any]], Awaitable[Any]]
+RunBlocking = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
-def drive(flow: Flow[T]) -> T:
+def run_flow(flow: Flow[T]) -> T:
     """Run a flow to its end on this thread."""
     advance: Callable[[], Step] = partial(next, flow)
     try:
@@ -105,9 +105,11 @@ def _invoke_user_code(step: Invoke) -> Any:
     step.started = True
     if inspect.iscoroutinefunction(step.function):
         return _run_on_daemon_thread(lambda: asyncio.run(_invoke_user_code_async(step))).result()
-    value = step.call() if step.timeout is None else _run_on_daemon_thread(step.call).result(step.timeout)
+    value = (
+        step.call_function() if step.timeout is None else _run_on_daemon_thread(step.call_function).result(step.timeout)
+    )
     if inspect.isawaitable(value):  # an async method of a callable object, or a coroutine that a lambda returns
-        return _run_on_daemon_thread(lambda: asyncio.run(_await_within(value, step.timeout))).result()
+        return _run_on_daemon_thread(lambda: asyncio.run(_await_with_timeout(value, step.timeout))).result()
     return value
 
 
@@ -136,13 +138,13 @@ def _run_on_daemon_thread(work: Callable[[], T]) -> Future[T]:
     return future
 
 
-async def _await_within(value: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - as `Invoke` has it
+async def _await_with_timeout(value: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - as `Invoke` has it
     async with asyncio.timeout(timeout):
         return await value
 
 
-async def adrive(flow: Flow[T], hop: Hop) -> T:
-    """Run a flow to its end on this event loop; `hop` takes database work to a thread.
+async def run_flow_async(flow: Flow[T], run_blocking: RunBlocking) -> T:
+    """Run a flow to its end on this event loop; `run_blocking` takes database work to a thread.
 
     A cancellation never interrupts database work: it is delivered to the flow at its next other step.
     """
@@ -153,7 +155,7 @@ async def adrive(flow: Flow[T], hop: Hop) -> T:
             step = advance()
             try:
                 if isinstance(step, Transact):
-                    value, now_cancelled = await _await_uncancelled(hop(step.work))
+                    value, now_cancelled = await _await_uncancelled(run_blocking(step.work))
                     is_cancelled = is_cancelled or now_cancelled
                 else:
                     if is_cancelled:
@@ -192,8 +194,8 @@ async def _invoke_user_code_async(step: Invoke) -> Any:
     step.started = True
     async with asyncio.timeout(step.timeout):
         if inspect.iscoroutinefunction(step.function):
-            return await step.call()
-        value = await asyncio.wrap_future(_run_on_daemon_thread(step.call))
+            return await step.call_function()
+        value = await asyncio.wrap_future(_run_on_daemon_thread(step.call_function))
         return await value if inspect.isawaitable(value) else value
 
 

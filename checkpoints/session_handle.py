@@ -20,7 +20,7 @@ from checkpoints.database_backend import DatabaseBackend
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, OwnershipLost, SessionBusy
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sansio import Flow, Transact, documented_by
+from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
@@ -43,7 +43,7 @@ class AsyncCheckpointerLike(CheckpointerLike, Protocol):
     """Async checkpointer."""
 
     @property
-    def hop(self) -> sansio.Hop: ...
+    def run_blocking(self) -> sansio.RunBlocking: ...
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class _Handle:
 
     # beginning and end
 
-    def _open_flow(self) -> Flow[None]:
+    def _start_or_resume_flow(self) -> Flow[None]:
         """Start or resume the session. After an error it is not owned."""
         store, opening = self._store, self._opening
         yield Transact(self._claim_handle)
@@ -146,13 +146,13 @@ class _Handle:
         if owned_session is not None and self._opening.takeover:
             store.remove_owned_session(owned_session)  # also forgets the open handle
         if not store.register_handle(self.session_id, self):
-            raise self._build_session_busy()
+            raise self._build_session_busy_error()
 
-    def _build_session_busy(self) -> SessionBusy:
+    def _build_session_busy_error(self) -> SessionBusy:
         owner = "another handle of this checkpointer, which is still open"
-        return SessionBusy(self.session_id, owner, *self._backend.find_lease(self.session_id))
+        return SessionBusy(self.session_id, owner, *self._backend.find_heartbeat_and_lease_end(self.session_id))
 
-    def _close_flow(self, error: BaseException | None) -> Flow[None]:
+    def _release_session_flow(self, error: BaseException | None) -> Flow[None]:
         """Release the session. An error of the release does not hide `error`, which ended the block."""
         try:
             yield Transact(self._release_session)
@@ -177,7 +177,7 @@ class _Handle:
 
     # operations
 
-    def _require_owned(self) -> OwnedSession:
+    def _flush_and_get_owned_session(self) -> OwnedSession:
         """Return the owned session of this handle. Raises `NotOwner` after its end, and `OwnershipLost`."""
         owned_session = self._backend.flush_and_get_owned_session(self.session_id)
         if self._held is None:
@@ -194,15 +194,15 @@ class _Handle:
         return self.registry
 
     def _append_version(self, new: Sequence[dict[str, Any]], change: VersionChange) -> int:
-        head = self._require_owned().head
+        head = self._flush_and_get_owned_session().head
         return self._backend.append_version(self.session_id, new, change, expected_version=head.version)
 
     def _save_version(self, transcript: Sequence[dict[str, Any]], change: VersionChange) -> int:
-        self._require_owned()
+        self._flush_and_get_owned_session()
         return self._backend.save_version(self.session_id, transcript, change)
 
     def _finish_session(self, status: str, result: Any) -> None:
-        owned_session = self._require_owned()
+        owned_session = self._flush_and_get_owned_session()
         self._backend.finish_session(self.session_id, status, result)
         self._version, self._held = owned_session.head.version, None
         self._finished, self._result = True, result
@@ -215,11 +215,11 @@ class SyncSessionHandle(_Handle):
     """One session in a `with` block, blocking. Made by `SyncCheckpointer.session`; used by one loop at a time."""
 
     def __enter__(self) -> Self:
-        sansio.drive(self._open_flow())
+        sansio.run_flow(self._start_or_resume_flow())
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        sansio.drive(self._close_flow(error))
+        sansio.run_flow(self._release_session_flow(error))
 
     def append(
         self,
@@ -372,20 +372,20 @@ class SessionHandle(_Handle):
 
     async def __aenter__(self) -> Self:
         try:
-            await sansio.adrive(self._open_flow(), self._checkpointer.hop)
+            await sansio.run_flow_async(self._start_or_resume_flow(), self._checkpointer.run_blocking)
         except BaseException as error:
             if self._is_owner:  # cancelled after the session was opened
-                await sansio.adrive(self._close_flow(error), self._checkpointer.hop)
+                await sansio.run_flow_async(self._release_session_flow(error), self._checkpointer.run_blocking)
             raise
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self._is_owner:
-            await sansio.adrive(self._close_flow(error), self._checkpointer.hop)
+            await sansio.run_flow_async(self._release_session_flow(error), self._checkpointer.run_blocking)
         else:
             self._release_session()
 
-    @documented_by(SyncSessionHandle.append)
+    @copy_docstring_from(SyncSessionHandle.append)
     async def append(
         self,
         messages: list[dict[str, Any]],
@@ -396,11 +396,11 @@ class SessionHandle(_Handle):
         phase: str = Phase.TURN,
         payload: dict[str, Any] | None = None,
     ) -> int:
-        return await self._run_uncancelled(
+        return await self._run_work_uncancelled(
             partial(self._append_version, messages, VersionChange(plan, budget_spent_usd, usage, phase, payload))
         )
 
-    @documented_by(SyncSessionHandle.save)
+    @copy_docstring_from(SyncSessionHandle.save)
     async def save(
         self,
         transcript: list[dict[str, Any]],
@@ -411,11 +411,11 @@ class SessionHandle(_Handle):
         phase: str = Phase.TURN,
         payload: dict[str, Any] | None = None,
     ) -> int:
-        return await self._run_uncancelled(
+        return await self._run_work_uncancelled(
             partial(self._save_version, transcript, VersionChange(plan, budget_spent_usd, usage, phase, payload))
         )
 
-    @documented_by(SyncSessionHandle.dispatch)
+    @copy_docstring_from(SyncSessionHandle.dispatch)
     async def dispatch(
         self,
         name: str,
@@ -430,19 +430,19 @@ class SessionHandle(_Handle):
             name, args, call_id, step=step, in_progress=in_progress, approval=approval
         )
 
-    @documented_by(SyncSessionHandle.messages)
+    @copy_docstring_from(SyncSessionHandle.messages)
     async def messages(self, *, after: int = 0, limit: int = 100, version: int | None = None) -> list[dict[str, Any]]:
-        return await self._run_uncancelled(partial(self._load_messages, after, limit, version))
+        return await self._run_work_uncancelled(partial(self._load_messages, after, limit, version))
 
-    @documented_by(SyncSessionHandle.finish)
+    @copy_docstring_from(SyncSessionHandle.finish)
     async def finish(self, status: str, result: Any = None) -> None:
-        await self._run_uncancelled(partial(self._finish_session, status, result))
+        await self._run_work_uncancelled(partial(self._finish_session, status, result))
 
-    async def _run_uncancelled(self, work: Callable[[], T]) -> T:
+    async def _run_work_uncancelled(self, work: Callable[[], T]) -> T:
         """Finish database work even if this task is cancelled, so that the end of the block comes after it."""
-        return await sansio.adrive(_transact_flow(work), self._checkpointer.hop)
+        return await sansio.run_flow_async(_build_transaction_flow(work), self._checkpointer.run_blocking)
 
 
-def _transact_flow(work: Callable[[], T]) -> Flow[T]:
+def _build_transaction_flow(work: Callable[[], T]) -> Flow[T]:
     result: T = yield Transact(work)
     return result

@@ -36,7 +36,7 @@ async def run_on_thread(checkpointer: SyncCheckpointer | Checkpointer, work: Cal
         What `work` returns.
     """
     if isinstance(checkpointer, Checkpointer):
-        return await checkpointer.hop(work)
+        return await checkpointer.run_blocking(work)
     return await asyncio.to_thread(_run_and_disconnect, work)
 
 
@@ -75,7 +75,7 @@ class AdapterClient:
 
     async def run_database_work(self, work: Callable[[], T]) -> T:
         """Run database work to its end, even if this task is cancelled. The rest is as in `run_blocking`."""
-        return await sansio.adrive(_build_transaction_flow(work), self.run_blocking)
+        return await sansio.run_flow_async(_build_transaction_flow(work), self.run_blocking)
 
 
 def _run_and_disconnect(work: Callable[[], T]) -> T:

@@ -123,7 +123,7 @@ class SessionClaims:
                 start = checkpointer.backend.start_session_flow(
                     session_id, description or SessionDescription(), takeover=takeover
                 )
-                sansio.drive(start)
+                sansio.run_flow(start)
                 self._inherit_call_pairings(session_id)
             self._calls[session_id] += 1
             self._ending.discard(session_id)

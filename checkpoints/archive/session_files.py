@@ -19,7 +19,7 @@ from checkpoints.formats import digests
 from checkpoints.ids import validate_id
 from checkpoints.resume import start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
-from checkpoints.sansio import Flow, Transact, documented_by
+from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 
@@ -34,7 +34,7 @@ class AsyncCheckpointerLike(Protocol):
     def store(self) -> Store: ...
 
     @property
-    def hop(self) -> sansio.Hop: ...
+    def run_blocking(self) -> sansio.RunBlocking: ...
 
 
 class SessionDirectory:
@@ -182,26 +182,26 @@ class SyncSessionFiles(SessionDirectory):
         """
         if registry is not None:
             registry.bind(self._checkpointer, session_id)
-        return sansio.drive(self._resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
+        return sansio.run_flow(self._resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover))
 
 
 class SessionFiles(SessionDirectory):
     """Folder with one file per session, async."""
 
-    @documented_by(SyncSessionFiles.__init__)
+    @copy_docstring_from(SyncSessionFiles.__init__)
     def __init__(self, checkpointer: AsyncCheckpointerLike, directory: str | Path, *, autosave: bool = False) -> None:
         super().__init__(checkpointer.store, directory, autosave=autosave)
         self._checkpointer = checkpointer
 
-    @documented_by(SyncSessionFiles.save)
+    @copy_docstring_from(SyncSessionFiles.save)
     async def save(self, session_id: str) -> ExportedFile:
-        return await self._checkpointer.hop(partial(self._export_session, session_id))  # type: ignore[no-any-return]
+        return await self._checkpointer.run_blocking(partial(self._export_session, session_id))  # type: ignore[no-any-return]
 
-    @documented_by(SyncSessionFiles.load)
+    @copy_docstring_from(SyncSessionFiles.load)
     async def load(self, session_id: str) -> ImportedSession:
-        return await self._checkpointer.hop(partial(self._import_session, session_id))  # type: ignore[no-any-return]
+        return await self._checkpointer.run_blocking(partial(self._import_session, session_id))  # type: ignore[no-any-return]
 
-    @documented_by(SyncSessionFiles.resume)
+    @copy_docstring_from(SyncSessionFiles.resume)
     async def resume(
         self,
         session_id: str,
@@ -214,4 +214,4 @@ class SessionFiles(SessionDirectory):
         if registry is not None:
             registry.bind(self._checkpointer, session_id)
         flow = self._resume_flow(session_id, wait=wait, timeout=timeout, takeover=takeover)
-        return await sansio.adrive(flow, self._checkpointer.hop)
+        return await sansio.run_flow_async(flow, self._checkpointer.run_blocking)

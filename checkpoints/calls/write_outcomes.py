@@ -201,6 +201,6 @@ def interrupt_abandoned_calls(store: Store, owned_session: OwnedSession, *, runn
 def interrupt_call(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
     """Interrupt a call of this run whose outcome nobody will report."""
     reason = InterruptReason.ABANDONED if call.mutates else ""
-    values = {"status": call_transitions.get_lost_transition(mutates=call.mutates).after, "reason": reason}
+    values = {"status": call_transitions.get_transition_for_lost_run(mutates=call.mutates).after, "reason": reason}
     with database_operation(store.using) as connection:
         _run_outcome_statement(connection, owned_session, call.pk, values)

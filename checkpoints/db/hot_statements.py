@@ -469,7 +469,7 @@ def update_call_outcome(
         head_fields = tuple(head.columns)
         lock_params += [*convert_values(connection, Session, head.columns), session_pk, fence, head.before]
     params = convert_values(connection, ToolCall, values)
-    source_status = call_transitions.get_ending_transition(values["status"]).before
+    source_status = call_transitions.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
     vendor, fields = connection.vendor, tuple(values)
     if vendor == "postgresql" and not is_interrupted:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from checkpoints import conf
-from checkpoints.aio import Checkpointer, in_thread
+from checkpoints.aio import Checkpointer, derive_async_method
 from checkpoints.client import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE
 from checkpoints.remote.client import SyncRemoteCheckpointer
@@ -48,4 +48,4 @@ class RemoteCheckpointer(Checkpointer):
         weakref.finalize(self, self._executor.shutdown, wait=False)
 
     # What the async client of a database composes of its own parts is one request here.
-    verify_call = in_thread(SyncCheckpointer.verify_call)
+    verify_call = derive_async_method(SyncCheckpointer.verify_call)

@@ -221,7 +221,7 @@ class RemoteBackend(DatabaseBackend):
     def flush_and_get_owned_session(self, session_id: str) -> OwnedSession:
         return self.store.flush_and_get_owned_session(session_id)
 
-    def find_lease(self, session_id: str) -> tuple[datetime, datetime]:
+    def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         owner = self.store.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
         if owner is None:
             now = datetime.now().astimezone()

@@ -26,7 +26,7 @@ from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.store import OwnedSession
 from checkpoints.tools.dispatch import APPROVAL_POLL_SECONDS, POLL_SECONDS, DispatchRequest, WaitOptions
-from checkpoints.tools.idempotency import call_key_function, get_policy_name
+from checkpoints.tools.idempotency import compute_key_with_function, get_policy_name
 from checkpoints.tools.registry import Tool
 
 
@@ -55,7 +55,9 @@ class RemoteCallLog:
     store: RemoteStore
     session_id: str
 
-    def issue_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[RemoteExecution | ToolResult]:
+    def issue_call_flow(
+        self, request: DispatchRequest, wait_options: WaitOptions
+    ) -> Flow[RemoteExecution | ToolResult]:
         held: OwnedSession = yield Transact(lambda: self.store.flush_and_get_owned_session(self.session_id))
         try:
             fields = self._encode_request(request)
@@ -101,7 +103,7 @@ class RemoteCallLog:
             "idempotency": get_policy_name(policy).value if not callable(policy) else "function",
         }
         if callable(policy):
-            fields["key"] = call_key_function(policy, request.tool.name, request.args)
+            fields["key"] = compute_key_with_function(policy, request.tool.name, request.args)
         if request.step is not None:
             fields["step"] = request.step
         return fields
@@ -134,10 +136,10 @@ class RemoteExecution:
     def _path(self) -> str:
         return f"/sessions/{escape_path_part(self.session_id)}/calls/{escape_path_part(self.issued_call.call_id)}"
 
-    def settle(self, outcome: CallOutcome) -> None:
+    def write_outcome(self, outcome: CallOutcome) -> None:
         report_call_outcome(self.store, self.session_id, self.held.fence, self.issued_call, outcome)
 
-    def probe_flow(self, error: Exception) -> Flow[ToolResult]:
+    def ask_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         call: Mapping[str, Any] = yield Transact(self._read_call)
         if self.tool.verify is not None and call["status"] == CallStatus.INTERRUPTED:
             yield from verify_probes.ask_verify_hook_and_report_answer_flow(
@@ -153,7 +155,7 @@ class RemoteExecution:
         issued_call = self.issued_call
         return self.store.transport.send_read_request(self._path, step=issued_call.step, attempt=issued_call.attempt)
 
-    def leave(self, *, answered: bool) -> None:
+    def end_execution(self, *, answered: bool) -> None:
         self.store.executing.discard(self.issued_call.pk)
 
 

@@ -18,7 +18,7 @@ from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_records import IssuedCall
 from checkpoints.store.store import OwnedSession
 from checkpoints.tools.dispatch import POLL_SECONDS, Execution, WaitOptions
-from checkpoints.tools.idempotency import call_key_function
+from checkpoints.tools.idempotency import compute_key_with_function
 from checkpoints.workflows.step_log import StepValue
 from checkpoints.workflows.step_rows import StepRequest
 
@@ -58,7 +58,10 @@ class RemoteStepLog:
         policy = request.tool.idempotency
         if callable(policy):
             arguments = dict(parse_json(request.args))
-            fields |= {"idempotency": "function", "key": call_key_function(policy, request.tool.name, arguments)}
+            fields |= {
+                "idempotency": "function",
+                "key": compute_key_with_function(policy, request.tool.name, arguments),
+            }
         else:
             fields["idempotency"] = policy or "once"
         raw = {"args": request.args}

@@ -126,7 +126,7 @@ def _create_forked_session(store: Store, origin: Session, new_session_id: str, s
 
 def _create_first_run(store: Store, fork: Session) -> Run:
     """Create the run that stands for the fork operation: it has ended and owns nothing."""
-    process = process_identity.identify_this_process()
+    process = process_identity.get_identity_of_this_process()
     run = Run(
         session=fork,
         number=1,

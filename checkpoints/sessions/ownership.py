@@ -121,7 +121,7 @@ def _end_previous_run(store: Store, row: Session, previous: Run, takeover: bool 
         return
     _require_takeover_grace(store, previous)
     process, reason = (
-        store.remote_process or process_identity.identify_this_process(),
+        store.remote_process or process_identity.get_identity_of_this_process(),
         " ".join(takeover.split())[:MAX_WHY_LENGTH] if isinstance(takeover, str) else None,
     )
     details = {"taken_by": f"run {previous.number + 1}", "host": process.host, "pid": process.pid, "why": reason}
@@ -175,7 +175,7 @@ def _end_lost_run(store: Store, row: Session, run: Run, kind: AuditKind, **detai
 
 
 def _create_run(store: Store, row: Session, previous: Run | None) -> Run:
-    process = store.remote_process or process_identity.identify_this_process()
+    process = store.remote_process or process_identity.get_identity_of_this_process()
     run = Run(
         session=row,
         number=previous.number + 1 if previous else 1,
@@ -226,7 +226,7 @@ def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor
         else:
             change = {"settled_at": Now()}
             kind = AuditKind.CALL_DISCARDED
-        status = call_transitions.get_lost_transition(mutates=call.mutates).after
+        status = call_transitions.get_transition_for_lost_run(mutates=call.mutates).after
         orphaned_calls.filter(pk=call.pk).update(status=status, revision=F("revision") + 1, **change)
         append_events.record_event(store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool)
     Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)

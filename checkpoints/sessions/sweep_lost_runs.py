@@ -54,7 +54,7 @@ def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySe
 
     Checks each process once, however many sessions it owned, and returns the runs of at most `limit` dead processes.
     """
-    process = process_identity.identify_this_process()
+    process = process_identity.get_identity_of_this_process()
     if not process.host_identity:
         return None
     on_this_machine = owning.filter(host_identity=process.host_identity)
@@ -64,7 +64,7 @@ def _select_runs_of_dead_processes(owning: QuerySet[Run], limit: int) -> QuerySe
             condition |= Q(pid=pid, process_started=began) & ~Q(
                 owner_token__in=[store.token for store in list_live_stores()]
             )
-        elif process_identity.is_known_dead(process.host_identity, pid, began):
+        elif process_identity.is_process_known_dead(process.host_identity, pid, began):
             condition |= Q(pid=pid, process_started=began)
         if len(condition) >= limit:
             break

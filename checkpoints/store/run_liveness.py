@@ -24,8 +24,8 @@ def is_run_alive(run: Run, now: datetime | None = None) -> bool:
 
 def is_run_process_dead(run: Run) -> bool:
     """Return True only if this process can tell for certain that the run's process is dead."""
-    if process_identity.is_known_dead(run.host_identity, run.pid, run.process_started):
+    if process_identity.is_process_known_dead(run.host_identity, run.pid, run.process_started):
         return True
-    process = process_identity.identify_this_process()
+    process = process_identity.get_identity_of_this_process()
     is_own = (run.host_identity, run.pid, run.process_started) == (process.host_identity, process.pid, process.started)
     return is_own and bool(process.host_identity) and not is_store_alive_in_this_process(run.owner_token)

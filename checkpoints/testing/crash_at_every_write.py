@@ -53,7 +53,7 @@ class CrashPoints:
             for _ in range(PARALLEL_TRIALS):
                 self._idle.put(stack.enter_context(Processes()))
             self._threads = stack.enter_context(ThreadPoolExecutor(PARALLEL_TRIALS))
-            self._run_uninterrupted()
+            self._record_expected_result()
             self._stack = stack.pop_all()
         return self
 
@@ -66,7 +66,9 @@ class CrashPoints:
         Raises `Diverged`, naming every boundary after which the result was not the expected one.
         """
         numbers = self.boundaries if boundaries is None else boundaries
-        self._run_trials({f"{fault} at {boundary}": FaultOnceAt(boundary.number, fault) for boundary in numbers})
+        self._run_trials_and_raise_differences(
+            {f"{fault} at {boundary}": FaultOnceAt(boundary.number, fault) for boundary in numbers}
+        )
 
     def check_repeated_kills(self) -> None:
         """In one trial, kill the first process at its first boundary, the second at its second, and so on until one
@@ -74,19 +76,19 @@ class CrashPoints:
 
         Raises `Diverged`.
         """
-        self._run_trials({"repeated kills": KillEachLater()})
+        self._run_trials_and_raise_differences({"repeated kills": KillEachLater()})
 
     def check_random_kills(self, trials: int, *, seed: int, lives: int = 3) -> None:
         """In each trial, kill the first `lives` processes at random times. Raises `Diverged`."""
         chances = [random.Random(f"{seed} {number}") for number in range(trials)]  # noqa: S311
-        self._run_trials(
+        self._run_trials_and_raise_differences(
             {
                 f"random kills, trial {number}": KillAtRandom(chance, self._longest, lives)
                 for number, chance in enumerate(chances, 1)
             }
         )
 
-    def _run_uninterrupted(self) -> None:
+    def _record_expected_result(self) -> None:
         """Run twice without a fault: the first run may also create what is created only once, such as the
         database's tables."""
         first_trial, second_trial = Trial(self._fresh()), Trial(self._fresh())
@@ -98,14 +100,14 @@ class CrashPoints:
             raise Diverged(f"Two plays without a crash do not come to the same end: {_format_difference(*ends)}")
         self.boundaries, self._longest, self.expected = second_trial.passed, second_trial.longest, ends[1]
 
-    def _run_trials(self, hazards: dict[str, FaultSchedule]) -> None:
+    def _run_trials_and_raise_differences(self, hazards: dict[str, FaultSchedule]) -> None:
         trials = [Trial(self._fresh()) for _ in hazards]
-        differences = self._threads.map(self._run_trial, hazards, hazards.values(), trials)
+        differences = self._threads.map(self._run_trial_and_describe_difference, hazards, hazards.values(), trials)
         failures = [failure for failure in differences if failure is not None]
         if failures:
             raise Diverged("\n\n".join([f"{len(failures)} trials did not end as expected.", *failures]))
 
-    def _run_trial(self, what: str, hazard: FaultSchedule, trial: Trial) -> str | None:
+    def _run_trial_and_describe_difference(self, what: str, hazard: FaultSchedule, trial: Trial) -> str | None:
         """Run a trial and describe its wrong result; None if it is right."""
         try:
             self._run_agent_to_end(trial, hazard)
@@ -125,7 +127,7 @@ class CrashPoints:
                 raise Diverged(f"After {trial.lives - 1} processes the agent is not done.")
             with self._borrow_launcher() as processes:
                 life = processes.run(function, trial.arguments, **hazard.plan_fault(trial))
-            trial.add_process(life)
+            trial.add_process_outcome(life)
             function = get_next_function(self.script, function, life)
 
     def _observe_result(self, trial: Trial) -> Any:

@@ -46,7 +46,7 @@ def main() -> None:
         gc.freeze()  # keeps memory shared: garbage collection in the forks does not write to these objects
         pid = os.fork()
         if pid == 0:
-            _run_in_child(function, order)
+            _run_function_and_exit(function, order)
         _write_report(sys.stdout, ended=_wait_for_child(pid, order["kill_after"]))
 
 
@@ -67,19 +67,19 @@ def _preload_modules() -> None:
             importlib.import_module(module)
 
 
-def _run_in_child(function: Callable[..., Any], order: dict[str, Any]) -> Never:
+def _run_function_and_exit(function: Callable[..., Any], order: dict[str, Any]) -> Never:
     """In the forked process: run the function, report its outcome, exit."""
     report = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     os.dup2(os.open(os.devnull, os.O_RDONLY), sys.stdin.fileno())
     try:
-        _write_report(report, **_run_with_fault(function, order))
+        _write_report(report, **_run_function_with_fault(function, order))
     except BaseException:
         _write_report(report, error="", output=traceback.format_exc())
     os._exit(0)
 
 
-def _run_with_fault(function: Callable[..., Any], order: dict[str, Any]) -> dict[str, Any]:
+def _run_function_with_fault(function: Callable[..., Any], order: dict[str, Any]) -> dict[str, Any]:
     began = time.monotonic()
     with fault_at(order["fault_at"], Fault(order["fault"])) as boundaries:
         try:

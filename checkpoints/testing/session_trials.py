@@ -42,7 +42,7 @@ class Trial:
     #: Duration of the longest life in seconds.
     longest: float = 0.0
 
-    def add_process(self, life: Life) -> None:
+    def add_process_outcome(self, life: Life) -> None:
         first_number = len(self.passed) + 1
         self.passed += [replace(boundary, number=first_number + index) for index, boundary in enumerate(life.passed)]
         self.kills += life.killed

@@ -94,16 +94,16 @@ class ConnectionWatch:
         if connection in self._watched:
             return
         self._watched.append(connection)
-        connection.execute_wrappers.append(self._wrap_execute)
-        connection.commit = partial(self._on_commit, connection)  # type: ignore[method-assign]
-        connection.rollback = partial(self._on_rollback, connection)  # type: ignore[method-assign]
+        connection.execute_wrappers.append(self._execute_between_boundaries)
+        connection.commit = partial(self._commit_between_boundaries, connection)  # type: ignore[method-assign]
+        connection.rollback = partial(self._roll_back_and_forget_writes, connection)  # type: ignore[method-assign]
 
     def stop_watching(self) -> None:
         for connection in self._watched:
-            connection.execute_wrappers.remove(self._wrap_execute)
+            connection.execute_wrappers.remove(self._execute_between_boundaries)
             del connection.commit, connection.rollback
 
-    def _wrap_execute(
+    def _execute_between_boundaries(
         self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
     ) -> Any:
         connection: BaseDatabaseWrapper = context["connection"]
@@ -112,21 +112,21 @@ class ConnectionWatch:
         if connection.in_atomic_block:
             self._wrote.add(id(connection))
             return execute(sql, params, many, context)
-        return self._call_between_boundaries(connection, lambda: execute(sql, params, many, context))
+        return self._run_write_between_boundaries(connection, lambda: execute(sql, params, many, context))
 
-    def _on_commit(self, connection: BaseDatabaseWrapper) -> None:
+    def _commit_between_boundaries(self, connection: BaseDatabaseWrapper) -> None:
         commit = partial(type(connection).commit, connection)
         if id(connection) not in self._wrote:
             commit()
             return
         self._wrote.discard(id(connection))
-        self._call_between_boundaries(connection, commit)
+        self._run_write_between_boundaries(connection, commit)
 
-    def _on_rollback(self, connection: BaseDatabaseWrapper) -> None:
+    def _roll_back_and_forget_writes(self, connection: BaseDatabaseWrapper) -> None:
         self._wrote.discard(id(connection))
         type(connection).rollback(connection)
 
-    def _call_between_boundaries(self, connection: BaseDatabaseWrapper, write: Callable[[], Any]) -> Any:
+    def _run_write_between_boundaries(self, connection: BaseDatabaseWrapper, write: Callable[[], Any]) -> Any:
         place = _find_calling_function()
         self._handler(self._create_boundary(Side.BEFORE, place), connection)
         answer = write()

@@ -85,7 +85,7 @@ def dispatch_call_flow(
     if registry.session_id is not None:
         about[tracing.SESSION] = registry.session_id
     with tracing.open_span(f"execute_tool {name}", about) as span:
-        result = yield from _dispatch_call_flow(registry, name, args, call_id, step, waiting)
+        result = yield from _validate_and_dispatch_call_flow(registry, name, args, call_id, step, waiting)
         span.set_attributes(
             {
                 "harness.call.replayed": result.replayed,
@@ -96,7 +96,7 @@ def dispatch_call_flow(
         return result
 
 
-def _dispatch_call_flow(
+def _validate_and_dispatch_call_flow(
     registry: ToolRegistry,
     name: str,
     args: dict[str, Any],
@@ -110,7 +110,7 @@ def _dispatch_call_flow(
     tool = registry.tools.get(name)
     if tool is None:
         return ToolResult(call_id, f"There is no tool {name!r}. Nothing was run.", is_error=True)
-    log = _get_call_log(registry, tool)
+    log = _find_call_log(registry, tool)
     try:
         require_args_dict(name, args)
         request = DispatchRequest(tool, registry.policy(tool), args, to_canonical_json(args, "args"), call_id, step)
@@ -134,7 +134,7 @@ class DispatchRequest:
     step: int | None
 
     @property
-    def kind(self) -> CallFingerprint:
+    def call_fingerprint(self) -> CallFingerprint:
         return self.tool.name, digests.digest_text(self.stored)
 
 
@@ -150,23 +150,23 @@ class Execution(Protocol):
     @property
     def issued_call(self) -> IssuedCall: ...
 
-    def settle(self, outcome: CallOutcome) -> None:
+    def write_outcome(self, outcome: CallOutcome) -> None:
         """Write the outcome. Raises `LateResultRefused`, `StorageError` and what else a write raises."""
 
-    def probe_flow(self, error: Exception) -> Flow[ToolResult]:
+    def ask_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         """Ask the tool's own verify hook about the interrupted call.
 
         Returns the result that it found. Raises `ReviewRequired` from `error` if a person has to decide.
         """
 
-    def leave(self, *, answered: bool) -> None:
+    def end_execution(self, *, answered: bool) -> None:
         """Report that nothing executes the call any more, and whether its dispatch ended with a result."""
 
 
 class CallLog(Protocol):
     """Log of the calls of one session, in this process's database or behind a server."""
 
-    def issue_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[Execution | ToolResult]:
+    def issue_call_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[Execution | ToolResult]:
         """Log the intent of a call, or find its answer, after which nothing runs.
 
         Raises what a dispatch raises before its tool runs.
@@ -176,7 +176,7 @@ class CallLog(Protocol):
 def _dispatch_logged_flow(
     log: CallLog, request: DispatchRequest, bound_args: dict[str, Any], wait_options: WaitOptions
 ) -> Flow[ToolResult]:
-    execution: Execution | ToolResult = yield from log.issue_flow(request, wait_options)
+    execution: Execution | ToolResult = yield from log.issue_call_flow(request, wait_options)
     if isinstance(execution, ToolResult):
         return execution
     answered = False
@@ -184,7 +184,7 @@ def _dispatch_logged_flow(
         result = yield from _run_logged_flow(execution, bound_args)
         answered = True
     finally:
-        execution.leave(answered=answered)
+        execution.end_execution(answered=answered)
     return replace(result, call_id=request.call_id)
 
 
@@ -195,12 +195,12 @@ class StoreCallLog:
     store: Store
     session_id: str
 
-    def issue_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[StoreExecution | ToolResult]:
+    def issue_call_flow(self, request: DispatchRequest, wait_options: WaitOptions) -> Flow[StoreExecution | ToolResult]:
         store = self.store
         pairing = store.find_owned_session(self.session_id) if request.policy == "unanswered" else None
         if pairing is not None:
             pairing.operations.record_requested_call(
-                request.kind, request.call_id
+                request.call_fingerprint, request.call_id
             )  # before another call of this kind arrives
         try:
             owned_session: OwnedSession = yield Transact(
@@ -210,16 +210,18 @@ class StoreCallLog:
                 intent: CallIntent = yield Transact(lambda: _build_request_intent(store, owned_session, request))
             except (InvalidArguments, NotRepresentable, TooLarge) as error:
                 return ToolResult(request.call_id, str(error), is_error=True)
-            issued_call: IssuedCall | ToolCall = yield from issue_call_flow(store, owned_session, intent, wait_options)
+            issued_call: IssuedCall | ToolCall = yield from issue_call_or_find_answer_flow(
+                store, owned_session, intent, wait_options
+            )
             if isinstance(issued_call, ToolCall):
                 result = _build_result_of_logged_call(owned_session, request, issued_call)
-                return (yield from _load_value_flow(store, request.tool, issued_call, result))
+                return (yield from _add_stored_value_flow(store, request.tool, issued_call, result))
             return StoreExecution(store, owned_session, request.tool, issued_call, request)
         except (ApprovalRequired, CallInProgress):  # will be requested again with the same call id
             raise
         except BaseException:
             if pairing is not None:
-                pairing.operations.release_pairing(request.kind, request.call_id)
+                pairing.operations.release_pairing(request.call_fingerprint, request.call_id)
             raise
 
 
@@ -237,21 +239,23 @@ class StoreExecution:
     def session_id(self) -> str:
         return self.owned_session.session_id
 
-    def settle(self, outcome: CallOutcome) -> None:
+    def write_outcome(self, outcome: CallOutcome) -> None:
         write_outcomes.write_call_outcome(self.store, self.owned_session, self.issued_call, outcome)
 
-    def probe_flow(self, error: Exception) -> Flow[ToolResult]:
-        call = yield from _probe_interrupted_call_flow(self.store, self.session_id, self.tool, self.issued_call, error)
+    def ask_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
+        call = yield from _ask_verify_hook_about_call_flow(
+            self.store, self.session_id, self.tool, self.issued_call, error
+        )
         is_error = call.status != CallStatus.COMPLETED
         return ToolResult(call.call_id, call.result_text or "", is_error=is_error, attempt=call.attempt)
 
-    def leave(self, *, answered: bool) -> None:
+    def end_execution(self, *, answered: bool) -> None:
         self.store.executing.discard(self.issued_call.pk)
         if not answered and self.request is not None and self.request.policy == "unanswered":
-            self.owned_session.operations.release_pairing(self.request.kind, self.request.call_id)
+            self.owned_session.operations.release_pairing(self.request.call_fingerprint, self.request.call_id)
 
 
-def _get_call_log(registry: ToolRegistry, tool: Tool) -> CallLog | None:
+def _find_call_log(registry: ToolRegistry, tool: Tool) -> CallLog | None:
     """Return the log in which a call of `tool` is logged; None for a call that is not logged.
 
     Raises `RegistryNotBound` for a tool with side effects unless the registry permits calls without a log.
@@ -271,7 +275,7 @@ def _build_request_intent(store: Store, owned_session: OwnedSession, request: Di
     tool, step, call_id = request.tool, request.step, request.call_id
     if step is None:
         open_call = owned_session.open_calls.get(call_id)
-        is_open = open_call is not None and (open_call.tool, open_call.args_digest) == request.kind
+        is_open = open_call is not None and (open_call.tool, open_call.args_digest) == request.call_fingerprint
         step = open_call.step if open_call is not None and is_open else owned_session.head.version
     if request.policy == "unanswered":
         key = _assign_operation_key(store, owned_session, request)
@@ -302,7 +306,7 @@ def _assign_operation_key(store: Store, owned_session: OwnedSession, request: Di
         step=step,
     )
     return owned_session.operations.assign_operation_key(
-        request.kind,
+        request.call_fingerprint,
         request.call_id,
         step,
         make_key=lambda number: new_key(number=number),
@@ -340,10 +344,10 @@ def _run_unlogged_flow(tool: Tool, bound_args: dict[str, Any], call_id: str) -> 
         value = yield Invoke(tool.run, bound_args, tool.timeout)
     except Exception as error:
         return ToolResult(call_id, _describe_tool_error(tool, error), is_error=True)
-    return ToolResult(call_id, _to_text(tool, value), value=value)
+    return ToolResult(call_id, _to_model_text(tool, value), value=value)
 
 
-def issue_call_flow(
+def issue_call_or_find_answer_flow(
     store: Store, owned_session: OwnedSession, intent: CallIntent, wait_options: WaitOptions
 ) -> Flow[IssuedCall | ToolCall]:
     """Log the intent, or find the call that answers it: one that has happened, or that a person rejected.
@@ -384,7 +388,7 @@ def _build_result_of_logged_call(owned_session: OwnedSession, request: DispatchR
     )
 
 
-def _load_value_flow(store: Store, tool: Tool, call: ToolCall, result: ToolResult) -> Flow[ToolResult]:
+def _add_stored_value_flow(store: Store, tool: Tool, call: ToolCall, result: ToolResult) -> Flow[ToolResult]:
     """Add the value of a replayed call, if its tool has a codec and the value is stored."""
     codec = tool.codec
     if codec is None or result.is_error:
@@ -431,7 +435,7 @@ def _wait_for_other_call_flow(
         return
     if other_call.status == CallStatus.INTERRUPTED:
         raise (yield Transact(partial(call_dicts.build_review_required, store, session_id, [other_call])))
-    alive: bool = yield Transact(partial(_is_executor_alive, store, owned_session, other_call))
+    alive: bool = yield Transact(partial(_is_call_still_executed, store, owned_session, other_call))
     if not alive:
         try:
             call: ToolCall = yield Transact(partial(call_queries.get_call, store, session_id, other_call.pk))
@@ -445,7 +449,7 @@ def _wait_for_other_call_flow(
     yield Sleep(POLL_SECONDS)
 
 
-def _is_executor_alive(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
+def _is_call_still_executed(store: Store, owned_session: OwnedSession, call: ToolCall) -> bool:
     """Return whether a process still works on the call of the same key. A call that this run abandoned is
     interrupted."""
     if call.run_id != owned_session.run_id:
@@ -472,19 +476,21 @@ def _run_logged_flow(execution: Execution, bound_args: dict[str, Any]) -> Flow[T
     except GeneratorExit:
         raise
     except BaseException as error:
-        result = yield from record_error_flow(execution, error, started=invoke.started)
+        result = yield from record_outcome_of_error_flow(execution, error, started=invoke.started)
         if result is not None:
             return result
         return ToolResult(
             issued_call.call_id, _describe_tool_error(tool, error), is_error=True, attempt=issued_call.attempt
         )
-    content = _to_text(tool, value)
-    outcome = CallOutcome(CallStatus.COMPLETED, to_canonical_json(content, "result"), value=_encode_value(tool, value))
+    content = _to_model_text(tool, value)
+    outcome = CallOutcome(
+        CallStatus.COMPLETED, to_canonical_json(content, "result"), value=_encode_value_for_log(tool, value)
+    )
     yield from record_outcome_flow(execution, outcome, content)
     return ToolResult(issued_call.call_id, content, attempt=issued_call.attempt, value=value)
 
 
-def _to_text(tool: Tool, value: Any) -> str:
+def _to_model_text(tool: Tool, value: Any) -> str:
     """Return the model's text of a value. The call has happened, so this never fails."""
     if tool.codec is not None and tool.codec.to_text is not None:
         try:
@@ -494,7 +500,7 @@ def _to_text(tool: Tool, value: Any) -> str:
     return to_model_content(value)
 
 
-def _encode_value(tool: Tool, value: Any) -> tuple[str, bytes] | None:
+def _encode_value_for_log(tool: Tool, value: Any) -> tuple[str, bytes] | None:
     """Encode a value for the log; None if the tool has no codec, or if that fails: the call has happened."""
     if tool.codec is None:
         return None
@@ -516,7 +522,9 @@ def _parse_stored_args(execution: Execution) -> Any:
         raise CheckpointCorrupted(execution.session_id, label, str(error)) from error
 
 
-def record_error_flow(execution: Execution, error: BaseException, *, started: bool) -> Flow[ToolResult | None]:
+def record_outcome_of_error_flow(
+    execution: Execution, error: BaseException, *, started: bool
+) -> Flow[ToolResult | None]:
     """Log the outcome after an error: the call did not happen (None), or the result that a probe found if that is
     unknown.
 
@@ -539,10 +547,10 @@ def record_error_flow(execution: Execution, error: BaseException, *, started: bo
     yield from record_outcome_flow(execution, outcome, description)
     if not isinstance(error, Exception):
         raise error
-    return (yield from execution.probe_flow(error))
+    return (yield from execution.ask_verify_hook_flow(error))
 
 
-def _probe_interrupted_call_flow(
+def _ask_verify_hook_about_call_flow(
     store: Store, session_id: str, tool: Tool, issued_call: IssuedCall, error: Exception
 ) -> Flow[ToolCall]:
     """Ask the tool's own verify hook about the call. If it cannot tell, a person has to decide."""
@@ -560,7 +568,7 @@ def record_outcome_flow(execution: Execution, outcome: CallOutcome, content: str
     """Write the outcome of a call that has run, with retries. Raises `ResultNotRecorded`."""
     for attempt in range(1, RECORD_ATTEMPTS + 1):
         try:
-            yield Transact(lambda: execution.settle(outcome))
+            yield Transact(lambda: execution.write_outcome(outcome))
         except StorageError as error:
             if attempt == RECORD_ATTEMPTS:
                 raise ResultNotRecorded(execution.session_id, execution.issued_call.call_id, content) from error

@@ -20,7 +20,7 @@ from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, SideEffect
 from checkpoints.tools import registry as registries
 from checkpoints.tools.dispatch import to_model_content
-from checkpoints.tools.idempotency import IdempotencyPolicy, validate_policy
+from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
 from checkpoints.tools.registry import CheckpointerLike, Tool, ToolOptions, ToolRegistry, VerifyHook, WaitMode
 
 
@@ -47,7 +47,7 @@ class ToolPolicies:
             InvalidInput: An option cannot be used.
         """
         self._policies = {pattern: cast("ToolOptions", {**options}) for pattern, options in (policies or {}).items()}
-        self.idempotency = validate_policy(idempotency)
+        self.idempotency = validate_idempotency_policy(idempotency)
         for pattern in self._policies:
             self.build_tool(pattern, print, pattern=pattern)
 
@@ -169,46 +169,46 @@ class _Execution:
     error: BaseException | None = None
     failed_values: list[Any] = field(default_factory=list)
 
-    def call(self, args: dict[str, Any]) -> Any:
+    def run_tool(self, args: dict[str, Any]) -> Any:
         try:
-            return self._check(self.run(args))
+            return self._raise_if_value_is_failure(self.run(args))
         except _FailedValue:
             raise
         except BaseException as error:
             self.error = error
             raise
 
-    async def acall(self, args: dict[str, Any]) -> Any:
+    async def run_tool_async(self, args: dict[str, Any]) -> Any:
         try:
-            return self._check(await self.run(args))
+            return self._raise_if_value_is_failure(await self.run(args))
         except _FailedValue:
             raise
         except BaseException as error:
             self.error = error
             raise
 
-    def _check(self, value: Any) -> Any:
+    def _raise_if_value_is_failure(self, value: Any) -> Any:
         if self.failed is not None and self.failed(value):
             self.failed_values.append(value)
-            raise _FailedValue(self._to_text(value))
+            raise _FailedValue(self._to_model_text(value))
         return value
 
-    def _to_text(self, value: Any) -> str:
+    def _to_model_text(self, value: Any) -> str:
         return to_model_content(
             value if self.codec is None or self.codec.to_text is None else self.codec.to_text(value)
         )
 
-    def finish(self, result: ToolResult) -> ToolResult:
+    def get_result_or_raise(self, result: ToolResult) -> ToolResult:
         """Return the result for the framework, or raise the error of its tool."""
         if self.error is not None and result.is_error:
             raise self.error
         if self.failed_values and result.is_error:
             value = self.failed_values[-1]
-            return replace(result, content=self._to_text(value), value=value)
+            return replace(result, content=self._to_model_text(value), value=value)
         return result
 
 
-def _bind(
+def _build_bound_registry(
     checkpointer: CheckpointerLike,
     session_id: str,
     tool: str,
@@ -272,13 +272,15 @@ def guard(
         ResultNotRecorded: The tool ran and its result could not be stored.
     """
     execution = _Execution(run, codec, failed)
-    registry = _bind(checkpointer, session_id, tool, execution.call, policies or _NO_POLICIES, codec)
-    return execution.finish(
+    registry = _build_bound_registry(
+        checkpointer, session_id, tool, execution.run_tool, policies or _NO_POLICIES, codec
+    )
+    return execution.get_result_or_raise(
         registry.dispatch(tool, args, call_id, step=step, in_progress=in_progress, approval=approval)
     )
 
 
-@sansio.documented_by(guard)
+@sansio.copy_docstring_from(guard)
 async def aguard(
     checkpointer: CheckpointerLike,
     session_id: str,
@@ -295,7 +297,9 @@ async def aguard(
     approval: WaitMode = "raise",
 ) -> ToolResult:
     execution = _Execution(run, codec, failed)
-    registry = _bind(checkpointer, session_id, tool, execution.acall, policies or _NO_POLICIES, codec)
-    return execution.finish(
+    registry = _build_bound_registry(
+        checkpointer, session_id, tool, execution.run_tool_async, policies or _NO_POLICIES, codec
+    )
+    return execution.get_result_or_raise(
         await registry.adispatch(tool, args, call_id, step=step, in_progress=in_progress, approval=approval)
     )

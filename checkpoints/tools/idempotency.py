@@ -16,7 +16,7 @@ IdempotencyPolicy = Literal["once", "unanswered", "call"] | Callable[[dict[str, 
 _NAMED_POLICIES = frozenset({KeyPolicy.ONCE, KeyPolicy.UNANSWERED, KeyPolicy.CALL})
 
 
-def validate_policy(policy: object, scope: KeyScope = KeyScope.SESSION) -> IdempotencyPolicy:
+def validate_idempotency_policy(policy: object, scope: KeyScope = KeyScope.SESSION) -> IdempotencyPolicy:
     """Return `policy` if a tool of `scope` can have it. Raises `InvalidInput`."""
     if policy == "args":
         raise InvalidInput("The idempotency policy 'args' is called 'once'. Use 'once'.")
@@ -63,10 +63,10 @@ def make_idempotency_key(
         return digests.digest_key_parts("call", scope_parts, tool, args, call_id, step)
     if not callable(policy):
         raise InvalidInput(f"{policy!r} does not say by itself which key a call has.")
-    return digests.digest_key_parts("own", scope_parts, tool, call_key_function(policy, tool, args))
+    return digests.digest_key_parts("own", scope_parts, tool, compute_key_with_function(policy, tool, args))
 
 
-def call_key_function(policy: Callable[[dict[str, Any]], str], tool: str, args: dict[str, Any]) -> str:
+def compute_key_with_function(policy: Callable[[dict[str, Any]], str], tool: str, args: dict[str, Any]) -> str:
     """Call the function that gives the key of a tool's call. Raises `InvalidArguments`, `InvalidInput`."""
     try:
         user_key: object = policy(args)

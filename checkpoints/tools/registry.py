@@ -21,7 +21,7 @@ from checkpoints.ids import validate_number
 from checkpoints.store.call_records import validate_side_effects, validate_tool_name
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import WaitOptions
-from checkpoints.tools.idempotency import IdempotencyPolicy, validate_policy
+from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
 
 if TYPE_CHECKING:
     from checkpoints.store.store import Store
@@ -58,7 +58,7 @@ class Tool:
         ambiguous_errors: Exception types, or a function of the exception, that leave the effect unknown.
         timeout: Longest run time in seconds. None: no limit.
         sentence: Format string over the arguments that says what a call does, for the person who decides.
-        risk: Risk people sort by. None: derived from the side effects (`enums.usual_risk`).
+        risk: Risk people sort by. None: derived from the side effects (`enums.get_default_risk`).
         codec: Encoder of the values that the tool returns, so that a replayed value equals the first one. None: only
             the text for the model is stored.
 
@@ -85,7 +85,7 @@ class Tool:
     def __post_init__(self) -> None:
         """Check the verify hook."""
         if self.verify is not None:
-            require_verify_hook(self.name, self.verify)
+            require_callable_verify_hook(self.name, self.verify)
 
     @property
     def logged(self) -> bool:
@@ -132,7 +132,7 @@ class Tool:
     def _convert_argument(self, name: str, value: Any, kind: Any) -> Any:
         if kind is Decimal:
             return self._convert_to_decimal(name, value)
-        if kind in (int, str, bool, float) and not _is_instance(value, kind):
+        if kind in (int, str, bool, float) and not _is_strict_instance(value, kind):
             raise InvalidArguments(self.name, f"{name}={value!r} is not of type {kind.__name__}")
         return value
 
@@ -160,7 +160,7 @@ class Tool:
             return ""
 
 
-def require_verify_hook(tool: str, hook: object) -> None:
+def require_callable_verify_hook(tool: str, hook: object) -> None:
     """Raise `InvalidInput` if `hook` cannot be called with the arguments of a call as one positional argument.
 
     Further parameters need defaults. A callable without a signature, such as some written in C, is accepted.
@@ -180,7 +180,7 @@ def require_verify_hook(tool: str, hook: object) -> None:
         ) from None
 
 
-def _is_instance(value: Any, kind: type) -> bool:
+def _is_strict_instance(value: Any, kind: type) -> bool:
     if kind is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
@@ -254,7 +254,7 @@ def make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
         raise InvalidInput(f"decide_within is {within!r}; it has to be a number of seconds above 0.")
     scope, policy = _parse_scope(options.get("scope", KeyScope.SESSION)), options.get("idempotency")
     if policy is not None:
-        validate_policy(policy, scope)
+        validate_idempotency_policy(policy, scope)
     values |= {"side_effects": effects, "scope": scope}
     values["risk"] = _parse_risk(options.get("risk"))
     try:
@@ -315,7 +315,7 @@ class ToolRegistry:
         """
         self.tools = {}
         self.unlogged = unlogged
-        self.idempotency = validate_policy(idempotency)
+        self.idempotency = validate_idempotency_policy(idempotency)
         self.checkpointer = checkpointer
         self.session_id = session_id
         for item in tools.values() if isinstance(tools, Mapping) else tools:
@@ -367,7 +367,7 @@ class ToolRegistry:
         """
         if self.tools.get(added.name, added) is not added:
             raise InvalidInput(f"There already is a tool {added.name!r}.")
-        validate_policy(self.policy(added), added.scope)
+        validate_idempotency_policy(self.policy(added), added.scope)
         self.tools[added.name] = added
         return added
 
@@ -466,7 +466,9 @@ class ToolRegistry:
         """
         wait_options = WaitOptions(in_progress == "wait", approval == "wait")
         with self._keep_session_in_use():
-            return sansio.drive(dispatch.dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options))
+            return sansio.run_flow(
+                dispatch.dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options)
+            )
 
     async def adispatch(
         self,
@@ -505,9 +507,9 @@ class ToolRegistry:
         """
         wait_options = WaitOptions(in_progress == "wait", approval == "wait")
         flow = dispatch.dispatch_call_flow(self, name, args, call_id, step=step, waiting=wait_options)
-        hop = getattr(self.checkpointer, "hop", None) or sansio.run_in_thread
+        run_blocking = getattr(self.checkpointer, "run_blocking", None) or sansio.run_in_thread
         with self._keep_session_in_use():
-            return await sansio.adrive(flow, hop)
+            return await sansio.run_flow_async(flow, run_blocking)
 
     def _keep_session_in_use(self) -> AbstractContextManager[None]:
         """Keep the session from being idle while one of its calls runs, logged or not."""

@@ -18,7 +18,7 @@ from checkpoints.exceptions import NotOverHttp
 from checkpoints.loop_state import version_payload as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
-from checkpoints.sansio import documented_by
+from checkpoints.sansio import copy_docstring_from
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange, VersionState
@@ -43,7 +43,7 @@ class AsyncCheckpointerLike(CheckpointerLike, Protocol):
     """Async checkpointer."""
 
     @property
-    def hop(self) -> sansio.Hop: ...
+    def run_blocking(self) -> sansio.RunBlocking: ...
 
 
 class SyncWriteBehind:
@@ -236,7 +236,7 @@ class SyncWriteBehind:
 class WriteBehind:
     """Background writer of the versions of one async client: `SyncWriteBehind` with async methods."""
 
-    @documented_by(SyncWriteBehind.__init__)
+    @copy_docstring_from(SyncWriteBehind.__init__)
     def __init__(
         self,
         checkpointer: AsyncCheckpointerLike,
@@ -257,7 +257,7 @@ class WriteBehind:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    @documented_by(SyncWriteBehind.save_checkpoint)
+    @copy_docstring_from(SyncWriteBehind.save_checkpoint)
     async def save_checkpoint(
         self,
         session_id: str,
@@ -281,9 +281,9 @@ class WriteBehind:
             payload=payload,
             step=step,
         )
-        return await self._checkpointer.hop(save)  # type: ignore[no-any-return]
+        return await self._checkpointer.run_blocking(save)  # type: ignore[no-any-return]
 
-    @documented_by(SyncWriteBehind.save_phase)
+    @copy_docstring_from(SyncWriteBehind.save_phase)
     async def save_phase(
         self,
         session_id: str,
@@ -294,16 +294,16 @@ class WriteBehind:
         plan: dict[str, Any] | Unchanged | None = UNCHANGED,
     ) -> Ticket:
         save = partial(self.sync.save_phase, session_id, details, snapshot=snapshot, transcript=transcript, plan=plan)
-        return await self._checkpointer.hop(save)  # type: ignore[no-any-return]
+        return await self._checkpointer.run_blocking(save)  # type: ignore[no-any-return]
 
-    @documented_by(SyncWriteBehind.flush)
+    @copy_docstring_from(SyncWriteBehind.flush)
     async def flush(self, session_id: str | None = None, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        await self._checkpointer.hop(partial(self.sync.flush, session_id, timeout=timeout))
+        await self._checkpointer.run_blocking(partial(self.sync.flush, session_id, timeout=timeout))
 
-    @documented_by(SyncWriteBehind.unsaved)
+    @copy_docstring_from(SyncWriteBehind.unsaved)
     def unsaved(self, session_id: str | None = None) -> list[dict[str, Any]]:
         return self.sync.unsaved(session_id)
 
-    @documented_by(SyncWriteBehind.close)
+    @copy_docstring_from(SyncWriteBehind.close)
     async def close(self) -> None:
-        await self._checkpointer.hop(self.sync.close)
+        await self._checkpointer.run_blocking(self.sync.close)

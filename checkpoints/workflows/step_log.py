@@ -67,7 +67,7 @@ class DatabaseStepLog:
         store = self._store
         owned_session, step = yield Transact(partial(self._find_or_create_step_of_owned_session, request))
         intent = _build_step_intent(step, request)
-        call = yield from dispatch.issue_call_flow(store, owned_session, intent, wait_options)
+        call = yield from dispatch.issue_call_or_find_answer_flow(store, owned_session, intent, wait_options)
         if isinstance(call, ToolCall):
             return StepValue((yield Transact(partial(self._load_step_value_unless_rejected, step, call))))
         return StoreExecution(store, owned_session, request.tool, call)

@@ -15,7 +15,7 @@ from checkpoints import sansio
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired
 from checkpoints.formats.canonical import parse_json, to_canonical_json
-from checkpoints.sansio import Flow, Invoke, documented_by
+from checkpoints.sansio import Flow, Invoke, copy_docstring_from
 from checkpoints.store.call_records import CallOutcome
 from checkpoints.store.store import Store
 from checkpoints.tools import dispatch
@@ -79,7 +79,7 @@ class WorkflowJournal:
             try:
                 return (yield from self._execute_step_flow(request, issued))
             finally:
-                issued.leave(answered=False)
+                issued.end_execution(answered=False)
 
     @contextmanager
     def _require_once_per_pass(self, step_id: str) -> Iterator[None]:
@@ -115,7 +115,7 @@ class WorkflowJournal:
         except GeneratorExit:
             raise
         except BaseException as error:
-            found = yield from dispatch.record_error_flow(execution, error, started=invoke.started)
+            found = yield from dispatch.record_outcome_of_error_flow(execution, error, started=invoke.started)
             if found is None or found.is_error:
                 raise
             return (yield from self._step_log.load_step_value_flow(request, execution.issued_call))
@@ -163,7 +163,7 @@ class SyncWorkflow(WorkflowJournal):
             NotRepresentable: An argument has no exact JSON form.
             OwnershipLost: Another run has taken the session over.
         """
-        return sansio.drive(
+        return sansio.run_flow(
             self._run_or_replay_step_flow(BoundStepRequest.from_arguments(step_id, function, args, kwargs, version))
         )
 
@@ -183,7 +183,9 @@ class Workflow(WorkflowJournal):
     Steps may run concurrently: `asyncio.gather` them.
     """
 
-    def __init__(self, store: Store, step_log: StepLog, session_id: str, workflow_id: str, hop: sansio.Hop) -> None:
+    def __init__(
+        self, store: Store, step_log: StepLog, session_id: str, workflow_id: str, run_blocking: sansio.RunBlocking
+    ) -> None:
         """Begin a pass.
 
         Args:
@@ -191,20 +193,20 @@ class Workflow(WorkflowJournal):
             step_log: Log of the workflow's steps.
             session_id: Identifier of a session the client owns.
             workflow_id: Identifier of the workflow in the session.
-            hop: Function that takes work with the log to a thread.
+            run_blocking: Function that takes work with the log to a thread.
         """
         super().__init__(store, step_log, session_id, workflow_id)
-        self._hop = hop
+        self._run_blocking = run_blocking
 
-    @documented_by(SyncWorkflow.step)
+    @copy_docstring_from(SyncWorkflow.step)
     async def step(
         self, step_id: str, function: Callable[..., Any] | Tool, /, *args: Any, version: int | str = 1, **kwargs: Any
     ) -> Any:
-        return await sansio.adrive(
+        return await sansio.run_flow_async(
             self._run_or_replay_step_flow(BoundStepRequest.from_arguments(step_id, function, args, kwargs, version)),
-            self._hop,
+            self._run_blocking,
         )
 
-    @documented_by(SyncWorkflow.journal)
+    @copy_docstring_from(SyncWorkflow.journal)
     async def journal(self) -> list[dict[str, Any]]:
-        return await self._hop(self._step_log.list_steps)  # type: ignore[no-any-return]
+        return await self._run_blocking(self._step_log.list_steps)  # type: ignore[no-any-return]

@@ -63,7 +63,7 @@ def issue_call(
     if body.idempotency == "key":
         return _issue_call_with_agent_key(store, session_id, owned_session, body)
     try:
-        outcome = sansio.drive(_open_issue_flow(store, session_id, body))
+        outcome = sansio.run_flow(_open_issue_flow(store, session_id, body))
     except CallInProgress as error:
         return build_running_call_response(error.call_id, error.tool)
     if isinstance(outcome, ToolResult):
@@ -98,7 +98,7 @@ def _open_issue_flow(store: Store, session_id: str, body: request_schemas.IssueC
         body.call_id,
         body.step,
     )
-    return StoreCallLog(store, session_id).issue_flow(request, WaitOptions(for_others=False))
+    return StoreCallLog(store, session_id).issue_call_flow(request, WaitOptions(for_others=False))
 
 
 def parse_call_args(body: request_schemas.DescribedCall) -> dict[str, Any]:

@@ -89,10 +89,10 @@ MUTATIONS = [
     Mutation(
         "the intent is durable before the effect",
         "checkpoints/tools/dispatch.py",
-        "    execution: Execution | ToolResult = yield from log.issue_flow(request, wait_options)\n",
+        "    execution: Execution | ToolResult = yield from log.issue_call_flow(request, wait_options)\n",
         "    early = yield Invoke(request.tool.run, bound_args, request.tool.timeout)\n"
         "    request = replace(request, tool=replace(request.tool, run=lambda **_: early))\n"
-        "    execution: Execution | ToolResult = yield from log.issue_flow(request, wait_options)\n",
+        "    execution: Execution | ToolResult = yield from log.issue_call_flow(request, wait_options)\n",
         "tests/concurrency/test_killed_calls.py::test_killed_inside_the_call_leaves_the_outcome_unknown",
     ),
     Mutation(

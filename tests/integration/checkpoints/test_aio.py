@@ -1,4 +1,4 @@
-"""The async checkpointer: same results as the blocking one, and one thread hop for each operation."""
+"""The async checkpointer: same results as the blocking one, and one change of thread for each operation."""
 
 import asyncio
 import threading

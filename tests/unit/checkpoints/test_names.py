@@ -8,8 +8,9 @@ import pytest
 import checkpoints
 from checkpoints import Checkpointer, SyncCheckpointer
 
-#: What only one of the two can have: asynchronous callers hop to a thread and hand their blocking twin around.
-ONLY_ASYNC = {"hop", "sync", "store"}
+#: What only one of the two can have: asynchronous callers run blocking work on a thread and hand their blocking twin
+#: around.
+ONLY_ASYNC = {"run_blocking", "sync", "store"}
 #: What makes an object with async methods.
 NOT_COROUTINES = {"open", "session"}
 

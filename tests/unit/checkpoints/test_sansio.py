@@ -12,11 +12,11 @@ from checkpoints.sansio import Flow, Invoke, Sleep, Step, Transact
 Driver = Callable[[Flow[Any]], Any]
 
 
-def drive_async(flow: Flow[Any]) -> Any:
-    return asyncio.run(sansio.adrive(flow, sansio.run_in_thread))
+def run_flow_on_event_loop(flow: Flow[Any]) -> Any:
+    return asyncio.run(sansio.run_flow_async(flow, sansio.run_in_thread))
 
 
-@pytest.fixture(params=[sansio.drive, drive_async], ids=["blocking", "async"])
+@pytest.fixture(params=[sansio.run_flow, run_flow_on_event_loop], ids=["blocking", "async"])
 def driver(request: pytest.FixtureRequest) -> Driver:
     chosen: Driver = request.param
     return chosen
@@ -112,12 +112,12 @@ def test_invoke_is_marked_as_started(driver: Driver) -> None:
 
 
 def test_blocking_driver_calls_a_function_on_the_same_thread() -> None:
-    assert sansio.drive(make_flow(Invoke(threading.get_ident))) == [threading.get_ident()]
+    assert sansio.run_flow(make_flow(Invoke(threading.get_ident))) == [threading.get_ident()]
 
 
 def test_async_driver_does_not_block_the_event_loop() -> None:
     assert (
-        drive_async(make_flow(Invoke(threading.get_ident), Transact(threading.get_ident)))
+        run_flow_on_event_loop(make_flow(Invoke(threading.get_ident), Transact(threading.get_ident)))
         != [threading.get_ident()] * 2
     )
 
@@ -136,7 +136,7 @@ def test_blocking_driver_raises_an_interrupt_in_the_flow() -> None:
             raise
 
     with pytest.raises(KeyboardInterrupt):
-        sansio.drive(careful())
+        sansio.run_flow(careful())
     assert recorded == ["interrupted"]
 
 
@@ -178,7 +178,7 @@ class ControlledFlow:
         return "done"
 
     async def cancelled_when_reached(self, flow: Flow[Any]) -> None:
-        task = asyncio.ensure_future(sansio.adrive(flow, sansio.run_in_thread))
+        task = asyncio.ensure_future(sansio.run_flow_async(flow, sansio.run_in_thread))
         await asyncio.to_thread(self.reached.wait, 60)
         task.cancel()
         await asyncio.sleep(0)
@@ -221,7 +221,7 @@ async def test_cancellation_during_the_last_database_work_is_raised() -> None:
 @pytest.mark.asyncio
 async def test_second_cancellation_does_not_abandon_database_work() -> None:
     controlled_flow = ControlledFlow()
-    task = asyncio.ensure_future(sansio.adrive(make_flow(Transact(controlled_flow.work)), sansio.run_in_thread))
+    task = asyncio.ensure_future(sansio.run_flow_async(make_flow(Transact(controlled_flow.work)), sansio.run_in_thread))
     await asyncio.to_thread(controlled_flow.reached.wait, 60)
     for _ in range(3):
         task.cancel()
@@ -245,7 +245,7 @@ async def test_cancellation_of_a_sleep_reaches_the_flow() -> None:
             yield Transact(lambda: log.append("released"))
             raise
 
-    task = asyncio.ensure_future(sansio.adrive(waiting(), sansio.run_in_thread))
+    task = asyncio.ensure_future(sansio.run_flow_async(waiting(), sansio.run_in_thread))
     await asyncio.sleep(0)
     task.cancel()
 

@@ -20,7 +20,7 @@ from tests.integration.checkpoints.session_setups import call_statuses, conversa
 
 
 def open_session(cp: SyncCheckpointer, session_id: str = "s", **options: Any) -> ResumePoint:
-    return sansio.drive(
+    return sansio.run_flow(
         start_or_resume.create_or_resume_session_flow(
             cp.store, session_id, SessionDescription("Refund order 17", "desk"), **options
         )
@@ -222,7 +222,7 @@ def test_run_at_the_gate_cannot_write(open_checkpointer: Open) -> None:
 
     (call,) = cp.pending_tool_calls("s")
     cp.mark_failed("s", "call_1", actor="alice", reason="not in the ledger", revision=call["revision"])
-    assert sansio.drive(flow_from(flow)).version == 0
+    assert sansio.run_flow(flow_from(flow)).version == 0
     assert cp.save_checkpoint("s", conversation("a"), None, 0) == 1
 
 

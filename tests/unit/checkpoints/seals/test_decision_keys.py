@@ -65,7 +65,7 @@ def test_malformed_key_is_an_error_of_the_system_check(settings: Any, signing: s
     settings.HARNESS_DECISION_SIGNING_KEY, settings.HARNESS_DECISION_VERIFY_KEYS = signing, verifying
     with pytest.raises(DecisionKeyInvalid, match=why):
         get_decision_keys()
-    (message,) = checks.check_keys(app_configs=None)
+    (message,) = checks.check_seal_and_decision_keys(app_configs=None)
     assert (message.id, why in message.msg) == ("checkpoints.E002", True)
     assert KEYS.signing not in message.msg
 
