@@ -15,7 +15,7 @@ from django.conf import settings
 from benchmarks.call_costs import ARGS, RESULT
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 
 ROUNDS = 60
 #: Turns of a session in one round; the first one is not measured, because it makes what a process makes once.

@@ -27,9 +27,9 @@ from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decide import DecisionTarget
 from checkpoints.exceptions import CheckpointerClosed
 from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.peers import notice_outbox
-from checkpoints.peers.notice_outbox import SendNotice
-from checkpoints.peers.peer_types import TakenTask, Told
+from checkpoints.peers import agent_notice_outbox
+from checkpoints.peers.agent_notice_outbox import SendNotice
+from checkpoints.peers.requests_to_other_agents import TakenTask, Told
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle
@@ -386,7 +386,7 @@ class Checkpointer:
         )
 
     @copy_docstring_from(SyncCheckpointer.tell_peers)
-    async def tell_peers(self, tell: SendNotice, *, limit: int = notice_outbox.DEFAULT_LIMIT) -> Told:
+    async def tell_peers(self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT) -> Told:
         return await sansio.run_flow_async(self.backend.tell_peers_flow(tell, limit=limit), self.run_blocking)
 
     sweep_deadlines = derive_async_method(SyncCheckpointer.sweep_deadlines)

@@ -14,7 +14,7 @@ from django.db import router
 from checkpoints.conf import BUSY_TIMEOUT_SECONDS, SQLITE_PRAGMAS
 from checkpoints.exceptions import SealError
 from checkpoints.seals.decision_keys import get_decision_keys
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 
 #: Least lock timeout of a SQLite file in seconds; with less, writes of several processes fail.
 MIN_TIMEOUT_SECONDS = 10

@@ -14,16 +14,16 @@ from checkpoints import conf, database_url, open_and_migrate, sansio
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.session_export import ExportedFile
 from checkpoints.archive.session_import import ImportedSession
-from checkpoints.calls import call_queries, intent_log, pending_calls, pending_decisions, write_outcomes
-from checkpoints.database_backend import DatabaseBackend
-from checkpoints.decision_methods import DecisionMethods
+from checkpoints.calls import call_queries, calls_awaiting_decision, intent_log, pending_calls, write_outcomes
+from checkpoints.client_decision_methods import DecisionMethods
+from checkpoints.client_waits_for_other_agents import PeerMethods
+from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.enums import Phase
 from checkpoints.integrity import quarantine
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import DEFAULT_WORKSPACE, Run
-from checkpoints.peer_methods import PeerMethods
 from checkpoints.resume import resume_preview
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle
@@ -834,7 +834,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         Raises:
             InvalidInput: `after` or `limit` is not a fitting number.
         """
-        return pending_decisions.list_calls_awaiting_decision(self.store, agent=agent, after=after, limit=limit)
+        return calls_awaiting_decision.list_calls_awaiting_decision(self.store, agent=agent, after=after, limit=limit)
 
     # ---- resuming
 

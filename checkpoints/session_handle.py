@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from checkpoints import sansio
 from checkpoints.calls.outcome_types import ToolResult
-from checkpoints.database_backend import DatabaseBackend
+from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.enums import Phase
 from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, OwnershipLost, SessionBusy
 from checkpoints.resume.resume_point import ResumePoint

@@ -17,17 +17,17 @@ from channels.db import database_sync_to_async  # noqa: E402
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
-from harness_site.api.body_authorization import has_valid_token  # noqa: E402
 from harness_site.api.event_stream import EventStreams  # noqa: E402
 from harness_site.api.heartbeats import Heartbeats  # noqa: E402
 from harness_site.api.long_polls import LongPolls  # noqa: E402
+from harness_site.api.token_check_before_body import has_valid_token  # noqa: E402
 from harness_site.installation.migration_state import probe  # noqa: E402
-from harness_site.live.change_feed import handle_lifespan  # noqa: E402
 from harness_site.live.routing import build_websocket_application  # noqa: E402
+from harness_site.live.server_lifespan import handle_lifespan  # noqa: E402
 from harness_site.live.websocket_access import is_member_request  # noqa: E402
-from harness_site.mcp_server.endpoint import McpEndpoint  # noqa: E402
+from harness_site.mcp_server.streamable_http_endpoint import McpEndpoint  # noqa: E402
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
-from harness_site.serving.client_address import ClientAddressMiddleware  # noqa: E402
+from harness_site.serving.forged_client_address_middleware import ClientAddressMiddleware  # noqa: E402
 from harness_site.serving.garbage_collection import freeze_loaded_objects  # noqa: E402
 from harness_site.serving.request_bodies import RequestBodyMiddleware  # noqa: E402
 from harness_site.serving.request_threads import RequestThreads  # noqa: E402

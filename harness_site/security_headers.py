@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from harness_site import env
-from harness_site.accounts.redirects import is_path_of_site
+from harness_site.accounts.safe_redirect_targets import is_path_of_site
 
 #: URL for reports of policy violations; a project that includes the site has no such page.
 REPORTS: Final = "/development/policy/report/"

@@ -12,8 +12,8 @@ from django.urls import reverse
 from django.utils import translation
 
 from checkpoints.exceptions import MigrationsMissing, StorageError, StorageUnavailable
-from harness_site.accounts.redirects import is_path_of_site
-from harness_site.api.problems import build_problem_response
+from harness_site.accounts.safe_redirect_targets import is_path_of_site
+from harness_site.api.problem_details import build_problem_response
 from harness_site.installation.migration_state import StartupProblem, keep_out_of_log, probe
 
 #: Seconds after which a client may ask again.

@@ -1,17 +1,17 @@
 from django.conf import settings
 from django.urls import include, path
 
-from harness_site import views
-from harness_site.api.traces import receive_traces
-from harness_site.sessions.views import call_log
+from harness_site import home_and_health_views
+from harness_site.api.otlp_traces import receive_traces
+from harness_site.sessions.views import workspace_call_log
 
 _pages = [
-    path("", views.redirect_to_home_page, name="home"),
-    path("health/", views.report_health, name="health"),
-    path("health/live", views.report_liveness, name="health-live"),
-    path("health/ready", views.report_readiness, name="health-ready"),
-    path("words.js", views.show_words, name="words"),
-    path("calls/", call_log.show_call_log, name="calls-log"),
+    path("", home_and_health_views.redirect_to_home_page, name="home"),
+    path("health/", home_and_health_views.report_health, name="health"),
+    path("health/live", home_and_health_views.report_liveness, name="health-live"),
+    path("health/ready", home_and_health_views.report_readiness, name="health-ready"),
+    path("words.js", home_and_health_views.show_words, name="words"),
+    path("calls/", workspace_call_log.show_call_log, name="calls-log"),
 ]
 urlpatterns = [
     # First, because programs make far more requests than readers.
@@ -24,7 +24,7 @@ urlpatterns = [
     path("sessions/", include("harness_site.sessions.urls")),
     path("overview/", include("harness_site.overview.urls")),
     path("saved/", include("harness_site.saved_views.urls")),
-    path("v1/", include("harness_site.api.conversation_urls")),
+    path("v1/", include("harness_site.api.openai_conversation_urls")),
     path("v1/traces", receive_traces, name="traces"),
     path("audit/", include("harness_site.audit.urls")),
     path("", include("harness_site.notifications.urls")),

@@ -11,7 +11,7 @@ from django.db import connections
 from checkpoints import sansio
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.database_backend import DatabaseBackend
+from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store.store import Store

@@ -13,7 +13,7 @@ from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import AuditEvent
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store.store import Store
 
 

@@ -15,7 +15,7 @@ from checkpoints.db.hot_statements import AnsweredCall
 from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES, CallStatus, KeyScope
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.seals.keys import SealKeys, get_seal_keys
+from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import CountedRow, RowChanges
 from checkpoints.store.store import OwnedSession, SealedCall
 

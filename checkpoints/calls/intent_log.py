@@ -11,7 +11,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints import call_transitions
+from checkpoints import call_status_transitions
 from checkpoints.audit import append_events
 from checkpoints.calls import (
     call_dicts,
@@ -44,12 +44,12 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.store import owned_heads, row_lookups
+from checkpoints.store import owned_session_heads, row_lookups
 from checkpoints.store.call_records import CallIntent, IssuedCall
 from checkpoints.store.store import OwnedSession, Store
 
 #: Statuses of approvals that the next dispatch uses up.
-_CONSUMABLE_STATUSES = frozenset({call_transitions.BEGIN.before, call_transitions.RERUN.before})
+_CONSUMABLE_STATUSES = frozenset({call_status_transitions.BEGIN.before, call_status_transitions.RERUN.before})
 
 
 def issue_call(
@@ -106,8 +106,8 @@ def _insert_sealed_call(
     after = head_write = None
     if call is not None and call.seal is not None:
         step, values = sealed_step, {**values, "issued_at": call.columns["issued_at"], "row_seal": call.seal}
-        after, head_write = owned_heads.compute_head_after_write(
-            owned_heads.get_head(store.using, owned_session),
+        after, head_write = owned_session_heads.compute_head_after_write(
+            owned_session_heads.get_head(store.using, owned_session),
             added=[(ToolCall, call.seal)],
             status=hot_statements.get_session_status_while_issuing(under_review=under_review),
         )
@@ -116,7 +116,7 @@ def _insert_sealed_call(
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=head_write
     )
-    owned_session.sealed_head = owned_heads.record_written_head(store.using, None if row is None else after)
+    owned_session.sealed_head = owned_session_heads.record_written_head(store.using, None if row is None else after)
     if row is not None and call is not None:
         call_seals.cache_sealed_call(owned_session, row[0], call)
     return row
@@ -183,7 +183,7 @@ def _build_call_values(run_id: UUID, intent: CallIntent, attempt: int, supersede
         "verifiable": intent.verifiable,
         "approvals": intent.approvals,
         "decide_within": intent.decide_within,
-        "status": call_transitions.ISSUE.after,
+        "status": call_status_transitions.ISSUE.after,
         "reason": "",
         "result_digest": "",
         "error_type": "",
@@ -221,7 +221,7 @@ def _issue_call_under_session_lock(
         attempt = 1 if last is None else 1 + last.attempt
         if live_call is not None:  # an approval, which nobody may have put back after its use
             log_completeness.require_complete_log(store.using, session)
-        if live_call is not None and live_call.status == call_transitions.BEGIN.before:
+        if live_call is not None and live_call.status == call_status_transitions.BEGIN.before:
             return _start_approved_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
             return _log_call_awaiting_approval(store, owned_session, session, intent, step, attempt)
@@ -254,7 +254,7 @@ def _insert_attempt(
     values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
-    owned_heads.reload_head(store.using, owned_session)
+    owned_session_heads.reload_head(store.using, owned_session)
     row = _insert_sealed_call(store, connection, owned_session, step, values, under_review=under_review)
     if row is not None:
         return IssuedCall(row[0], intent.call_id, row[1], attempt, intent.args)
@@ -336,7 +336,7 @@ def insert_call_awaiting_approval(
 
     Raises Django's `IntegrityError` if another call has its key or its place.
     """
-    values = _build_call_values(run.pk, intent, attempt) | {"status": call_transitions.ASK.after, "step": step}
+    values = _build_call_values(run.pk, intent, attempt) | {"status": call_status_transitions.ASK.after, "step": step}
     values["sentence_template"] = intent.sentence_template
     values["allowed_decisions"] = ",".join(intent.allowed_decisions)
     values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
@@ -364,8 +364,11 @@ def _start_approved_call(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     verify_call_record.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.BEGIN.before).update(
-        status=call_transitions.BEGIN.after, run=owned_session.run_id, revision=F("revision") + 1, issued_at=Now()
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_status_transitions.BEGIN.before).update(
+        status=call_status_transitions.BEGIN.after,
+        run=owned_session.run_id,
+        revision=F("revision") + 1,
+        issued_at=Now(),
     )
     row_lookups.increment_session_revision(store, owned_session.pk)
     return IssuedCall(approved.pk, approved.call_id, approved.step, approved.attempt, approved.args)
@@ -394,8 +397,8 @@ def _consume_rerun_approval(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     verify_call_record.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_transitions.RERUN.before).update(
-        status=call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()
+    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_status_transitions.RERUN.before).update(
+        status=call_status_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()
     )
     return replace(
         intent,

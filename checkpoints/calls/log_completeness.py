@@ -14,7 +14,7 @@ from checkpoints.enums import LIVE_CALL_STATUSES
 from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Session, ToolCall
 from checkpoints.seals import row_seals, session_heads, witness
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store.store import OwnedSession
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import call_transitions
+from checkpoints import call_status_transitions
 from checkpoints.audit import append_events
 from checkpoints.calls import call_queries, call_seals, log_completeness
 from checkpoints.db import hot_statements
@@ -23,8 +23,8 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.seals.keys import SealKeys, get_seal_keys
-from checkpoints.store import owned_heads, row_lookups
+from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
+from checkpoints.store import owned_session_heads, row_lookups
 from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.store import OwnedSession, Store
 
@@ -92,7 +92,7 @@ def _run_outcome_statement(
         return hot_statements.update_call_outcome(
             connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, values
         )
-    return owned_heads.write_or_retry_with_stored_head(
+    return owned_session_heads.write_or_retry_with_stored_head(
         connection.alias,
         owned_session,
         lambda: _write_sealed_outcome(connection, owned_session, keys, call_pk, values),
@@ -104,17 +104,17 @@ def _write_sealed_outcome(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, keys: SealKeys, call_pk: int, values: dict[str, Any]
 ) -> bool:
     outcome = call_seals.seal_outcome(connection.alias, owned_session, keys, call_pk, values)
-    head = owned_heads.get_head(connection.alias, owned_session)
+    head = owned_session_heads.get_head(connection.alias, owned_session)
     if outcome is None or head is None:
         return False
     status = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after, head_write = owned_heads.compute_head_after_write(
+    after, head_write = owned_session_heads.compute_head_after_write(
         head, removed=outcome.removed_rows, added=outcome.added_rows, **status
     )
     is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, outcome.values, head_write
     )
-    owned_session.sealed_head = owned_heads.record_written_head(connection.alias, after if is_settled else None)
+    owned_session.sealed_head = owned_session_heads.record_written_head(connection.alias, after if is_settled else None)
     if is_settled:
         call_seals.cache_sealed_call(owned_session, call_pk, outcome.after)
         log_completeness.update_live_keys(owned_session, outcome.after.columns["idempotency_key"], values["status"])
@@ -201,6 +201,9 @@ def interrupt_abandoned_calls(store: Store, owned_session: OwnedSession, *, runn
 def interrupt_call(store: Store, owned_session: OwnedSession, call: ToolCall) -> None:
     """Interrupt a call of this run whose outcome nobody will report."""
     reason = InterruptReason.ABANDONED if call.mutates else ""
-    values = {"status": call_transitions.get_transition_for_lost_run(mutates=call.mutates).after, "reason": reason}
+    values = {
+        "status": call_status_transitions.get_transition_for_lost_run(mutates=call.mutates).after,
+        "reason": reason,
+    }
     with database_operation(store.using) as connection:
         _run_outcome_statement(connection, owned_session, call.pk, values)

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from checkpoints import call_transitions
+from checkpoints import call_status_transitions
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
     convert_row,
@@ -469,7 +469,7 @@ def update_call_outcome(
         head_fields = tuple(head.columns)
         lock_params += [*convert_values(connection, Session, head.columns), session_pk, fence, head.before]
     params = convert_values(connection, ToolCall, values)
-    source_status = call_transitions.get_transition_to_outcome(values["status"]).before
+    source_status = call_status_transitions.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
     vendor, fields = connection.vendor, tuple(values)
     if vendor == "postgresql" and not is_interrupted:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Final, TypeVar
 
-from checkpoints.formats import converse_messages, parse_json, pydantic_ai_messages, to_canonical_json
+from checkpoints.formats import bedrock_converse_messages, parse_json, pydantic_ai_messages, to_canonical_json
 
 _COMPACTION_BEGINNING: Final = "Compacted"
 
@@ -118,7 +118,7 @@ def parse_message_parts(body: str) -> tuple[Part, ...]:
 
 def list_message_parts(message: dict[str, Any]) -> tuple[Part, ...]:
     """List the parts of one message, in order."""
-    message = converse_messages.to_blocks(pydantic_ai_messages.to_blocks(message))
+    message = bedrock_converse_messages.to_blocks(pydantic_ai_messages.to_blocks(message))
     return _assign_media_numbers(tuple(_iterate_message_parts(message)), {ImagePart: count(1), AudioPart: count(1)})
 
 

@@ -10,7 +10,7 @@ from checkpoints.exceptions import SessionExists, SessionNotFound
 from checkpoints.framework_states import state_store
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
-from checkpoints.sessions import ownership, retention, state_retention
+from checkpoints.sessions import framework_state_retention, ownership, retention
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
@@ -43,7 +43,7 @@ def delete_selected_states(
             chosen = states if select is None else select(states)
             if select is None:
                 FrameworkWrite.objects.using(store.using).filter(session=row).delete()
-            state_retention.delete_states(store.using, row, chosen)
+            framework_state_retention.delete_states(store.using, row, chosen)
             row_lookups.increment_session_revision(store, row.pk)
             return len(chosen)
     except SessionNotFound:
@@ -56,7 +56,9 @@ def delete_superseded_states(store: Store, session_id: str) -> int:
     Returns the number of deleted states. Raises what `delete_selected_states` raises.
     """
     return delete_selected_states(
-        store, session_id, lambda states: state_retention.list_unneeded_states(session_id, states, lambda _: False)
+        store,
+        session_id,
+        lambda states: framework_state_retention.list_unneeded_states(session_id, states, lambda _: False),
     )
 
 

@@ -10,9 +10,9 @@ from django.db import connections, models
 from checkpoints.db.cached_row_sql import insert_rows, select_rows
 from checkpoints.db.sql_quoting import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
-from checkpoints.seals.keys import get_seal_keys
-from checkpoints.sessions import state_retention
-from checkpoints.sessions.state_retention import Channels
+from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.sessions import framework_state_retention
+from checkpoints.sessions.framework_state_retention import Channels
 
 #: Columns that the database or a seal fills.
 _FILLED = frozenset({"id", "row_seal", "created_at"})
@@ -74,7 +74,7 @@ def read_channels_of_states(
     with connections[using].cursor() as cursor:
         cursor.execute(_build_channels_sql(len(state_ids)), [session.pk, namespace, *state_ids])
         found = cursor.fetchall()
-    return {state_id: state_retention.parse_channels(session.session_id, text) for state_id, text in found}
+    return {state_id: framework_state_retention.parse_channels(session.session_id, text) for state_id, text in found}
 
 
 @cache

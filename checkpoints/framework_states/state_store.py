@@ -33,9 +33,9 @@ from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
-from checkpoints.sessions import append_without_lease, create_finish_release, ownership, state_retention
+from checkpoints.sessions import append_without_lease, create_finish_release, framework_state_retention, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.sessions.state_retention import Channels
+from checkpoints.sessions.framework_state_retention import Channels
 from checkpoints.store import row_lookups
 from checkpoints.store.call_records import CallIntent
 from checkpoints.store.store import OwnedSession, Store
@@ -275,7 +275,7 @@ def _resolve_channels(
     if missing:
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            _move_known_channels(channels, missing, state_retention.parse_channels(row.session_id, text))
+            _move_known_channels(channels, missing, framework_state_retention.parse_channels(row.session_id, text))
             if not missing:
                 break
     return {**channels, **{name: (version, None) for name, version in missing.items()}}
@@ -460,7 +460,7 @@ def _load_states(
 ) -> list[LoadedState]:
     row_seals.verify_rows(rows)
     writes = _load_writes(store, rows)
-    channels = {row.pk: state_retention.parse_channels(row.session.session_id, row.channels) for row in rows}
+    channels = {row.pk: framework_state_retention.parse_channels(row.session.session_id, row.channels) for row in rows}
     values: dict[int, dict[str, EncodedValue]] = {}
     for session in {row.session_id: row.session for row in rows}.values():
         wanted = {

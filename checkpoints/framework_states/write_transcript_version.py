@@ -14,10 +14,10 @@ from checkpoints.calls import call_queries, call_seals, framework_interrupts
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import SchemaFromFuture, VersionConflict
-from checkpoints.formats import digests, message_calls
+from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Checkpoint, Segment, Session
-from checkpoints.store import owned_heads
+from checkpoints.store import owned_session_heads
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 from checkpoints.store.version_columns import VersionChange
@@ -142,7 +142,7 @@ def write_version_if_needed(
     else:
         answered = call_seals.seal_answered_calls(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        sealed_head = owned_heads.lock_head(using, row.pk)
+        sealed_head = owned_session_heads.lock_head(using, row.pk)
         version, _ = save_version.write_version(using, base, end, state, None, answered, sealed_head)
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
@@ -154,7 +154,7 @@ def _get_result_texts_by_call_id(said: Sequence[dict[str, Any]]) -> dict[str, st
     return {
         call_id: content if isinstance(content := message.get("content"), str) else to_canonical_json(content)
         for message in said
-        for call_id in message_calls.list_answered_call_ids(message)
+        for call_id in tool_calls_in_messages.list_answered_call_ids(message)
     }
 
 

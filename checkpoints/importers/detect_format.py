@@ -17,7 +17,7 @@ from checkpoints.importers.langfuse import LANGFUSE
 from checkpoints.importers.openai_chat import OPENAI_CHAT
 from checkpoints.importers.openai_responses import OPENAI_RESPONSES
 from checkpoints.importers.opentelemetry import OPENTELEMETRY
-from checkpoints.importers.pi import PI
+from checkpoints.importers.pi_coding_agent import PI
 from checkpoints.importers.swe_agent import SWE_AGENT
 
 #: All formats. Of two that fit a file equally well, the first one is taken.

@@ -24,7 +24,7 @@ from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOr
 from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import RowChanges, SessionHead
-from checkpoints.store import owned_heads
+from checkpoints.store import owned_session_heads
 from checkpoints.store.store import Store, TranscriptHead
 from checkpoints.store.version_columns import VersionState
 from checkpoints.versions import save_version, segment_queries, transcript_segments
@@ -138,7 +138,7 @@ class ImportWriter:
             with self.open_transaction():
                 row, run = self._create_session(first) if is_new else self._lock_session()
                 if self._sealed_head is None:
-                    self._sealed_head = owned_heads.lock_head(self.store.using, row.pk)
+                    self._sealed_head = owned_session_heads.lock_head(self.store.using, row.pk)
                 for group in _split_at_branches(turns):
                     self._write_turn_group(row, run, group, calls)
                 calls.insert_calls(row, [call for turn in turns for call in turn.calls])

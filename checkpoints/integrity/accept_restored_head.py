@@ -9,7 +9,7 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import ReasonRequired, SealKeyMissing, WitnessMissing
 from checkpoints.models import Session
 from checkpoints.seals import session_heads, witness
-from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
+from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 
 
 def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) -> bool:

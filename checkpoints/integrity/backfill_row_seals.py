@@ -12,7 +12,7 @@ from checkpoints.exceptions import IntegrityError, SealKeyMissing
 from checkpoints.integrity import verification
 from checkpoints.models import AuditEvent, EarlyResponse, Message, Session
 from checkpoints.seals import sealed_model
-from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
+from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 
 _CHUNK_SIZE = 1000
 

@@ -35,7 +35,7 @@ from checkpoints.models import (
     WorkflowStep,
 )
 from checkpoints.seals import row_seals, session_heads, witness
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
 from checkpoints.versions import segment_queries
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from checkpoints.enums import FINISHED_SESSION_STATUSES
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture
-from checkpoints.formats.strict_dataclasses import MalformedValue, decode_strict_dataclass, encode_strict_dataclass
+from checkpoints.formats.strict_dataclass_codec import MalformedValue, decode_strict_dataclass, encode_strict_dataclass
 from checkpoints.loop_state.phase_details import (
     DETAILS_BY_PHASE,
     PHASES_KEEPING_ANSWER_PENDING,

@@ -1,11 +1,11 @@
 from checkpoints.models.audit import AuditChain, AuditEvent
+from checkpoints.models.call_to_other_agent import EarlyResponse, PeerCall
 from checkpoints.models.checkpoint import Checkpoint
 from checkpoints.models.decision import Decision
 from checkpoints.models.framework_state import Blob, FrameworkState, FrameworkWrite
 from checkpoints.models.imported_file import ImportedFile
 from checkpoints.models.integrity_check import IntegrityCheck
 from checkpoints.models.paused_task import Join, PausedTask
-from checkpoints.models.peer_call import EarlyResponse, PeerCall
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import CallValue, LateResult, ToolCall

@@ -7,7 +7,17 @@ This package defines the requests (`Join`, `PeerCall`), the outcomes of a respon
 agents (`Notice`).
 """
 
-from checkpoints.peers.peer_types import (
+from checkpoints.peers.agent_response_outcomes import (
+    Accepted,
+    Answer,
+    Cancelled,
+    Duplicate,
+    Early,
+    Foreign,
+    Late,
+    Unknown,
+)
+from checkpoints.peers.requests_to_other_agents import (
     Join,
     Notice,
     Paused,
@@ -18,7 +28,6 @@ from checkpoints.peers.peer_types import (
     TakenTask,
     Told,
 )
-from checkpoints.peers.response_outcomes import Accepted, Answer, Cancelled, Duplicate, Early, Foreign, Late, Unknown
 
 __all__ = [
     "Accepted",

@@ -15,7 +15,7 @@ from checkpoints.exceptions import CheckpointCorrupted, NotPaused, OwnershipLost
 from checkpoints.formats.canonical import parse_json
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.peers import encrypted_fields
-from checkpoints.peers.peer_types import PeerResult, TakenJoin, TakenTask
+from checkpoints.peers.requests_to_other_agents import PeerResult, TakenJoin, TakenTask
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.start_or_resume import resume_flow
 from checkpoints.sansio import Flow, Transact

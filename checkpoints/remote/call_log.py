@@ -20,7 +20,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
 from checkpoints.remote import verify_probes
-from checkpoints.remote.store import RemoteStore
+from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_records import CallOutcome, IssuedCall

@@ -21,12 +21,12 @@ from checkpoints.ids import validate_id
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.models import DEFAULT_WORKSPACE
-from checkpoints.peers import peer_call_deadlines, response_outcomes
-from checkpoints.peers.peer_types import Deadline, Join, Paused, Swept
-from checkpoints.peers.response_outcomes import Answer
-from checkpoints.remote.backend import RemoteBackend, parse_amount
+from checkpoints.peers import agent_call_deadlines, agent_response_outcomes
+from checkpoints.peers.agent_response_outcomes import Answer
+from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept
 from checkpoints.remote.call_log import RemoteCallLog, report_call_outcome
-from checkpoints.remote.store import RemoteStore
+from checkpoints.remote.http_client_backend import RemoteBackend, parse_amount
+from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sessions.retention import RemovalCounts
 from checkpoints.store import call_records
@@ -356,13 +356,13 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         fields = {"result": result, "session_id": session_id, "peer": peer, "token": token}
         path = f"/peer-calls/{escape_path_part(validate_id('peer call id', peer_call_id))}/response"
         answer = self._send_write_request(path, fields)
-        kind = getattr(response_outcomes, answer.pop("answer"))
+        kind = getattr(agent_response_outcomes, answer.pop("answer"))
         if "deadline" in answer:
             answer["deadline"] = datetime.fromisoformat(answer["deadline"])
         answered: Answer = kind(**answer)
         return answered
 
-    def sweep_deadlines(self, *, limit: int = peer_call_deadlines.DEFAULT_LIMIT) -> Swept:
+    def sweep_deadlines(self, *, limit: int = agent_call_deadlines.DEFAULT_LIMIT) -> Swept:
         swept = self._send_write_request("/peer-calls/sweep", {"limit": limit})
         return Swept(tuple(swept["expired"]), tuple((session_id, join) for session_id, join in swept["complete"]))
 

@@ -9,7 +9,7 @@ from checkpoints.calls.outcome_types import Landed, NotLanded, Unknown
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.decisions.decide import DecisionTarget
 from checkpoints.decisions.run_verify_hooks import VerifyProbe
-from checkpoints.remote.store import RemoteStore
+from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store.store import OwnedSession

@@ -12,7 +12,7 @@ from checkpoints.exceptions import CallInProgress
 from checkpoints.formats.canonical import parse_json
 from checkpoints.remote import verify_probes
 from checkpoints.remote.call_log import RemoteExecution, encode_tool
-from checkpoints.remote.store import RemoteStore
+from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_records import IssuedCall

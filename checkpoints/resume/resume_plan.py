@@ -23,9 +23,9 @@ from checkpoints.enums import (
 from checkpoints.exceptions import (
     InvalidInput,
 )
-from checkpoints.formats import digests, message_calls
+from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.formats.message_calls import RequestedCall
+from checkpoints.formats.tool_calls_in_messages import RequestedCall
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
@@ -65,9 +65,9 @@ class TranscriptTail:
     @property
     def requested_calls(self) -> list[RequestedCall]:
         return (
-            message_calls.list_unanswered_calls(self.transcript)
+            tool_calls_in_messages.list_unanswered_calls(self.transcript)
             if self.pending is None
-            else message_calls.list_requested_calls(self.pending)
+            else tool_calls_in_messages.list_requested_calls(self.pending)
         )
 
     def find_result_positions(self, call_id: str) -> list[int]:
@@ -75,7 +75,7 @@ class TranscriptTail:
         return [
             position
             for position, message in enumerate(self.transcript, self.first)
-            if call_id in message_calls.list_answered_call_ids(message)
+            if call_id in tool_calls_in_messages.list_answered_call_ids(message)
         ]
 
 

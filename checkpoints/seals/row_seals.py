@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import models
 
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError, SealKeyMissing
-from checkpoints.seals.keys import KEY_SETTING, SealKey, SealKeys, get_seal_keys
+from checkpoints.seals.seal_keys import KEY_SETTING, SealKey, SealKeys, get_seal_keys
 
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

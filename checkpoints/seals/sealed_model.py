@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from django.db import models, router, transaction
 
 from checkpoints.seals import row_seals, session_heads
-from checkpoints.seals.keys import SEAL_SIZE, SealKeys, get_seal_keys
+from checkpoints.seals.seal_keys import SEAL_SIZE, SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
 
 SomeModel = TypeVar("SomeModel", bound=models.Model)

@@ -22,8 +22,8 @@ from django.db import connections, models
 
 from checkpoints.exceptions import IntegrityError, WitnessAhead
 from checkpoints.seals import row_seals, witness
-from checkpoints.seals.keys import SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.row_seals import SealStart
+from checkpoints.seals.seal_keys import SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.witness_records import WitnessedHead
 
 _MODULUS = 1 << 256

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from checkpoints.exceptions import SealKeyInvalid
-from checkpoints.seals.keys import SealKeys, get_seal_keys
+from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 
 #: Kinds of records: a head that is about to be written, that was written, and that is declared to be the newest one.
 EXPECTED, CONFIRMED, ADOPTED = "e", "c", "a"

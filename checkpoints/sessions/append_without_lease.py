@@ -31,11 +31,11 @@ from checkpoints.exceptions import (
     StorageUnavailable,
     VersionConflict,
 )
-from checkpoints.formats import message_calls
+from checkpoints.formats import tool_calls_in_messages
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import ownership, paused_task_guards
-from checkpoints.store import owned_heads, row_lookups, run_liveness
+from checkpoints.store import owned_session_heads, row_lookups, run_liveness
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import Store, UnconfirmedAppend
 from checkpoints.store.version_columns import VersionChange, VersionState
@@ -149,7 +149,7 @@ class _AppendAttempt:
             else []
         )
         answered = call_seals.seal_answered_calls(store.using, None, answered_rows, head.version + 1)
-        sealed_head = owned_heads.lock_head(store.using, row.pk)
+        sealed_head = owned_session_heads.lock_head(store.using, row.pk)
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
@@ -189,7 +189,7 @@ class _AppendAttempt:
         if position is None or state.payload is not None or state.phase != Phase.TURN:
             return state
         if position.pending is not None and any(
-            message_calls.repeats_or_answers_response(message, position.pending) for message in self.new
+            tool_calls_in_messages.repeats_or_answers_response(message, position.pending) for message in self.new
         ):
             return state
         return replace(state, phase=previous_state.phase, payload=previous_state.payload)

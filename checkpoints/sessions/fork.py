@@ -18,7 +18,7 @@ from checkpoints.ids import validate_id
 from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Run, Segment, Session
 from checkpoints.seals import row_seals
-from checkpoints.sessions import fork_copy
+from checkpoints.sessions import copy_calls_and_workflows_to_fork
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 from checkpoints.store.version_columns import count_total_tokens
@@ -66,7 +66,7 @@ def fork_session(
         )
         _create_first_version(store, fork, run, segment, source)
         connection = connections[store.using]
-        fork_copy.copy_calls_to_fork(
+        copy_calls_and_workflows_to_fork.copy_calls_to_fork(
             connection,
             origin.pk,
             fork.pk,
@@ -76,7 +76,7 @@ def fork_session(
             origin.latest_version + 1,
             source.version,
         )
-        fork_copy.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
+        copy_calls_and_workflows_to_fork.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
         has_undecided_calls = bool(pending_calls.list_undecided_calls(store, fork))
         fork.head_segment = segment
         fork.status = SessionStatus.NEEDS_REVIEW if has_undecided_calls else SessionStatus.ACTIVE

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints import call_transitions, process_identity
+from checkpoints import call_status_transitions, process_identity
 from checkpoints.audit import append_events
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import clock
@@ -157,7 +157,7 @@ def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCa
 
     A caller that asks about a call of a dead run need not wait until somebody resumes the session.
     """
-    if call.status != call_transitions.LOSE.before or run_liveness.is_run_alive(call.run):
+    if call.status != call_status_transitions.LOSE.before or run_liveness.is_run_alive(call.run):
         return call
     if row.owner is not None and row.owner_id == call.run_id:
         mark_owner_run_lost(store, row, row.owner, noticed_by="gate")
@@ -214,7 +214,7 @@ def create_ended_run(store: Store, row: Session) -> Run:
 def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor: str) -> None:
     """Interrupt the calls that lost runs issued and never settled, since their outcome is unknown. `run` is the
     owner."""
-    orphaned_calls = ToolCall.objects.using(store.using).filter(session=row, status=call_transitions.LOSE.before)
+    orphaned_calls = ToolCall.objects.using(store.using).filter(session=row, status=call_status_transitions.LOSE.before)
     for call in orphaned_calls if run is None else orphaned_calls.exclude(run=run):
         if call.mutates:
             change: dict[str, Any] = {
@@ -226,7 +226,7 @@ def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor
         else:
             change = {"settled_at": Now()}
             kind = AuditKind.CALL_DISCARDED
-        status = call_transitions.get_transition_for_lost_run(mutates=call.mutates).after
+        status = call_status_transitions.get_transition_for_lost_run(mutates=call.mutates).after
         orphaned_calls.filter(pk=call.pk).update(status=status, revision=F("revision") + 1, **change)
         append_events.record_event(store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool)
     Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)

@@ -35,7 +35,7 @@ from checkpoints.models import (
     Session,
     ToolCall,
 )
-from checkpoints.sessions import paused_task_guards, state_retention
+from checkpoints.sessions import framework_state_retention, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import Store
 from checkpoints.versions import run_position
@@ -176,7 +176,7 @@ def _remove_versions(store: Store, row: Session, numbers: list[int], *, dry_run:
     count = Checkpoint.objects.using(store.using).filter(session=row, version__in=numbers).delete()[0]
     messages = _delete_unreachable_messages(store, row) if count else 0
     if count:
-        state_retention.delete_states_before_oldest_version(store.using, row)
+        framework_state_retention.delete_states_before_oldest_version(store.using, row)
     if dry_run:
         raise _DryRunRollback(RemovalCounts(count, messages, dry_run=True))
     if count:

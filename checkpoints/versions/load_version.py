@@ -19,7 +19,7 @@ from checkpoints.formats.canonical import parse_json, parse_json_object
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Session
 from checkpoints.seals import row_seals, session_heads
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 from checkpoints.versions import segment_queries, version_seals

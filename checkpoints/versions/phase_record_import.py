@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from checkpoints.exceptions import CheckpointCorrupted
-from checkpoints.formats.strict_dataclasses import MalformedValue
+from checkpoints.formats.strict_dataclass_codec import MalformedValue
 from checkpoints.loop_state import legacy_records
 from checkpoints.loop_state.legacy_records import MigratedRecord
 from checkpoints.store import row_lookups

@@ -22,13 +22,13 @@ from checkpoints.db.hot_statements import NewMessage, NewVersion, SaveBase
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
-from checkpoints.formats import digests, message_calls, money
+from checkpoints.formats import digests, money, tool_calls_in_messages
 from checkpoints.formats.canonical import parse_json, parse_json_object, to_canonical_json
 from checkpoints.ids import validate_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.session_heads import RowChanges, SessionHead
-from checkpoints.store import owned_heads, row_lookups
+from checkpoints.store import owned_session_heads, row_lookups
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
 from checkpoints.store.version_columns import VersionChange, VersionState, count_total_tokens
@@ -186,7 +186,9 @@ class TranscriptEnd:
 
 
 def _count_results_by_call_id(messages: Sequence[Any]) -> Counter[str]:
-    return Counter(call_id for message in messages for call_id in message_calls.list_answered_call_ids(message))
+    return Counter(
+        call_id for message in messages for call_id in tool_calls_in_messages.list_answered_call_ids(message)
+    )
 
 
 def build_transcript_end(prepared: PreparedTranscript, keep: int, copy: list[Any] | None) -> TranscriptEnd:
@@ -403,13 +405,15 @@ def execute_save_statement(
 
     def write_to_sealed_head() -> int | None:
         answered = call_seals.seal_answered_calls(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = owned_heads.get_head(store.using, owned_session)
+        sealed_head = owned_session_heads.get_head(store.using, owned_session)
         version, owned_session.sealed_head = write_version(
             store.using, base, end, state, owned_session.run_id, answered, sealed_head
         )
         return version
 
-    version = owned_heads.write_or_retry_with_stored_head(store.using, owned_session, write_to_sealed_head, failed=None)
+    version = owned_session_heads.write_or_retry_with_stored_head(
+        store.using, owned_session, write_to_sealed_head, failed=None
+    )
     if version is not None:
         call_seals.remove_cached_calls(owned_session, answered_rows)
         owned_session.head = TranscriptHead(head.segment_id, end.length, end.chain, version, state, end.snapshot)
@@ -489,7 +493,7 @@ def write_versions(
         versions,
         head_write,
     )
-    return version, owned_heads.record_written_head(using, None if version is None else after)
+    return version, owned_session_heads.record_written_head(using, None if version is None else after)
 
 
 def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | None) -> NewVersion:

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import gettext as _
 
-from harness_site.accounts.redirects import is_path_of_site
+from harness_site.accounts.safe_redirect_targets import is_path_of_site
 
 
 class SignInRequired(LoginRequiredMiddleware):

@@ -1,14 +1,20 @@
 from django.urls import path
 
-from harness_site.accounts.views import accept_invitation, first_account, own_account, reveal_secrets, sign_in
+from harness_site.accounts.views import (
+    accept_invitation,
+    first_account_and_sign_in_link,
+    own_account,
+    reveal_secrets,
+    sign_in,
+)
 
 app_name = "harness_accounts"
 urlpatterns = [
     path("", own_account.show_account, name="account"),
     path("login/", sign_in.sign_in, name="login"),
     path("logout/", sign_in.log_out, name="logout"),
-    path("first/<str:token>/", first_account.create_first_account, name="first-account"),
-    path("link/<str:token>/", first_account.sign_in_by_link, name="sign-in-link"),
+    path("first/<str:token>/", first_account_and_sign_in_link.create_first_account, name="first-account"),
+    path("link/<str:token>/", first_account_and_sign_in_link.sign_in_by_link, name="sign-in-link"),
     path("invitations/<str:secret>/", accept_invitation.show_or_accept_invitation, name="invitation"),
     path("workspace/", own_account.switch_workspace, name="switch-workspace"),
     path("workspace/<str:workspace>/<path:place>", own_account.open_link_in_workspace, name="enter-workspace"),

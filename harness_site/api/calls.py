@@ -30,7 +30,6 @@ from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
 from harness_site.api import read_audit, request_schemas, response_schemas
 from harness_site.api.client_checkpointers import get_or_attach_run
-from harness_site.api.format_string_validation import validate_sentence_template
 from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
     claim_call_for_write,
@@ -39,6 +38,7 @@ from harness_site.api.idempotent_writes import (
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
+from harness_site.api.sentence_template_validation import validate_sentence_template
 from harness_site.core.masking.masker import mask_json_value, mask_text
 
 router = Router(tags=["calls"])

@@ -13,7 +13,7 @@ from typing import Final
 
 from checkpoints import SyncCheckpointer
 from checkpoints.conf import LEASE_SECONDS
-from checkpoints.database_backend import DatabaseBackend
+from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import attach_run

@@ -29,7 +29,7 @@ from checkpoints.sessions.heartbeat import renew_leases_of_runs
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import client_checkpointers, rate_limit
-from harness_site.api.api import EscapedConverter
+from harness_site.api.ninja_api import EscapedConverter
 from harness_site.api.rate_limit import Allowance
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send
 from harness_site.serving.request_bodies import BODY

@@ -36,7 +36,7 @@ from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken
 from harness_site.api.json_responses import JSON
 from harness_site.api.models import ApiWrite
-from harness_site.api.problems import PROBLEM
+from harness_site.api.problem_details import PROBLEM
 from harness_site.core.deferred_writes import DeferredWrites
 
 #: Time for which a key is remembered.

@@ -33,7 +33,7 @@ from harness_site.api import client_checkpointers, idempotent_writes, json_bodie
 from harness_site.api.bearer_token_middleware import mark_view_as_token_authenticated
 from harness_site.api.idempotent_writes import KeyedWrite
 from harness_site.api.models import ApiWrite
-from harness_site.api.problems import build_problem_response, convert_error_to_problem_response
+from harness_site.api.problem_details import build_problem_response, convert_error_to_problem_response
 from harness_site.core.masking import masker
 
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})

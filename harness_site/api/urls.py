@@ -3,8 +3,8 @@ from functools import partial
 
 from django.urls import URLPattern, path, re_path
 
-from harness_site.api import views
-from harness_site.api.api import api, list_query_parameters
+from harness_site.api import openapi_views
+from harness_site.api.ninja_api import api, list_query_parameters
 from harness_site.api.request_pipeline import raise_route_not_found, wrap_route_view
 
 app_name = "harness_api"
@@ -19,8 +19,8 @@ def _wrap_api_routes() -> Iterator[URLPattern]:
 
 
 urlpatterns = [
-    path("openapi.json", views.show_openapi_document, name="openapi"),
-    path("", views.show_api_reference, name="reference"),
+    path("openapi.json", openapi_views.show_openapi_document, name="openapi"),
+    path("", openapi_views.show_api_reference, name="reference"),
     *_wrap_api_routes(),
     re_path(r"^(?P<path>.*)$", raise_route_not_found),
 ]

@@ -8,7 +8,7 @@ from typing import Final
 
 from django.http import QueryDict
 
-from harness_site.core.moment_parameters import parse_aware_datetime
+from harness_site.core.datetime_parameters import parse_aware_datetime
 
 _DAY: Final = timedelta(days=1)
 

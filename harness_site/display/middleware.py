@@ -3,7 +3,7 @@ from django.http.response import HttpResponseBase
 from django.utils import timezone, translation
 from django.utils.deprecation import MiddlewareMixin
 
-from harness_site.accounts.redirects import is_path_of_site
+from harness_site.accounts.safe_redirect_targets import is_path_of_site
 from harness_site.display.display_preferences import get_reader_language
 from harness_site.display.time_zones import get_reader_time_zone
 

@@ -33,7 +33,7 @@ from checkpoints.enums import HOOK_KINDS, OWNING_RUN_STATUSES, ActorKind
 from checkpoints.exceptions import SealError
 from checkpoints.models import Decision, Run, Workspace
 from checkpoints.seals.decision_keys import get_decision_keys
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
 from harness_site.core.background_task import list_running_tasks
 from harness_site.installation.migration_state import load_schema_state

@@ -12,8 +12,8 @@ from checkpoints.db import clock
 from harness_site.accounts.models import Membership
 from harness_site.accounts.user_sessions import ACTIVITY_UPDATE_INTERVAL, record_user_session_activity
 from harness_site.core import formatting
-from harness_site.core.moment_parameters import parse_aware_datetime
-from harness_site.live.change_feed import EVERYBODY, get_group_name
+from harness_site.core.datetime_parameters import parse_aware_datetime
+from harness_site.live.change_feed_task import EVERYBODY, get_group_name
 from harness_site.live.changed_sessions import list_changes_since
 from harness_site.live.websocket_access import find_viewer_membership
 

@@ -7,7 +7,7 @@ import asyncio
 
 from channels.db import database_sync_to_async
 
-from checkpoints.peers.periodic_sweep import sweep_workspaces
+from checkpoints.peers.sweep_lost_runs_and_deadlines import sweep_workspaces
 from harness_site.core.background_task import BackgroundTask
 
 #: Seconds between two rounds, which is the maximum delay in noticing a missed deadline.

@@ -10,7 +10,7 @@ from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
+from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_duration
 from harness_site.overview import charts, current_counts, periods, totals
 from harness_site.overview.templatetags.harness_overview import format_share

@@ -1,7 +1,7 @@
 from django.urls import path
 
 from harness_site.review import evidence_files
-from harness_site.review.views import browser_notifications, claims, decision_card, outages, queue
+from harness_site.review.views import browser_notifications, claims_and_comments, decision_card, outages, queue
 
 app_name = "harness_review"
 urlpatterns = [
@@ -14,11 +14,11 @@ urlpatterns = [
     path("outages/settle/", outages.decide_chosen_calls, name="outage-settle"),
     path("outages/decide/", outages.decide_calls_without_evidence, name="outage-decide"),
     path("calls/<int:pk>/", decision_card.show_decision_card, name="card"),
-    path("calls/<int:pk>/claim/", claims.claim_call, name="claim"),
-    path("calls/<int:pk>/release/", claims.release_call, name="release"),
-    path("calls/<int:pk>/comment/", claims.add_comment_and_hand_over, name="comment"),
+    path("calls/<int:pk>/claim/", claims_and_comments.claim_call, name="claim"),
+    path("calls/<int:pk>/release/", claims_and_comments.release_call, name="release"),
+    path("calls/<int:pk>/comment/", claims_and_comments.add_comment_and_hand_over, name="comment"),
     path("calls/<int:pk>/withdraw/", decision_card.withdraw_decision, name="withdraw"),
-    path("calls/<int:pk>/present/", claims.record_presence_and_show_people, name="present"),
+    path("calls/<int:pk>/present/", claims_and_comments.record_presence_and_show_people, name="present"),
     path("calls/<int:pk>/change/", decision_card.preview_argument_change, name="change"),
     path("calls/<int:pk>/verify/", decision_card.request_verification, name="verify"),
 ]

@@ -15,7 +15,7 @@ from django.db.models import Max, QuerySet
 from checkpoints.exceptions import SealError
 from checkpoints.models import Checkpoint, Decision, Message, Session, ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals
 from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery

@@ -19,8 +19,8 @@ from django.db.models import F, QuerySet, Subquery
 from harness_site.accounts import call_argument_secrets
 from harness_site.core.masking.masker import mask_text, mask_values_in_context
 from harness_site.search.models import Passage
+from harness_site.search.passage_term_conditions import filter_by_search_index, filter_by_sequential_read
 from harness_site.search.query_terms import SearchQuery
-from harness_site.search.term_conditions import filter_by_search_index, filter_by_sequential_read
 
 #: Hits on one page.
 PAGE: Final = 30

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from checkpoints.db import clock
 from checkpoints.integrity import verification
-from harness_site.sessions.selectors import conversation, session_history, version_list
+from harness_site.sessions.selectors import conversation_window, session_history, version_list
 from harness_site.sessions.selectors.session_history import HistoryPage
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.timeline.selectors import run_events
@@ -59,13 +59,13 @@ def _translate_and_generate_html(head: SessionHead, zone: tzinfo, language: str 
 
 def _generate_html_of_session(head: SessionHead) -> Iterator[str]:
     session = head.stored
-    place = conversation.get_newest_transcript_version(session)
+    place = conversation_window.get_newest_transcript_version(session)
     shared = {"session_pk": session.pk, "version_text": str(place.version), "whole": True, "offline": True}
     context: dict[str, Any] = {"head": head, "place": place, "now": clock.now(), "styles": _build_style_element()}
     context |= {"zone": timezone.get_current_timezone_name(), "offset": _format_utc_offset(context["now"])}
     yield render_to_string("sessions/offline/start.html", context)
     shared |= {"takeovers": run_events.load_run_events(session.pk).takeovers}
-    for window in conversation.iterate_conversation_windows(session, place):
+    for window in conversation_window.iterate_conversation_windows(session, place):
         yield render_to_string("sessions/offline/items.html", {**shared, "conversation": window})
     yield render_to_string("sessions/offline/plan.html", {"version": version_list.load_newest_version(session.pk)})
     for page in _iterate_history_pages(session.pk):

@@ -19,7 +19,7 @@ from harness_site.core.masking.masker import (
 )
 from harness_site.core.rendering.display_text import get_byte_size
 from harness_site.core.rendering.json_tree import dump_json_for_display
-from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.selectors.conversation_window import CallCard
 
 #: Characters of one page.
 PAGE: Final = 100_000

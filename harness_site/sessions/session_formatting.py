@@ -27,9 +27,9 @@ from harness_site.core.rendering.hidden_characters import has_hidden_characters
 from harness_site.core.rendering.html_building import build_html
 from harness_site.core.rendering.json_tree import dump_json_for_display
 from harness_site.sessions.selectors.call_details import CallRecord
-from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.message_first_versions import RunFacts
-from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
+from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 
 #: Image types that a page embeds; none of them can contain a script.
 DATA_URL = re.compile(r"data:(image/(?:png|jpeg|gif|webp|avif));base64,([A-Za-z0-9+/=\s]+)\Z", re.ASCII)

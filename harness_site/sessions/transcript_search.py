@@ -24,7 +24,7 @@ from harness_site.core.masking.masker import mask_secret_fields_in_context, mask
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions.selectors import transcript_matches
-from harness_site.sessions.selectors.conversation import TranscriptVersion
+from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.session_formatting import parse_json_container
 
 #: Maximum number of hits counted in each direction.

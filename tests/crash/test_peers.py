@@ -7,13 +7,13 @@ from tests.support.exhaustive_mode import boundaries
 
 #: Every operation of waiting for other agents that writes.
 WRITING = {
-    "peers.peer_response.accept_response",
+    "peers.accept_agent_response.accept_response",
     "peers.cancel_paused_task.cancel_paused_task",
-    "peers.peer_call_deadlines._expire_calls_of_session",
-    "peers.pause_run._pause_run_in_transaction",
+    "peers.agent_call_deadlines._expire_calls_of_session",
+    "peers.pause_run_until_agents_respond._pause_run_in_transaction",
     "peers.take_paused_task._mark_task_and_joins_taken",
-    "peers.notice_outbox._claim_due_notices",
-    "peers.notice_outbox._delete_notice",
+    "peers.agent_notice_outbox._claim_due_notices",
+    "peers.agent_notice_outbox._delete_notice",
 }
 
 

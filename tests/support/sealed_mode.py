@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints.seals.decision_keys import get_decision_keys
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
 from checkpoints.seals.witness_file import FileWitness
 

@@ -32,7 +32,7 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.conf import MAX_VALUE_BYTES
-from checkpoints.database_backend import DatabaseBackend
+from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
 from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
 from checkpoints.framework_states import line_log, remove_and_copy_states

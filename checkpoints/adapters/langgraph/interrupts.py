@@ -13,7 +13,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 from langgraph.types import Interrupt
 
-from checkpoints.adapters.langgraph.messages import convert_to_json_value
+from checkpoints.adapters.langgraph.message_conversion import convert_to_json_value
 from checkpoints.enums import APPROVAL_KINDS, DecisionKind, KeyPolicy
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json

@@ -30,12 +30,12 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
 from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
-from checkpoints.adapters.langgraph import interrupts, messages, saved_message_lists
-from checkpoints.adapters.langgraph.saved_message_lists import EMPTY_LIST, ListMemory, Place, SavedList
+from checkpoints.adapters.langgraph import interrupts, message_conversion, message_list_cache
+from checkpoints.adapters.langgraph.message_list_cache import EMPTY_LIST, ListMemory, Place, SavedList
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.database_backend import DatabaseBackend
+from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
 from checkpoints.framework_states import interrupt_decisions, remove_and_copy_states, state_store
@@ -171,7 +171,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         for name, value in loaded.values.items():
             if isinstance(value, list):
                 elements = values[name]
-                fields, stored = saved_message_lists.copy_fields(elements), saved_message_lists.copy_messages(elements)
+                fields, stored = message_list_cache.copy_fields(elements), message_list_cache.copy_messages(elements)
                 self._memory.set_list((thread_id, namespace, name), _build_saved_list(elements, fields, value, stored))
         for name, root in loaded.known.items():
             copied = known[root].copy_with_own_messages()
@@ -299,7 +299,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         elements = list(value)
         known = self._memory.find_list(place)
         kept = 0 if known is None else known.count_unchanged_elements(elements)
-        fields = saved_message_lists.copy_fields(elements[kept:])
+        fields = message_list_cache.copy_fields(elements[kept:])
         added = [self.serde.dumps_typed(item) for item in elements[kept:]]
         stored = [self.serde.loads_typed(item) for item in added]
         if known is None or not kept:
@@ -319,7 +319,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return count if list(said.digests[:count]) == list(saved[1]) else 0
 
     def _build_session_description(self, values: Mapping[str, Any]) -> SessionDescription:
-        return SessionDescription(messages.find_first_prompt(values, self.transcript_channel), self.agent)
+        return SessionDescription(message_conversion.find_first_prompt(values, self.transcript_channel), self.agent)
 
     def _build_version_content(
         self,
@@ -333,12 +333,16 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         said = values.get(self.transcript_channel)
         about = {"checkpoint_id": checkpoint_id, "source": metadata.get("source"), "step": metadata.get("step")}
         payload = {
-            "langgraph": messages.convert_to_json_value({**about, "namespace": namespace} if namespace else about)
+            "langgraph": message_conversion.convert_to_json_value(
+                {**about, "namespace": namespace} if namespace else about
+            )
         }
         if namespace:  # a subgraph has a transcript of its own; what it answers counts all the same
-            answers = messages.find_tool_result_messages(said)
+            answers = message_conversion.find_tool_result_messages(said)
             return VersionContent(None, answers, payload) if answers else None
-        transcript = messages.convert_to_transcript(said[saved:] if saved and isinstance(said, list) else said)
+        transcript = message_conversion.convert_to_transcript(
+            said[saved:] if saved and isinstance(said, list) else said
+        )
         if transcript is None:
             return None
         return (

@@ -16,8 +16,8 @@ from langgraph.config import get_config
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, interrupt
 
-from checkpoints.adapters.async_claims import AsyncClaims
-from checkpoints.adapters.langgraph import messages
+from checkpoints.adapters.async_session_claims import AsyncClaims
+from checkpoints.adapters.langgraph import message_conversion
 from checkpoints.adapters.langgraph.saver import HarnessSaver
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
@@ -287,7 +287,7 @@ def _to_text(value: Any) -> str:
     found = _find_messages(value)
     if found:
         return "\n".join(str(message.text) for message in found)
-    return str(messages.convert_to_json_value(value.update if isinstance(value, Command) else value))
+    return str(message_conversion.convert_to_json_value(value.update if isinstance(value, Command) else value))
 
 
 def _to_result(result: ToolResult, call: Any) -> Result:
@@ -313,6 +313,9 @@ def _replace_call_id(value: Any, call_id: str) -> Any:
 
 def _describe_gate(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
     """Return the value of the interrupt: which calls wait, and where to decide."""
-    waiting = [{name: messages.convert_to_json_value(call.get(name)) for name in _SHOWN_FIELDS} for call in gate.calls]
+    waiting = [
+        {name: message_conversion.convert_to_json_value(call.get(name)) for name in _SHOWN_FIELDS}
+        for call in gate.calls
+    ]
     kind = "approval_required" if isinstance(gate, ApprovalRequired) else "review_required"
     return {"type": kind, "session_id": gate.session_id, "calls": waiting, "message": str(gate)}

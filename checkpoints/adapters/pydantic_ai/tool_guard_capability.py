@@ -20,9 +20,9 @@ from pydantic_ai.tools import (
     ToolDenied,
 )
 
-from checkpoints.adapters.async_claims import AsyncClaims
+from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.pydantic_ai.harness_conversation_store import HarnessConversationStore
-from checkpoints.adapters.pydantic_ai.value_codec import Returned, build_codec
+from checkpoints.adapters.pydantic_ai.tool_result_codec import Returned, build_codec
 from checkpoints.aio import Checkpointer
 from checkpoints.calls import call_queries
 from checkpoints.calls.outcome_types import ToolResult

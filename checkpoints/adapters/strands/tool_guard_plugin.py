@@ -16,7 +16,7 @@ from strands.plugins import Plugin
 from strands.types.events import ToolResultEvent
 from strands.types.session import decode_bytes_values, encode_bytes_values
 
-from checkpoints.adapters.async_claims import AsyncClaims
+from checkpoints.adapters.async_session_claims import AsyncClaims
 from checkpoints.adapters.strands.session_repository import HarnessSessionRepository
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from checkpoints.importers.claude_code import line_types
-from checkpoints.importers.claude_code.conversation import ConversationImport
+from checkpoints.importers.claude_code.conversation_import import ConversationImport
 from checkpoints.importers.claude_code.line_types import Line
 from checkpoints.importers.claude_code.session_titles import SessionTitles
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.integrity import backfill_row_seals
 from checkpoints.models import Session
-from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
+from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 
 BATCH_SIZE = 100
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.peers.periodic_sweep import SweepRound, sweep_workspaces
+from checkpoints.peers.sweep_lost_runs_and_deadlines import SweepRound, sweep_workspaces
 from checkpoints.sessions.sweep_lost_runs import DEFAULT_LIMIT
 
 

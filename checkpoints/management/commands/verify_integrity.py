@@ -13,7 +13,7 @@ from checkpoints.integrity import verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import Session
 from checkpoints.seals.decision_keys import VERIFY_SETTING, get_decision_keys
-from checkpoints.seals.keys import KEY_SETTING, get_seal_keys
+from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
 
 
 class Command(BaseCommand):

@@ -16,7 +16,7 @@ from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import WORKSPACE_KEY, get_request_membership
-from harness_site.accounts.redirects import get_safe_redirect
+from harness_site.accounts.safe_redirect_targets import get_safe_redirect
 from harness_site.accounts.user_sessions import end_user_sessions, list_user_sessions
 
 

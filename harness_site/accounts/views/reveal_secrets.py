@@ -11,7 +11,7 @@ from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events, masking_rules, unmasking
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, require_member
 from harness_site.accounts.reauthentication import require_reauthentication_within
-from harness_site.accounts.redirects import get_safe_redirect
+from harness_site.accounts.safe_redirect_targets import get_safe_redirect
 
 #: A reauthentication counts for one request and the time it takes to return to it.
 _PROOF_SECONDS: Final = 60

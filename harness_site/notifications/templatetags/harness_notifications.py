@@ -6,7 +6,7 @@ from django import template
 
 from harness_site.accounts.models import Membership
 from harness_site.mail_transport import is_mail_configured
-from harness_site.notifications.email_recipients import (
+from harness_site.notifications.email_reachability import (
     NotificationGap,
     explain_missing_notifications,
     load_email_addresses,

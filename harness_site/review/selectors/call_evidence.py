@@ -10,7 +10,7 @@ from checkpoints.calls import signed_decisions
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, DecisionKind, KeyScope
 from checkpoints.models import Decision, LateResult, Run, ToolCall, Workspace
 from checkpoints.seals import row_seals
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 
 EARLIER_LIMIT = 10
 

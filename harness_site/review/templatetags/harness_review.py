@@ -14,8 +14,8 @@ from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_path
 from harness_site.core.formatting import convert_to_zone, format_date_with_year
 from harness_site.review.call_event_history import TraceEvent
+from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
 from harness_site.review.selectors.pending_calls import BoundedCount, count_pending_calls
-from harness_site.review.sentence_values import render_sentence_with_bold_values
 from harness_site.templatetags.harness_tags import render_deadline
 
 register = template.Library()

@@ -20,11 +20,14 @@ from checkpoints.models import ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
-from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response, mark_session_shown_in_response
+from harness_site.accounts.sessions_shown_in_response import (
+    mark_excerpts_shown_in_response,
+    mark_session_shown_in_response,
+)
 from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
-from harness_site.review import card_context, claim_services, evidence_files, presence
+from harness_site.review import claim_services, decision_card_context, evidence_files, presence
 from harness_site.review.decision_errors import (
     NOTHING,
     DecisionProblem,
@@ -191,7 +194,7 @@ def render_decision_card(
     if comment_form is None:
         comment_form = CommentForm(colleagues=sorted(list_colleagues(request.membership)))
     context: dict[str, Any] = {
-        **card_context.build_card_context(call, request.membership),
+        **decision_card_context.build_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
         "files": evidence_files.list_evidence_files(call),
         "company": people or presence.load_presence_of_call(call.pk, request.membership),
@@ -226,10 +229,10 @@ def _build_decision_context(
     required_role = Role.ADMIN if card["overdue"] else Role.APPROVER
     if not membership.has_role(required_role):
         return {"able": list_members_with_role(membership.workspace, required_role)}
-    answers = card_context.build_decision_options(
+    answers = decision_card_context.build_decision_options(
         call, card["agreements"], card["known"].decisions, membership.user.get_username()
     )
-    new_form = card_context.build_decision_form(card)
+    new_form = decision_card_context.build_decision_form(card)
     if type(form) is not type(new_form):
         form = new_form  # the typed data answers another question
         form.initial["kind"] = _get_preselected_answer(request, answers)

@@ -25,11 +25,11 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
+from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core import formatting
+from harness_site.core.datetime_parameters import parse_aware_datetime
 from harness_site.core.masking.masked_references import build_masked_reference, resolve_masked_reference
-from harness_site.core.moment_parameters import parse_aware_datetime
-from harness_site.review import bulk_results, decision_preview, presence
+from harness_site.review import bulk_decision_results, decision_preview, presence
 from harness_site.review.bulk_decisions import (
     CallAnswer,
     ChosenCall,
@@ -172,7 +172,7 @@ def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
         choices, by=request.membership, actor=build_decision_actor(request), reason=form.cleaned_data["reason"]
     )
     return redirect(
-        f"{window.first_page_url}&settled={bulk_results.store_bulk_results_in_user_session(request, results)}"
+        f"{window.first_page_url}&settled={bulk_decision_results.store_bulk_results_in_user_session(request, results)}"
     )
 
 
@@ -203,7 +203,7 @@ def decide_calls_without_evidence(request: MemberRequest) -> HttpResponse:
     ]
     results = record_decisions_by_answers(answers, by=request.membership, actor=build_decision_actor(request))
     return redirect(
-        f"{window.first_page_url}&settled={bulk_results.store_bulk_results_in_user_session(request, results)}"
+        f"{window.first_page_url}&settled={bulk_decision_results.store_bulk_results_in_user_session(request, results)}"
     )
 
 
@@ -237,7 +237,7 @@ def _render_outage_page(
         "form": form,
         "shared_form": shared_form or SharedReasonForm(),
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
-        "outcome": bulk_results.load_bulk_results_from_user_session(request, request.GET.get("settled", "")),
+        "outcome": bulk_decision_results.load_bulk_results_from_user_session(request, request.GET.get("settled", "")),
     }
     results = context["outcome"].rows if context["outcome"] else ()
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]

@@ -17,7 +17,7 @@ from checkpoints.enums import Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
+from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review import presence

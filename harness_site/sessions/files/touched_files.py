@@ -11,10 +11,10 @@ from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_or_text
 from checkpoints.models import ToolCall
 from harness_site.sessions.tool_views import (
-    edits,
     file_change_parsing,
+    file_edits,
+    file_reads,
     notebooks,
-    reads,
     swe_agent_editor,
     tool_view_table,
 )
@@ -27,12 +27,12 @@ MAX_CHARACTERS: Final = 8_000_000
 _MAX_COMBINED: Final = 100
 _FILE_VIEWS: Final = frozenset(
     {
-        edits.build_edit_view,
-        edits.build_write_view,
-        edits.build_patch_view,
+        file_edits.build_edit_view,
+        file_edits.build_write_view,
+        file_edits.build_patch_view,
         notebooks.build_notebook_edit_view,
         swe_agent_editor.build_editor_command_view,
-        reads.build_read_view,
+        file_reads.build_read_view,
     }
 )
 
@@ -136,12 +136,12 @@ def _add_call_to_files(
 def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
     """Yield what a call does to files; a file that is only read has no hunks."""
     builders = tool_view_table.find_view_builders(tool)
-    if edits.build_patch_view in builders or tool_view_table.is_command_tool(tool):
+    if file_edits.build_patch_view in builders or tool_view_table.is_command_tool(tool):
         yield from file_change_parsing.parse_patch(file_change_parsing.find_patch_text(args))
         return
     readers: dict[tool_view_table.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
-        edits.build_edit_view: file_change_parsing.parse_edit_arguments,
-        edits.build_write_view: file_change_parsing.parse_write_arguments,
+        file_edits.build_edit_view: file_change_parsing.parse_edit_arguments,
+        file_edits.build_write_view: file_change_parsing.parse_write_arguments,
         notebooks.build_notebook_edit_view: file_change_parsing.parse_notebook_edit_arguments,
     }
     for build in builders:
@@ -156,7 +156,7 @@ def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange
             yield change
         return
     path = file_change_parsing.get_path_argument(args)
-    if path and reads.build_read_view in builders and args.get("command", "view") == "view":
+    if path and file_reads.build_read_view in builders and args.get("command", "view") == "view":
         yield FileChange(path, "edited")
 
 

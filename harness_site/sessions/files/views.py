@@ -14,9 +14,9 @@ from harness_site.sessions.files import touched_files
 from harness_site.sessions.files.touched_files import FileCall, TouchedFile
 from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
-from harness_site.sessions.tool_views import diff_lines, edits
-from harness_site.sessions.tool_views.base import ToolUse
-from harness_site.sessions.tool_views.edits import ShownFile
+from harness_site.sessions.tool_views import diff_lines, file_edits
+from harness_site.sessions.tool_views.file_edits import ShownFile
+from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse
 
 #: Files whose difference is displayed in the list, passages of each, and calls that are named.
 _FILES: Final = 25
@@ -94,7 +94,7 @@ def _build_file_row(
     use = ToolUse("", {}, None, is_whole=is_whole)
     shown, is_complete = None, True
     if file.is_changed and (is_whole or number < _FILES):
-        shown, is_complete = edits.build_file_difference(
+        shown, is_complete = file_edits.build_file_difference(
             use, file.build_net_change(), _ALL_HUNKS if is_whole else _HUNKS
         )
     lines = (

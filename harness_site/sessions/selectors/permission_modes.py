@@ -6,7 +6,7 @@ from typing import Final
 
 from checkpoints.formats import parse_or_text
 from harness_site.sessions.selectors import transcript_matches
-from harness_site.sessions.selectors.conversation import Conversation
+from harness_site.sessions.selectors.conversation_window import Conversation
 
 #: Beginning of the field in canonical JSON; inside of a string its quotes would be escaped.
 _FIELD: Final = '"permission_mode":"'

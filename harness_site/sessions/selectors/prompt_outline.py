@@ -18,7 +18,7 @@ from checkpoints.formats.content_blocks import TextPart
 from checkpoints.models import Message
 from checkpoints.models.transcript import PROMPT_ROLES
 from harness_site.sessions.selectors import transcript_matches
-from harness_site.sessions.selectors.conversation import TranscriptVersion
+from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.tool_views import message_tags
 
 #: Maximum number of messages of people that are read for the outline; half of them on each side of a position.

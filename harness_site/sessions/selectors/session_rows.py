@@ -43,10 +43,10 @@ from checkpoints.sessions.list_filters import (
     select_sessions_of_workspace,
 )
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
-from harness_site.sessions.selectors import peer_waits, session_forks, session_list_pages
-from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
-from harness_site.sessions.selectors.session_forks import Forks
+from harness_site.sessions.selectors import fork_list_and_preview, session_list_pages, waits_for_other_agents
+from harness_site.sessions.selectors.fork_list_and_preview import Forks
 from harness_site.sessions.selectors.session_list_pages import SessionListCursor
+from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 
 PAGE = 30
 #: Maximum number of blocking calls counted for one session.
@@ -213,10 +213,10 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         forked_from=session.forked_from_id,
         forked_version=session.forked_version,
         origin_id=session.origin_id,  # type: ignore[attr-defined]
-        forks=session_forks.load_session_forks(pk) if session.has_forks else None,  # type: ignore[attr-defined]
+        forks=fork_list_and_preview.load_session_forks(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
-        waiting=peer_waits.load_peer_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
+        waiting=waits_for_other_agents.load_peer_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
     )
 
 

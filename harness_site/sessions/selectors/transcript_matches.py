@@ -18,10 +18,10 @@ from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import ResultPart
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.versions import version_seals
 from harness_site.sessions.selectors import message_windows
-from harness_site.sessions.selectors.conversation import TranscriptVersion
+from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 
 #: Messages in memory at once.
 _CHUNK_SIZE = 25

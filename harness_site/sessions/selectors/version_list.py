@@ -14,7 +14,7 @@ from checkpoints.enums import CostBasis, Phase
 from checkpoints.formats import money, parse_json
 from checkpoints.models import Checkpoint, Segment, ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.seals.keys import get_seal_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.sessions import plan_steps
 from harness_site.sessions.plan_steps import Plan, StepChange, StepChangeKind
 from harness_site.sessions.selectors.calls_between_versions import SavedVersion, build_calls_between_condition

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.match_highlighting import FOUND, mark_search_words
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions.selectors.conversation import CallCard, Entry
+from harness_site.sessions.selectors.conversation_window import CallCard, Entry
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.selectors.run_lanes import Timeline

@@ -9,12 +9,12 @@ from django.template import Context
 from checkpoints.formats.content_blocks import Part
 from checkpoints.models import Session
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
 from harness_site.sessions.tool_views import message_tags, tool_view_table
-from harness_site.sessions.tool_views.base import ToolView
 from harness_site.sessions.tool_views.message_tags import TextPiece
+from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolView
 from harness_site.sessions.tree import subagent_tree
 
 register = template.Library()

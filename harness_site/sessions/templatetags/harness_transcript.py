@@ -28,11 +28,11 @@ from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.filter_parameters import KNOWN_MODELS
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
-from harness_site.sessions.selectors.conversation import CallCard, Conversation, Handover
+from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Handover
 from harness_site.sessions.selectors.message_first_versions import RunFacts
-from harness_site.sessions.selectors.peer_waits import PeerWaitSummary
 from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_rows import SessionRow
+from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 from harness_site.sessions.session_row_html import render_session_row
 from harness_site.sessions.timeline.selectors.run_events import Takeover
 

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.core.moment_parameters import parse_aware_datetime
+from harness_site.core.datetime_parameters import parse_aware_datetime
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
 from harness_site.sessions.timeline import timeframe_layout as drawing
 from harness_site.sessions.timeline import timeline_items, version_charts

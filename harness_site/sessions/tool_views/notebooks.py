@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from harness_site.core.rendering.display_text import format_byte_size, get_byte_size
 from harness_site.sessions.session_formatting import parse_json_container
 from harness_site.sessions.tool_views import file_change_parsing
-from harness_site.sessions.tool_views.base import ShownText, ToolUse, ToolView
+from harness_site.sessions.tool_views.tool_use_and_tool_view import ShownText, ToolUse, ToolView
 
 #: Cells of one call that are displayed in a conversation, and on a page of its own.
 _CELLS: Final = 6

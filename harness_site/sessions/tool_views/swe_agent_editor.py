@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from harness_site.sessions.tool_views import diff_lines, edits, file_change_parsing
-from harness_site.sessions.tool_views.base import ToolUse, ToolView
+from harness_site.sessions.tool_views import diff_lines, file_change_parsing, file_edits
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
+from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView
 
 _CREATE: Final = re.compile(r"\s*create\s+([^\n]+?)\s*")
 _OPEN: Final = re.compile(r"\s*open\s+([^\n]+?)(?:\s+\d{1,9})?\s*")
@@ -97,12 +97,12 @@ def build_editor_command_view(use: ToolUse) -> ToolView | None:
     if change is None:
         return None
     if change.kind == "written":
-        return edits.build_change_view(use, (change,), _("Write"))
+        return file_edits.build_change_view(use, (change,), _("Write"))
     file_line = _FILE_LINE.search(use.result or "")
     path = change.path or (file_line[1] if file_line else "")
     if not change.hunks:
         return _build_opened_file_view(use, path)
-    view = edits.build_change_view(use, (replace(change, path=path),), _("Edit"))
+    view = file_edits.build_change_view(use, (replace(change, path=path),), _("Edit"))
     if view is None:
         return None
     match = _EDIT.fullmatch(use.get_text("command"))
@@ -134,7 +134,9 @@ def _build_opened_file_view(use: ToolUse, path: str) -> ToolView | None:
         _("Read"),
         use.mask_line_for_display(path),
         note=use.mask_line_for_display(note),
-        content={"lines": diff_lines.build_numbered_lines(shown.text, edits.get_language_of_path(path), numbers[0])},
+        content={
+            "lines": diff_lines.build_numbered_lines(shown.text, file_edits.get_language_of_path(path), numbers[0])
+        },
         is_complete=shown.whole,
         size=shown.size,
     )

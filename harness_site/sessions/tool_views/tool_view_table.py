@@ -9,21 +9,21 @@ from functools import lru_cache
 from typing import Final
 
 from checkpoints.formats.content_blocks import ResultPart, TextPart
-from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts
 from harness_site.sessions.tool_views import (
-    commands,
-    edits,
+    file_edits,
+    file_reads,
     mcp_tools,
     notebooks,
-    questions,
-    reads,
     searches_and_fetches,
-    subagents,
+    shell_commands,
+    subagent_launches,
     swe_agent_editor,
     todo_lists,
+    user_questions,
 )
-from harness_site.sessions.tool_views.base import ToolUse, ToolView, make_tool_use
+from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView, make_tool_use
 
 BuildView = Callable[[ToolUse], ToolView | None]
 
@@ -34,28 +34,28 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
             *("bash", "shell", "*_shell", "shell_*", "local_shell*", "exec", "exec_*", "execute_bash", "*_command"),
             *("run_terminal_cmd", "terminal", "powershell", "*_shell_command", "execute_command"),
         ),
-        commands.build_command_view,
+        shell_commands.build_command_view,
     ),
     (
         ("bashoutput", "killshell", "killbash", "taskoutput", "taskstop", "write_stdin"),
-        commands.build_background_command_view,
+        shell_commands.build_background_command_view,
     ),
-    (("apply_patch", "*_patch", "patch", "applypatch"), edits.build_patch_view),
+    (("apply_patch", "*_patch", "patch", "applypatch"), file_edits.build_patch_view),
     (("notebookedit", "notebook_edit", "*_notebook*"), notebooks.build_notebook_edit_view),
     (
         ("multiedit", "edit", "edit_*", "*_edit", "replace", "str_replace*", "*_replace", "search_replace"),
-        edits.build_edit_view,
+        file_edits.build_edit_view,
     ),
-    (("write", "write_*", "*_write", "create_file", "save_file", "str_replace*"), edits.build_write_view),
+    (("write", "write_*", "*_write", "create_file", "save_file", "str_replace*"), file_edits.build_write_view),
     (("create", "open", "edit", "insert", "goto", "scroll_*"), swe_agent_editor.build_editor_command_view),
-    (("submit",), edits.build_submission_view),
+    (("submit",), file_edits.build_submission_view),
     (
         ("read", "read_*", "*_read", "notebookread", "view", "view_*", "str_replace*"),
         notebooks.build_notebook_read_view,
     ),
     (
         ("read", "read_*", "*_read", "view", "view_*", "open_file", "cat", "notebookread", "str_replace*", "get_file*"),
-        reads.build_read_view,
+        file_reads.build_read_view,
     ),
     (
         (
@@ -72,11 +72,11 @@ TOOL_VIEWS: Final[tuple[tuple[tuple[str, ...], BuildView], ...]] = (
     (("todowrite", "todo_*", "*_todos", "*todo*", "update_plan", "plan_*", "*_plan"), todo_lists.build_todo_list_view),
     (
         ("task", "agent", "subagent*", "*_subagent", "spawn_agent*", "dispatch_agent*", "delegate*"),
-        subagents.build_subagent_launch_view,
+        subagent_launches.build_subagent_launch_view,
     ),
-    (("askuserquestion", "ask_user*", "request_user_input"), questions.build_question_view),
+    (("askuserquestion", "ask_user*", "request_user_input"), user_questions.build_question_view),
     (("mcp__*",), mcp_tools.build_mcp_tool_view),
-    (("*",), commands.build_command_view_of_tool),
+    (("*",), shell_commands.build_command_view_of_tool),
 )
 
 
@@ -95,7 +95,7 @@ def build_call_view(card: CallCard, *, is_whole: bool = False) -> ToolView | Non
 
 def is_command_tool(name: str) -> bool:
     """Return whether a tool runs shell commands, which may contain patches."""
-    return commands.build_command_view in find_view_builders(name)
+    return shell_commands.build_command_view in find_view_builders(name)
 
 
 @lru_cache(maxsize=1024)

@@ -23,7 +23,7 @@ from harness_site.accounts.permissions import MemberRequest, list_members_with_r
 from harness_site.core.downloads import CSV, HTML, JSONL, build_download_response
 from harness_site.core.masking import masker
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.sessions import csv_export, filter_parameters, html_export, jsonl_export
+from harness_site.sessions import filter_parameters, html_export, jsonl_export, session_list_csv_export
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
@@ -58,7 +58,7 @@ def export_session_list(request: MemberRequest) -> HttpResponseBase:
         filters=_describe_list_filters(request),
     )
     keys = session_rows.load_matching_session_keys(workspace, filters, only=matching_keys)
-    rows = csv_export.generate_csv_lines(session_rows.iterate_session_rows(workspace, keys))
+    rows = session_list_csv_export.generate_csv_lines(session_rows.iterate_session_rows(workspace, keys))
     name = f"sessions-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(rows, CSV, name, total=f"record {len(keys)}")
 

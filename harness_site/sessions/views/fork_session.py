@@ -16,9 +16,9 @@ from checkpoints.exceptions import InvalidIdentifier, SessionExists, SessionNotF
 from checkpoints.ids import MAX_LENGTH
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
-from harness_site.accounts.response_read_marks import mark_session_shown_in_response
+from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
 from harness_site.core.masking.masker import MASK, mask_text
-from harness_site.sessions.selectors import session_forks, session_rows, version_list
+from harness_site.sessions.selectors import fork_list_and_preview, session_rows, version_list
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.selectors.version_list import Version
 from harness_site.sessions.session_lookup import (
@@ -52,7 +52,9 @@ def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
     if request.method == "GET":
         origin = _get_requested_version(request, head)
         origin_name = mask_text(head.row.session_id).replace(MASK, "masked")
-        unused_id = session_forks.find_unused_fork_id(request.membership.workspace_id, origin_name, origin.version)
+        unused_id = fork_list_and_preview.find_unused_fork_id(
+            request.membership.workspace_id, origin_name, origin.version
+        )
         return _render_fork_page(
             request, head, origin, ForkForm(initial={"version": origin.version, "session_id": unused_id})
         )
@@ -124,7 +126,7 @@ def _render_fork_page(
         "form": form,
         "may": may_fork,
         "able": () if may_fork else list_members_with_role(request.membership.workspace, Role.APPROVER),
-        "prospect": session_forks.load_fork_preview(head.row.pk, version),
+        "prospect": fork_list_and_preview.load_fork_preview(head.row.pk, version),
     }
     mark_session_shown_in_response(request, head.row.pk)
     return render(request, "sessions/fork.html", context, status=status)

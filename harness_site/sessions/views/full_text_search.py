@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from checkpoints.sessions.list_filters import SessionFilter, Sort
 from harness_site.accounts import call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest
-from harness_site.accounts.response_read_marks import mark_excerpts_shown_in_response
+from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.search import near_terms, search_query

@@ -14,7 +14,7 @@ from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import clipboard_text
 from harness_site.sessions.call_row_display import build_session_call_lines
 from harness_site.sessions.selectors import call_details as logged
-from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
 from harness_site.sessions.session_lookup import (
     PageNotFound,
@@ -22,8 +22,8 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter,
     serve_session_page,
 )
-from harness_site.sessions.views.call_log import parse_call_filter
 from harness_site.sessions.views.transcript import find_requested_text_page, render_text_page
+from harness_site.sessions.views.workspace_call_log import parse_call_filter
 
 
 @require_GET

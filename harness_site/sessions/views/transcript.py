@@ -17,16 +17,22 @@ from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking import masker
 from harness_site.core.rendering.hidden_characters import replace_unencodable
 from harness_site.search.query_terms import SearchQuery
-from harness_site.sessions import clipboard_text, long_text_pagination, reading_choices, transcript_search
+from harness_site.sessions import clipboard_text, long_text_pagination, transcript_content_choices, transcript_search
 from harness_site.sessions.long_text_pagination import TextPage
 from harness_site.sessions.selectors import (
-    conversation,
+    conversation_window,
     message_windows,
     permission_modes,
     prompt_outline,
     version_list,
 )
-from harness_site.sessions.selectors.conversation import CallCard, Conversation, Entry, Opening, TranscriptVersion
+from harness_site.sessions.selectors.conversation_window import (
+    CallCard,
+    Conversation,
+    Entry,
+    Opening,
+    TranscriptVersion,
+)
 from harness_site.sessions.selectors.message_windows import WINDOW
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.selectors.transcript_matches import Landmark
@@ -71,7 +77,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     outline = None if piece else prompt_outline.load_prompt_outline(place, around=around)
     prompt = outline.first if outline else None
     opening = (
-        conversation.load_first_prompt_and_last_answer(head.stored, window, prompt.position)
+        conversation_window.load_first_prompt_and_last_answer(head.stored, window, prompt.position)
         if is_opening and prompt
         else None
     )
@@ -88,7 +94,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "opening": opening,
         "between": parse_number_parameter(request, "until") if piece == "later" else None,
         "outline": outline,
-        "reading": reading_choices.read_reading_choices(request),
+        "reading": transcript_content_choices.read_reading_choices(request),
         "following": is_live,
         "words": words,
         "found": transcript_search.find_transcript_hits(place, words, at) if words and at is not None else None,
@@ -137,7 +143,7 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     head = get_session_head_or_404(request, pk)
     session = head.stored
     place = find_requested_transcript_version(request, head, session)
-    window = conversation.load_conversation(session, place, first=position, upto=position + 1)
+    window = conversation_window.load_conversation(session, place, first=position, upto=position + 1)
     masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
     entries = [item for item in window.items if isinstance(item, Entry) and _contains_position(item, position)]
     stored = load_stored_message(place, position)
@@ -214,7 +220,7 @@ def find_requested_transcript_version(request: HttpRequest, head: SessionHead, f
     """Return the version `v`, or the newest one. Raises `PageNotFound`."""
     text = request.GET.get("v", "")
     version = parse_number_parameter(request, "v")
-    place = conversation.find_transcript_version(found, version) if version is not None or not text else None
+    place = conversation_window.find_transcript_version(found, version) if version is not None or not text else None
     if place is None:
         raise build_missing_version_error(head, text[:20])
     return place
@@ -242,15 +248,17 @@ def _get_requested_direction(request: MemberRequest) -> str:
 def _load_requested_window(request: MemberRequest, session: Session, place: TranscriptVersion) -> Conversation:
     before, after, at, since = (parse_number_parameter(request, name) for name in ("before", "after", "at", "since"))
     if before is not None:
-        return conversation.load_conversation(session, place, upto=min(before, place.length))
+        return conversation_window.load_conversation(session, place, upto=min(before, place.length))
     if at is not None and at < place.length:
-        return conversation.load_conversation(session, place, first=max(0, at - WINDOW // 2))
+        return conversation_window.load_conversation(session, place, first=max(0, at - WINDOW // 2))
     if after is not None and after < place.length:
         until = parse_number_parameter(request, "until") if request.htmx else None
-        return conversation.load_conversation(session, place, first=after, within=until)
+        return conversation_window.load_conversation(session, place, first=after, within=until)
     if since is not None and since < place.length:
-        return conversation.load_conversation(session, place, first=since, upto=min(place.length, since + _FOLLOWED))
-    return conversation.load_conversation(session, place)
+        return conversation_window.load_conversation(
+            session, place, first=since, upto=min(place.length, since + _FOLLOWED)
+        )
+    return conversation_window.load_conversation(session, place)
 
 
 def _contains_position(entry: Entry, position: int) -> bool:

@@ -19,8 +19,8 @@ from checkpoints.models import Run, Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
 from harness_site.api import client_checkpointers, rate_limit, request_schemas, response_schemas
-from harness_site.api.api import build_openapi_document
 from harness_site.api.models import ApiWrite
+from harness_site.api.ninja_api import build_openapi_document
 from tests.support.api_client import API, BY, ApiClient, make_token
 from tests.support.api_table import FENCE, INPUTS, STATUSES, TABLE, Route
 from tests.support.factories import make_workspace

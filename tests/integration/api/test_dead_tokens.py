@@ -14,8 +14,8 @@ from django.test import Client
 from checkpoints.models import Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.api.api import build_openapi_document
-from harness_site.mcp_server.endpoint import McpEndpoint
+from harness_site.api.ninja_api import build_openapi_document
+from harness_site.mcp_server.streamable_http_endpoint import McpEndpoint
 from tests.support.api_client import API, BY, ApiClient, make_token
 from tests.support.factories import make_workspace
 

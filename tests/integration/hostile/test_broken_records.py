@@ -18,7 +18,7 @@ from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_
 from harness_site.notifications.models import NoticedCall
 from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.search import indexer
-from harness_site.sessions.csv_export import generate_csv_lines
+from harness_site.sessions.session_list_csv_export import generate_csv_lines
 from tests.integration.notifications.conftest import make_webhook
 from tests.support.client_login import sign_in
 from tests.support.factories import (

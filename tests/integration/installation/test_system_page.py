@@ -182,7 +182,7 @@ def test_first_steps_show_the_checks_until_they_are_done(admin: Client, settings
 def test_health_checks_distinguish_live_from_ready(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [client.get(f"/health/{probe}").json() for probe in ("live", "ready")] == [{"status": "ok"}] * 2
     missing = migration_state.SchemaState(1, ("checkpoints.0002_next",), ())
-    monkeypatch.setattr("harness_site.views.probe", migration_state.SchemaProbe())
+    monkeypatch.setattr("harness_site.home_and_health_views.probe", migration_state.SchemaProbe())
     monkeypatch.setattr(migration_state, "load_schema_state", lambda: missing)
     monkeypatch.setattr(installation_checks, "load_schema_state", lambda: missing)
     refused = client.get("/health/ready")
@@ -196,7 +196,7 @@ def test_readiness_check_detects_an_unreachable_database(client: Client, monkeyp
 
     probe = migration_state.SchemaProbe()
     monkeypatch.setattr(probe, "is_current", fail)
-    monkeypatch.setattr("harness_site.views.probe", probe)
+    monkeypatch.setattr("harness_site.home_and_health_views.probe", probe)
     refused = client.get("/health/ready")
     assert (refused.status_code, refused.json()["problem"]) == (503, "database")
     assert client.get("/health/live").status_code == 200

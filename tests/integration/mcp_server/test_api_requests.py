@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from checkpoints.exceptions import StorageBusy, StorageUnavailable
-from harness_site.api.problems import build_problem_response
+from harness_site.api.problem_details import build_problem_response
 from harness_site.mcp_server import api_requests
 from harness_site.mcp_server.api_requests import ApiProblem, ApiRequests
 

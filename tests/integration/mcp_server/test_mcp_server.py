@@ -234,7 +234,7 @@ def test_endpoint_refuses_what_is_no_request_of_a_client(
         for body in (b"{", b"[" * 100_000, b'{"jsonrpc":"2.0"}'):
             refused = http.post("/mcp", content=body, headers={**allowed, "Content-Type": "application/json"})
             assert refused.status_code == 400
-        monkeypatch.setattr("harness_site.mcp_server.endpoint.IS_INSTALLED", False)
+        monkeypatch.setattr("harness_site.mcp_server.streamable_http_endpoint.IS_INSTALLED", False)
         refused = http.post("/mcp", json={}, headers=allowed)
         assert (refused.status_code, refused.json()["type"]) == (501, "ServerFailed")
 

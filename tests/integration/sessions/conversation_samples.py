@@ -4,8 +4,8 @@ from typing import Any
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import Session
-from harness_site.sessions.selectors import conversation
-from harness_site.sessions.selectors.conversation import CallCard, Conversation, Entry
+from harness_site.sessions.selectors import conversation_window
+from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Entry
 from tests.support.factories import make_call, make_message
 
 ARGS = {"order": 17}
@@ -27,9 +27,9 @@ def logged(session: Session, call_id: str = "call_1", **fields: Any) -> Any:
 
 def read(session: Session, version: int | None = None, **bounds: int) -> Conversation:
     session.refresh_from_db()
-    place = conversation.find_transcript_version(session, version)
+    place = conversation_window.find_transcript_version(session, version)
     assert place is not None
-    return conversation.load_conversation(session, place, **bounds)
+    return conversation_window.load_conversation(session, place, **bounds)
 
 
 def entries(found: Conversation) -> list[Entry]:

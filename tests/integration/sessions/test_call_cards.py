@@ -7,7 +7,7 @@ import pytest
 from checkpoints.enums import CallStatus
 from checkpoints.formats.content_blocks import ResultPart, TextPart
 from checkpoints.models import Session
-from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.selectors.conversation_window import CallCard
 from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read
 from tests.support.factories import THEN, make_checkpoint, make_decision, make_late_result, make_messages
 

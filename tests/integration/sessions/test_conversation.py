@@ -6,8 +6,8 @@ from pytest_django import DjangoAssertNumQueries
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.formats.content_blocks import TextPart
 from checkpoints.models import Segment, Session, ToolCall
-from harness_site.sessions.selectors import conversation
-from harness_site.sessions.selectors.conversation import Entry, Handover, Rewrite
+from harness_site.sessions.selectors import conversation_window
+from harness_site.sessions.selectors.conversation_window import Entry, Handover, Rewrite
 from tests.integration.sessions.conversation_samples import answers, asks, cards, entries, logged, read
 from tests.support.factories import THEN, make_checkpoint, make_decision, make_messages, make_run, make_session
 
@@ -145,8 +145,8 @@ def test_empty_session_has_an_empty_conversation() -> None:
 
 def test_unknown_version_has_no_position(session: Session) -> None:
     make_checkpoint(session=session)
-    assert conversation.find_transcript_version(session, 99) is None
-    assert conversation.find_transcript_version(session, 0) is None
+    assert conversation_window.find_transcript_version(session, 99) is None
+    assert conversation_window.find_transcript_version(session, 0) is None
 
 
 def test_window_around_a_call_ends_at_its_issue(session: Session) -> None:
@@ -154,10 +154,10 @@ def test_window_around_a_call_ends_at_its_issue(session: Session) -> None:
     make_checkpoint(session=session)
     make_messages(session=session, texts=["later"])
     make_checkpoint(session=session)
-    found = conversation.load_conversation_before_step(session, 1, size=2)
+    found = conversation_window.load_conversation_before_step(session, 1, size=2)
     assert found is not None
     assert [entry.parts for entry in entries(found)] == [(TextPart("b"),), (TextPart("c"),)]
-    assert conversation.load_conversation_before_step(session, 0) is None
+    assert conversation_window.load_conversation_before_step(session, 0) is None
 
 
 @pytest.mark.unsealed("its number of statements is that without seals")
@@ -172,7 +172,7 @@ def test_query_count_is_independent_of_the_length(
         answers(session, f"c{turn}")
         make_checkpoint(session=session)
     session.refresh_from_db()
-    place = conversation.find_transcript_version(session)
+    place = conversation_window.find_transcript_version(session)
     assert place is not None
     with django_assert_num_queries(8):
-        conversation.load_conversation(session, place)
+        conversation_window.load_conversation(session, place)

@@ -13,7 +13,7 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, KeyScope, Role
 from checkpoints.exceptions import NotPermitted
 from checkpoints.models import AuditEvent, Session, ToolCall, Workflow
-from harness_site.sessions.selectors import session_forks, version_list
+from harness_site.sessions.selectors import fork_list_and_preview, version_list
 from tests.support.audit_entries import entries
 from tests.support.factories import (
     THEN,
@@ -102,7 +102,7 @@ def test_fork_matches_the_preview(session: Session, approver: Client) -> None:
     call(session, CallStatus.FAILED)
     second = version_list.load_version(session.pk, 2)
     assert second is not None
-    found = session_forks.load_fork_preview(session.pk, second)
+    found = fork_list_and_preview.load_fork_preview(session.pk, second)
     approver.post(path(session), {"version": 2, "session_id": "copy"})
     carried = ToolCall.objects.filter(session__session_id="copy")
     statuses = sorted(carried.values_list("status", flat=True))
@@ -137,7 +137,7 @@ def test_both_sessions_show_the_fork(session: Session, approver: Client) -> None
 
 
 def test_newest_of_many_forks_are_listed_and_all_counted(session: Session, approver: Client) -> None:
-    for number in range(session_forks.NAMED + 2):
+    for number in range(fork_list_and_preview.NAMED + 2):
         approver.post(path(session), {"version": 1, "session_id": f"copy-{number}"})
     words = visible_text(approver.get(f"/sessions/{session.pk}/plan/"))
     assert "Forks: copy-5 from version 1 · compare with the fork copy-5, copy-4 from version 1" in words

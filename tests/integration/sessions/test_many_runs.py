@@ -9,8 +9,8 @@ from django.urls import reverse
 
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Run, Session
-from harness_site.sessions.selectors import conversation
-from harness_site.sessions.selectors.conversation import NAMED_RUNS, Handover
+from harness_site.sessions.selectors import conversation_window
+from harness_site.sessions.selectors.conversation_window import NAMED_RUNS, Handover
 from harness_site.sessions.timeline.selectors import run_lanes, timeframe_contents
 from tests.integration.checkpoints.session_setups import text_message
 from tests.support.factories import make_user
@@ -72,7 +72,7 @@ def test_timeline_draws_the_newest_runs(session: Session) -> None:
 
 def test_lost_runs_among_many_are_named(session: Session) -> None:
     Run.objects.filter(number__in=[110, 120, 130]).update(status="lost")
-    shown = conversation.load_conversation(session, conversation.get_newest_transcript_version(session))
+    shown = conversation_window.load_conversation(session, conversation_window.get_newest_transcript_version(session))
     handovers = [item for item in shown.items if isinstance(item, Handover)]
 
     assert [run.number for run in handovers[-1].named_runs] == [100, 120, 130, 160]

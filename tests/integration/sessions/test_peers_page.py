@@ -11,7 +11,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.models import PausedTask, PeerCall, Session
 from checkpoints.peers import Join
 from checkpoints.peers import PeerCall as Asked
-from harness_site.sessions.selectors import peer_waits
+from harness_site.sessions.selectors import waits_for_other_agents
 from tests.integration.checkpoints.peers.paused_agents import expire_deadlines, join, lose_run, pause
 from tests.support.factories import make_session
 from tests.support.page_text import visible_text
@@ -100,7 +100,7 @@ def test_encrypted_values_are_not_shown(cp: SyncCheckpointer, reader: Client) ->
     html = page_of(reader).content.decode()
     assert "open sesame" not in html
     assert sealed not in html
-    row = peer_waits.load_pause_page(Session.objects.get().pk).rows[0]
+    row = waits_for_other_agents.load_pause_page(Session.objects.get().pk).rows[0]
     assert row.state == {"security_context": {"auth_token": "‹encrypted›", "badge": "x"}, "step": 3}
     assert row.joins[0].calls[0].request == {"password": "‹encrypted›", "order": 17}
 
@@ -122,15 +122,15 @@ def test_text_of_agents_is_escaped(cp: SyncCheckpointer, reader: Client) -> None
 
 
 def test_long_join_has_several_pages(cp: SyncCheckpointer, reader: Client) -> None:
-    ids = [f"c-{number:03}" for number in range(peer_waits.CALLS + 2)]
+    ids = [f"c-{number:03}" for number in range(waits_for_other_agents.CALLS + 2)]
     pause(cp, join("long", *ids), join("short", "x"))
     session = Session.objects.get()
-    ((long, short),) = [row.joins for row in peer_waits.load_pause_page(session.pk).rows]
-    assert ([call.call_id for call in long.calls], short.after) == (ids[: peer_waits.CALLS], None)
+    ((long, short),) = [row.joins for row in waits_for_other_agents.load_pause_page(session.pk).rows]
+    assert ([call.call_id for call in long.calls], short.after) == (ids[: waits_for_other_agents.CALLS], None)
     assert long.after is not None
-    rest = peer_waits.load_join_page(session.pk, long.pk, after=long.after)
+    rest = waits_for_other_agents.load_join_page(session.pk, long.pk, after=long.after)
     assert rest is not None
-    assert ([call.call_id for call in rest.calls], rest.after) == (ids[peer_waits.CALLS :], None)
+    assert ([call.call_id for call in rest.calls], rest.after) == (ids[waits_for_other_agents.CALLS :], None)
     words = visible_text(reader.get(f"/sessions/{session.pk}/peers/", {"join": long.pk, "after": long.after}))
     assert ids[-1] in words
     assert ids[0] not in words
@@ -144,9 +144,9 @@ def test_pages_of_pauses_are_consecutive(cp: SyncCheckpointer) -> None:
         cp.accept_response(str(number), "yes")
         cp.take_paused("s")
     session = Session.objects.get()
-    first = peer_waits.load_pause_page(session.pk, size=2)
+    first = waits_for_other_agents.load_pause_page(session.pk, size=2)
     assert ([row.number for row in first.rows], first.before) == ([3, 2], 2)
-    second = peer_waits.load_pause_page(session.pk, before=first.before, size=2)
+    second = waits_for_other_agents.load_pause_page(session.pk, before=first.before, size=2)
     assert ([row.number for row in second.rows], second.before) == ([1], None)
 
 

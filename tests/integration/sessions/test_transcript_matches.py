@@ -12,8 +12,8 @@ from checkpoints.models import Segment, Session
 from harness_site.accounts.models import MaskingSettings
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import transcript_search
-from harness_site.sessions.selectors import conversation
-from harness_site.sessions.selectors.conversation import TranscriptVersion
+from harness_site.sessions.selectors import conversation_window
+from harness_site.sessions.selectors.conversation_window import TranscriptVersion
 from harness_site.sessions.selectors.transcript_matches import Landmark, LandmarkSpot, find_next_error_or_decision
 from tests.support.factories import (
     make_call,
@@ -57,7 +57,7 @@ def asked(session: Session, call_id: str, *, is_error: bool = False) -> None:
 
 def found(session: Session, words: str, here: int) -> tuple[int, int | None, int | None, int]:
     at = transcript_search.find_transcript_hits(
-        conversation.get_newest_transcript_version(session), SearchQuery.parse(words), here
+        conversation_window.get_newest_transcript_version(session), SearchQuery.parse(words), here
     )
     return at.before, at.previous, at.following, at.after
 
@@ -70,13 +70,13 @@ def test_words_are_found_in_any_case_and_language(session: Session) -> None:
     make_messages(session=session, texts=["A LAMP", "none", "the „lamp“", "Straße 注文", 'a "quoted"\nline', "lamp"])
     assert found(session, "lamp", 2) == (1, 0, 5, 1)
     assert found(session, "lamp", 1) == (1, 0, 2, 2)
-    place = conversation.get_newest_transcript_version(session)
+    place = conversation_window.get_newest_transcript_version(session)
     assert first(place, "注文", "STRASSE", 'A "q', "“", "nowhere", "%", "_") == [3, None, 4, 2, None, None, None]
 
 
 def test_several_words_match_in_any_order_and_phrases_exactly(session: Session) -> None:
     make_messages(session=session, texts=["the shade", "a lamp", "its shade, cracked, and the lamp", "a cracked shade"])
-    place = conversation.get_newest_transcript_version(session)
+    place = conversation_window.get_newest_transcript_version(session)
     assert first(place, "lamp shade", "cracked shade", '"cracked shade"', "lamp nowhere") == [2, 2, 3, None]
 
 
@@ -87,8 +87,8 @@ def test_older_version_is_searched_as_it_was(session: Session) -> None:
     session.save()
     make_message(session=session, text="shade")
     make_checkpoint(session=session)
-    assert first(conversation.get_newest_transcript_version(session), "lamp") == [None]
-    old = conversation.find_transcript_version(session, 1)
+    assert first(conversation_window.get_newest_transcript_version(session), "lamp") == [None]
+    old = conversation_window.find_transcript_version(session, 1)
     assert old is not None
     assert first(old, "lamp", "shade") == [1, None]
 
@@ -97,7 +97,7 @@ def test_calls_results_and_unknown_blocks_are_found(session: Session) -> None:
     asked(session, "c1")
     make_message(session=session, blocks=[{"kind": "hologram", "depth": 17}])
     make_message(session=session, body={"role": "user", "content": [{"type": "thinking", "thinking": "hmm"}]})
-    assert first(conversation.get_newest_transcript_version(session), "pay", "hologram", "hmm") == [0, 2, 3]
+    assert first(conversation_window.get_newest_transcript_version(session), "pay", "hologram", "hmm") == [0, 2, 3]
 
 
 def test_masked_text_is_not_found(session: Session, reader: Client) -> None:
@@ -164,7 +164,7 @@ def test_hostile_search_words_are_escaped(session: Session, reader: Client) -> N
 
 def landmark(session: Session, wanted: Landmark, beyond: int, *, back: bool = False) -> LandmarkSpot | None:
     return find_next_error_or_decision(
-        session, conversation.get_newest_transcript_version(session), wanted, beyond=beyond, back=back
+        session, conversation_window.get_newest_transcript_version(session), wanted, beyond=beyond, back=back
     )
 
 

@@ -13,7 +13,7 @@ from django.db import DatabaseError
 
 from harness_site.core import deferred_writes
 from harness_site.core.deferred_writes import DeferredWrites
-from harness_site.live import change_feed
+from harness_site.live import server_lifespan
 
 
 def test_values_are_written_together_by_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_failure_of_the_database_is_logged(caplog: pytest.LogCaptureFixture) -> 
 @pytest.mark.django_db(transaction=True)
 def test_waiting_values_are_written_when_the_server_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     for task in ("ChangeFeedTask", "SweepTask", "IndexerTask", "DeliveryTask"):
-        monkeypatch.setattr(change_feed, task, _IdleTask)
+        monkeypatch.setattr(server_lifespan, task, _IdleTask)
     seen: list[Any] = []
     writes: DeferredWrites[int, str] = DeferredWrites("values", lambda batch: seen.append(dict(batch)))
     messages = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
@@ -79,7 +79,7 @@ def test_waiting_values_are_written_when_the_server_stops(monkeypatch: pytest.Mo
     async def send(message: dict[str, Any]) -> None:
         seen.append(message["type"])
 
-    asyncio.run(change_feed.handle_lifespan({}, receive, send))
+    asyncio.run(server_lifespan.handle_lifespan({}, receive, send))
     assert seen == ["lifespan.startup.complete", {1: "a"}, "lifespan.shutdown.complete"]
 
 

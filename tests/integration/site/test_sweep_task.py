@@ -12,7 +12,7 @@ from django.db.models import F
 from checkpoints import SyncCheckpointer
 from checkpoints.models import Join as JoinRow
 from checkpoints.models import PeerCall, Run, Workspace
-from checkpoints.peers import periodic_sweep as peers_sweep
+from checkpoints.peers import sweep_lost_runs_and_deadlines as peers_sweep
 from harness_site.asgi import application
 from harness_site.live import sweep_task
 from tests.integration.checkpoints.peers.paused_agents import accepted, expire_deadlines, join, pause

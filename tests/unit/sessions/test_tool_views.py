@@ -8,11 +8,11 @@ import pytest
 from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK
 from harness_site.sessions.files.touched_files import TouchedFile, apply_change
-from harness_site.sessions.selectors.conversation import CallCard
+from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing, message_tags
-from harness_site.sessions.tool_views.base import LONGEST, ToolView
-from harness_site.sessions.tool_views.commands import split_command_result
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
+from harness_site.sessions.tool_views.shell_commands import split_command_result
+from harness_site.sessions.tool_views.tool_use_and_tool_view import LONGEST, ToolView
 from harness_site.sessions.tool_views.tool_view_table import build_call_view
 
 PATCH = """*** Begin Patch

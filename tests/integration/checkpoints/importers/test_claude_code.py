@@ -10,8 +10,8 @@ from checkpoints import SyncCheckpointer
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, RunStatus, SessionStatus
 from checkpoints.importers import import_transcripts
 from checkpoints.models import Checkpoint, Segment, ToolCall
-from harness_site.sessions.selectors import conversation
-from harness_site.sessions.selectors.conversation import CallCard, Entry, Rewrite
+from harness_site.sessions.selectors import conversation_window
+from harness_site.sessions.selectors.conversation_window import CallCard, Entry, Rewrite
 from tests.integration.checkpoints.importers.stored_rows import session, texts, write_turn
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, THEN, TranscriptWriter
 
@@ -54,9 +54,9 @@ def test_imported_session_page_shows_the_conversation(
 ) -> None:
     write_turn(transcript_writer, 1)
     import_transcripts(cp, transcript_writer.path)
-    place = conversation.find_transcript_version(session())
+    place = conversation_window.find_transcript_version(session())
     assert place is not None
-    user, agent, last = conversation.load_conversation(session(), place).items
+    user, agent, last = conversation_window.load_conversation(session(), place).items
     assert isinstance(user, Entry)
     assert isinstance(agent, Entry)
     assert isinstance(last, Entry)
@@ -130,9 +130,9 @@ def test_call_without_a_result_needs_no_decision(cp: SyncCheckpointer, transcrip
     assert session().status == SessionStatus.CANCELLED
     assert cp.pending_tool_calls(SESSION) == []
     assert not ToolCall.objects.filter(status__in=UNDECIDED_CALL_STATUSES).exists()
-    place = conversation.find_transcript_version(session())
+    place = conversation_window.find_transcript_version(session())
     assert place is not None
-    items = conversation.load_conversation(session(), place).items
+    items = conversation_window.load_conversation(session(), place).items
     assert [item.kind for item in items] == ["message", "message"]
 
 
@@ -186,9 +186,9 @@ def test_compaction_starts_a_new_segment(cp: SyncCheckpointer, transcript_writer
     transcript_writer.compaction("This session is being continued. Summary: one question.")
     write_turn(transcript_writer, 2)
     import_transcripts(cp, transcript_writer.path)
-    place = conversation.find_transcript_version(session())
+    place = conversation_window.find_transcript_version(session())
     assert place is not None
-    items = conversation.load_conversation(session(), place).items
+    items = conversation_window.load_conversation(session(), place).items
     assert isinstance(items[0], Rewrite)
     assert items[0].compacted
     boundary, summary = items[1], items[2]
@@ -226,10 +226,12 @@ def test_unknown_lines_and_blocks_are_shown_unchanged(
     report = import_transcripts(cp, transcript_writer.path)
     assert report.unknown == {"line holo-gram": 1, "block smell": 1}
     assert texts(cp)[1:] == [[{"type": "holo-gram", "depth": {"of": 3}}], [{"type": "smell", "notes": ["pine"]}]]
-    place = conversation.find_transcript_version(session())
+    place = conversation_window.find_transcript_version(session())
     assert place is not None
     shown = [
-        item.parts[0].kind for item in conversation.load_conversation(session(), place).items if isinstance(item, Entry)
+        item.parts[0].kind
+        for item in conversation_window.load_conversation(session(), place).items
+        if isinstance(item, Entry)
     ]
     assert shown == ["text", "other", "other"]
 

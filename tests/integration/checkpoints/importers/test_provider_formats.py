@@ -15,8 +15,8 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.importers import ImportRefused, import_transcripts
 from checkpoints.models import Message, Segment, Session, ToolCall
-from harness_site.sessions.selectors import conversation
-from harness_site.sessions.selectors.conversation import Entry
+from harness_site.sessions.selectors import conversation_window
+from harness_site.sessions.selectors.conversation_window import Entry
 
 ASK: dict[str, Any] = {"role": "user", "content": "Where is order 17?"}
 CALL: dict[str, Any] = {
@@ -41,9 +41,9 @@ def transcript(cp: SyncCheckpointer, session_id: str) -> list[Any]:
 
 def shown(session_id: str) -> list[tuple[str, list[str]]]:
     """Return role and part kinds of each message on the page."""
-    place = conversation.find_transcript_version(session(session_id))
+    place = conversation_window.find_transcript_version(session(session_id))
     assert place is not None
-    items = conversation.load_conversation(session(session_id), place).items
+    items = conversation_window.load_conversation(session(session_id), place).items
     return [(item.role, [part.kind for part in item.parts]) for item in items if isinstance(item, Entry)]
 
 

@@ -32,8 +32,8 @@ from checkpoints.models import (
     Workflow,
     WorkflowStep,
 )
-from checkpoints.peers.peer_types import Join as JoinRequest
-from checkpoints.peers.peer_types import PeerCall as PeerRequest
+from checkpoints.peers.requests_to_other_agents import Join as JoinRequest
+from checkpoints.peers.requests_to_other_agents import PeerCall as PeerRequest
 from checkpoints.sessions import ownership
 from tests.integration.checkpoints.session_setups import conversation, text_message
 

@@ -23,9 +23,9 @@ from checkpoints.models import (
     Workflow,
     Workspace,
 )
-from checkpoints.peers.peer_types import Join as JoinRequest
-from checkpoints.peers.peer_types import PeerCall as PeerRequest
-from checkpoints.peers.response_outcomes import Early
+from checkpoints.peers.agent_response_outcomes import Early
+from checkpoints.peers.requests_to_other_agents import Join as JoinRequest
+from checkpoints.peers.requests_to_other_agents import PeerCall as PeerRequest
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session, plain
 from tests.integration.checkpoints.session_setups import conversation, start_session

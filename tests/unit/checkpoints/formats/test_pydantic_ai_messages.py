@@ -11,8 +11,8 @@ from checkpoints.formats.content_blocks import (
     TextPart,
     list_message_parts,
 )
-from checkpoints.formats.message_calls import RequestedCall, list_answered_call_ids, list_requested_calls
 from checkpoints.formats.pydantic_ai_messages import find_role
+from checkpoints.formats.tool_calls_in_messages import RequestedCall, list_answered_call_ids, list_requested_calls
 
 TIME = "2026-11-23T12:00:00Z"
 

@@ -10,7 +10,7 @@ from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import CallStatus
 from checkpoints.models import Message, Session, ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.seals.keys import SealKey, SealKeys
+from checkpoints.seals.seal_keys import SealKey, SealKeys
 from checkpoints.seals.sealed_model import SealedModel
 
 SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_models() if issubclass(model, SealedModel)]

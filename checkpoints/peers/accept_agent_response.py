@@ -1,0 +1,176 @@
+"""Acceptance of another agent's response: one transaction matches it to its call, stores and counts it, deletes
+nothing."""
+
+from __future__ import annotations
+
+import hmac
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connections, transaction
+from django.db.models.functions import Now
+
+from checkpoints.audit import append_events
+from checkpoints.db import clock
+from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
+from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, PeerCallStatus
+from checkpoints.exceptions import StorageUnavailable
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.ids import validate_id
+from checkpoints.models import EarlyResponse, PeerCall, Session
+from checkpoints.peers import agent_call_join_counters, pause_run_until_agents_respond
+from checkpoints.peers.agent_response_outcomes import (
+    Accepted,
+    Answer,
+    Cancelled,
+    Duplicate,
+    Early,
+    Foreign,
+    Late,
+    Unknown,
+)
+from checkpoints.seals import row_seals, sealed_model
+from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.sessions import paused_task_guards
+from checkpoints.store.store import Store
+
+
+@dataclass(frozen=True)
+class PeerResponse:
+    """Response as it was given. Fields that are None are not checked, except a token that the call requires."""
+
+    call_id: str
+    result: str
+    session_id: str | None
+    peer: str | None
+    token: str | None
+    #: Name of this acceptance, stored on the call it settles.
+    receipt: str
+
+    @classmethod
+    def from_arguments(
+        cls,
+        call_id: str,
+        result: Any,
+        session_id: str | None,
+        peer: str | None,
+        token: str | None,
+        receipt: str | None = None,
+    ) -> PeerResponse:
+        """Check the arguments. With the `receipt` of an earlier attempt its outcome is found again."""
+        if session_id is not None:
+            validate_id("session id", session_id)
+        if peer is not None:
+            validate_id("peer", peer)
+        text = to_canonical_json(result, "result")
+        return cls(validate_id("peer call id", call_id), text, session_id, peer, token, receipt or uuid.uuid4().hex)
+
+    def is_from_wrong_sender(self, call: PeerCall) -> bool:
+        if self.session_id not in (None, call.session.session_id) or self.peer not in (None, call.peer):
+            return True
+        return call.token_digest != "" and not hmac.compare_digest(call.token_digest, digests.digest_token(self.token))
+
+
+def accept_response(store: Store, response: PeerResponse) -> Answer:
+    """Accept `response` and return its outcome, which is durable then. Any number of processes may accept any
+    response."""
+    try:
+        with database_operation(store.using), transaction.atomic(using=store.using):
+            return _accept_response_in_transaction(store, response)
+    except StorageUnavailable as error:
+        return _read_response_after_lost_commit(store, response, error)
+
+
+def _accept_response_in_transaction(store: Store, response: PeerResponse) -> Answer:
+    call = _find_peer_call(store, response.call_id)
+    if call is None:
+        pause_run_until_agents_respond.lock_call_ids(connections[store.using], store.workspace_id, [response.call_id])
+        call = _find_peer_call(store, response.call_id)
+    if call is None:
+        return _store_early_response(store, response)
+    # The session's row is the lock of all changes of its calls.
+    row = Session.objects.using(store.using).select_for_update().filter(pk=call.session_id).first()
+    call = _find_peer_call(store, response.call_id)
+    if row is None or call is None:  # the session was deleted meanwhile
+        return Unknown(response.call_id)
+    if response.is_from_wrong_sender(call):
+        return Foreign(response.call_id, row.session_id)
+    return _apply_response_to_call(store, row, call, response)
+
+
+def _find_peer_call(store: Store, call_id: str) -> PeerCall | None:
+    calls = PeerCall.objects.using(store.using).filter(workspace_id=store.workspace_id, call_id=call_id)
+    call = calls.select_related("session", "join").first()
+    if call is not None:
+        row_seals.verify_rows([call, call.join])
+    return call
+
+
+def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
+    if pause_run_until_agents_respond.write_result_of_open_peer_call(store, call, response.result, response.receipt):
+        complete = agent_call_join_counters.add_closed_calls_to_join(store, call.join, 1, response.receipt)
+        paused_task_guards.increment_session_revision(store, row)
+        return _build_acceptance(call, complete)
+    if call.status == PeerCallStatus.ANSWERED:
+        if call.receipt == response.receipt:
+            return _build_acceptance(call, call.join.completed_by == response.receipt)
+        ready = paused_task_guards.select_takeable_joins(store, row).filter(pk=call.join_id).exists()
+        return Duplicate(call.call_id, row.session_id, same=call.result == response.result, ready=ready)
+    if call.status == PeerCallStatus.EXPIRED:
+        if _store_late_response(store, call, response):
+            paused_task_guards.increment_session_revision(store, row)
+        return Late(call.call_id, row.session_id, call.deadline)
+    return Cancelled(call.call_id, row.session_id)
+
+
+def _build_acceptance(call: PeerCall, complete: bool) -> Accepted:
+    join = call.join
+    return Accepted(call.call_id, call.session.session_id, join.join_id, complete, join.completed, join.total)
+
+
+def _store_late_response(store: Store, call: PeerCall, response: PeerResponse) -> bool:
+    unanswered_call = PeerCall.objects.using(store.using).filter(pk=call.pk, late_at=None)
+    if not unanswered_call.update(late_result=response.result, late_at=Now(), notice="", tell_after=None):
+        return False
+    append_events.record_event(
+        store, AuditKind.LATE_RESPONSE, session_pk=call.session_id, actor=call.peer, peer_call=call.call_id
+    )
+    return True
+
+
+def _store_early_response(store: Store, response: PeerResponse) -> Unknown:
+    """Keep a response to a call that does not exist yet, unless no pause can create it any more."""
+    if response.session_id is not None and not _can_session_pause(store, response.session_id):
+        return Unknown(response.call_id)
+    peer, token = response.peer or "", digests.digest_token(response.token)
+    # A seal covers the time, which the database would give at the insert.
+    received_at = {} if get_seal_keys() is None else {"received_at": clock.database_now(store.using)}
+    row = EarlyResponse(
+        workspace_id=store.workspace_id,
+        call_id=response.call_id,
+        peer=peer,
+        token_digest=token,
+        result=response.result,
+        digest=digests.digest_key_parts(peer, token, response.result),
+        **received_at,
+    )
+    sealed_model.seal_new_rows([row])
+    EarlyResponse.objects.using(store.using).bulk_create([row], ignore_conflicts=True)
+    return Early(response.call_id)
+
+
+def _can_session_pause(store: Store, session_id: str) -> bool:
+    sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id, session_id=session_id)
+    return sessions.exclude(status__in=sorted(FINISHED_SESSION_STATUSES)).exists()
+
+
+def _read_response_after_lost_commit(store: Store, response: PeerResponse, error: StorageUnavailable) -> Answer:
+    """Read back after a commit whose answer was lost: the receipt tells whether this response was the one that
+    counted."""
+    with read_back_after_lost_commit(store.using, error):
+        call = _find_peer_call(store, response.call_id)
+    if call is None or call.receipt != response.receipt:
+        raise StorageUnavailable(error.what, may_have_happened=False) from error
+    return _build_acceptance(call, call.join.completed_by == response.receipt)

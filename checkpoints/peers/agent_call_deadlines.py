@@ -1,0 +1,125 @@
+"""Deadlines of peer calls: given with each call, extended while the other agent is working, swept when they have
+passed.
+
+A passed deadline has no effect by itself: the sweep expires the call, in a statement that checks the deadline again.
+Until then a response counts and the deadline can be extended.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Value
+from django.db.models.functions import Greatest, Now
+
+from checkpoints.audit import append_events
+from checkpoints.db.database_operation import database_operation
+from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
+from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
+from checkpoints.ids import validate_id
+from checkpoints.models import EarlyResponse, Join, PeerCall, Session
+from checkpoints.peers import agent_call_join_counters
+from checkpoints.peers.pause_run_until_agents_respond import build_deadline_expression
+from checkpoints.peers.requests_to_other_agents import Deadline, Swept
+from checkpoints.sessions import paused_task_guards
+from checkpoints.store.store import Store
+
+#: Largest number of calls that one sweep expires, plus the remaining ones of the last session.
+DEFAULT_LIMIT = 100
+#: Age after which a response whose pause has not come is deleted.
+KEEP_EARLY_RESPONSES = timedelta(days=1)
+
+
+def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
+    """Extend the deadline of an open call to at least `deadline`; returns the resulting one.
+
+    Raises `PeerCallNotFound`, and `PeerCallOver` if it is answered, expired or cancelled.
+    """
+    new_deadline = build_deadline_expression(deadline)
+    with database_operation(store.using), transaction.atomic(using=store.using):
+        calls = PeerCall.objects.using(store.using).filter(
+            workspace_id=store.workspace_id, call_id=validate_id("peer call id", call_id)
+        )
+        call = calls.first()
+        if call is None:
+            raise PeerCallNotFound(call_id)
+        row = Session.objects.using(store.using).select_for_update().get(pk=call.session_id)
+        latest = Greatest("deadline", Value(new_deadline) if isinstance(new_deadline, datetime) else new_deadline)
+        count = calls.filter(status=PeerCallStatus.WAITING).update(deadline=latest)
+        call.refresh_from_db(using=store.using)
+        if not count:
+            raise PeerCallOver(call_id, call.status)
+        paused_task_guards.increment_session_revision(store, row)
+        return call.deadline
+
+
+def sweep_deadlines(store: Store, *, limit: int = DEFAULT_LIMIT) -> Swept:
+    """Expire the calls of this workspace whose deadline has passed, and delete early responses that no pause adopted.
+
+    Any number of processes may sweep at once: each session is checked under its own row lock, and on PostgreSQL a
+    session
+    that another process has locked is skipped.
+    """
+    with database_operation(store.using):
+        due_calls = PeerCall.objects.using(store.using).filter(
+            workspace_id=store.workspace_id, status=PeerCallStatus.WAITING, deadline__lte=Now()
+        )
+        session_pks = due_calls.order_by("deadline").values_list("session_id", flat=True)[:limit]
+        results = [_expire_calls_of_session(store, pk) for pk in dict.fromkeys(session_pks)]
+        _delete_outdated_early_responses(store)
+    return Swept(
+        tuple(call for result in results for call in result.expired),
+        tuple(join for result in results for join in result.complete),
+    )
+
+
+def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
+    receipt = uuid.uuid4().hex
+    with transaction.atomic(using=store.using):
+        rows = Session.objects.using(store.using).select_for_update(skip_locked=True)
+        row = rows.filter(pk=session_pk).first()
+        if row is None or not _update_expired_calls(store, row, receipt):
+            return Swept()
+        calls = list(PeerCall.objects.using(store.using).filter(session=row, receipt=receipt).order_by("pk"))
+        for call in calls:
+            append_events.record_event(
+                store,
+                AuditKind.PEER_EXPIRED,
+                session_pk=row.pk,
+                actor="sweeper",
+                peer_call=call.call_id,
+                peer=call.peer,
+            )
+        joins = Join.objects.using(store.using).filter(pk__in={call.join_id for call in calls}).order_by("pk")
+        complete = [join.join_id for join in joins if _add_expired_calls_to_join(store, join, calls, receipt)]
+        paused_task_guards.increment_session_revision(store, row)
+        return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
+
+
+def _update_expired_calls(store: Store, row: Session, receipt: str) -> int:
+    """Expire the calls of a session whose deadline has passed, in one statement."""
+    due_calls = paused_task_guards.select_open_peer_calls(store, row).filter(deadline__lte=Now())
+    return due_calls.update(
+        status=PeerCallStatus.EXPIRED,
+        settled_at=Now(),
+        receipt=receipt,
+        notice=NoticeKind.CANCEL,
+        tell_after=Now(),
+        tell_attempts=0,
+    )
+
+
+def _add_expired_calls_to_join(store: Store, join: Join, calls: Iterable[PeerCall], receipt: str) -> bool:
+    return agent_call_join_counters.add_closed_calls_to_join(
+        store, join, sum(call.join_id == join.pk for call in calls), receipt
+    )
+
+
+def _delete_outdated_early_responses(store: Store) -> None:
+    responses = EarlyResponse.objects.using(store.using).filter(workspace_id=store.workspace_id)
+    expired_responses = responses.filter(received_at__lt=Now() - KEEP_EARLY_RESPONSES)
+    if expired_responses.exists():  # a sweep that finds nothing to do writes nothing
+        expired_responses.delete()

@@ -1,0 +1,44 @@
+"""Periodic sweep: lost runs, and calls to other agents whose deadline has passed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from checkpoints.db.database_operation import database_operation
+from checkpoints.models import Workspace
+from checkpoints.peers import agent_call_deadlines
+from checkpoints.sessions import sweep_lost_runs
+from checkpoints.store.store import Store
+
+
+@dataclass(frozen=True)
+class SweepRound:
+    """Result of one sweep: sessions whose run was lost, calls that expired, and the (session, join) that this
+    completed."""
+
+    lost: tuple[str, ...] = ()
+    expired: tuple[str, ...] = ()
+    complete: tuple[tuple[str, str], ...] = ()
+
+
+def sweep_workspaces(
+    using: str, *, workspace: str | None = None, limit: int = sweep_lost_runs.DEFAULT_LIMIT
+) -> SweepRound:
+    """Sweep `workspace`, or all of them. Any number of processes may do this at once.
+
+    `limit` is for each workspace and each kind. Raises `WorkspaceNotFound`.
+    """
+    total = SweepRound()
+    for slug in _list_workspaces(using) if workspace is None else [workspace]:
+        store = Store(using, slug)
+        session_ids = sweep_lost_runs.sweep_lost_runs(store, limit=limit)
+        expiry = agent_call_deadlines.sweep_deadlines(store, limit=limit)
+        total = SweepRound(
+            (*total.lost, *session_ids), (*total.expired, *expiry.expired), (*total.complete, *expiry.complete)
+        )
+    return total
+
+
+def _list_workspaces(using: str) -> list[str]:
+    with database_operation(using, writes=False):
+        return list(Workspace.objects.using(using).order_by("pk").values_list("slug", flat=True))

@@ -1,0 +1,434 @@
+"""Operations on sessions through a server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final
+
+from checkpoints import tracing
+from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.database_client_backend import DatabaseBackend
+from checkpoints.decisions import run_verify_hooks
+from checkpoints.enums import CallStatus
+from checkpoints.exceptions import ApprovalRequired, CheckpointsError, ReviewRequired, VersionConflict
+from checkpoints.formats import digests
+from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.dataclass_decoder import load_as
+from checkpoints.ids import validate_id, validate_number
+from checkpoints.loop_state.phase_details import PhaseDetails
+from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
+from checkpoints.loop_state.version_payload import encode_phase
+from checkpoints.models import Run
+from checkpoints.peers import agent_notice_outbox
+from checkpoints.peers.agent_notice_outbox import SendNotice
+from checkpoints.peers.requests_to_other_agents import Notice, TakenJoin, TakenTask, Told
+from checkpoints.remote import verify_probes
+from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
+from checkpoints.remote.transport import escape_path_part
+from checkpoints.remote.workflow_steps import RemoteStepLog
+from checkpoints.resume.resume_point import ResumePoint
+from checkpoints.resume.stored_results import ReplayableResults
+from checkpoints.sansio import Flow, Transact
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.replayed_call_matching import OpenOperations
+from checkpoints.store.store import OwnedSession
+from checkpoints.store.version_columns import Unchanged, VersionChange, VersionState
+from checkpoints.tracing import trace_session, trace_session_flow
+from checkpoints.versions import transcript_segments
+from checkpoints.versions.transcript_segments import PreparedTranscript
+from checkpoints.workflows.step_log import StepLog
+
+#: Seconds of one long poll at the gate.
+POLL_SECONDS: Final = 20
+
+
+class RemoteBackend(DatabaseBackend):
+    """Operations of a client on a server; each raises what the server raises."""
+
+    store: RemoteStore
+
+    def __init__(self, store: RemoteStore) -> None:
+        super().__init__(store)
+
+    # opening
+
+    def start_session_flow(
+        self, session_id: str, description: SessionDescription, *, takeover: bool | str = False
+    ) -> Flow[Run]:
+        fields = {"session_id": session_id, "mode": "start", **_encode_description(description)}
+        opening = self._take_session_through_gate_flow(
+            session_id, "/sessions", fields, wait=False, timeout=None, takeover=takeover
+        )
+        self._build_resume_point(session_id, (yield from opening))
+        return self.store.get_owned_session(session_id).run
+
+    @trace_session_flow(tracing.RESUME)
+    def resume_flow(
+        self,
+        session_id: str,
+        description: SessionDescription | None = None,
+        *,
+        wait: bool = False,
+        timeout: float | None = None,
+        takeover: bool | str = False,
+    ) -> Flow[ResumePoint]:
+        fields: dict[str, Any] = {"session_id": session_id, "mode": "resume"}
+        if description is not None:
+            fields |= {"mode": "open", **_encode_description(description)}
+        opening = self._take_session_through_gate_flow(
+            session_id, "/sessions", fields, wait=wait, timeout=timeout, takeover=takeover
+        )
+        return self._build_resume_point(session_id, (yield from opening))
+
+    def take_paused_flow(
+        self, session_id: str, *, wait: bool = False, timeout: float | None = None, takeover: bool | str = False
+    ) -> Flow[TakenTask]:
+        path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/take"
+        while True:  # the gate is passed by waiting; then the task is taken
+            answer = yield from self._take_session_through_gate_flow(
+                session_id, path, {}, wait=wait, timeout=timeout, takeover=takeover
+            )
+            point = self._build_resume_point(session_id, answer)
+            if (task := answer.get("task")) is not None:
+                joins = tuple(load_as(TakenJoin, join) for join in task.pop("joins"))
+                waits = tuple(task.pop("open"))
+                return TakenTask(session_id=session_id, point=point, joins=joins, open=waits, **task)
+
+    def cancel_paused_flow(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Flow[Told]:
+        path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/cancel"
+        yield Transact(lambda: self.store.send_write_request("POST", path, {"reason": reason}))
+        if tell is None:
+            return Told()
+        return (yield from agent_notice_outbox.deliver_notices_flow(RemoteOutbox(self.store, session_id), tell))
+
+    def tell_peers_flow(self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT) -> Flow[Told]:
+        return agent_notice_outbox.deliver_notices_flow(RemoteOutbox(self.store), tell, limit=limit)
+
+    def _take_session_through_gate_flow(
+        self,
+        session_id: str,
+        path: str,
+        fields: Mapping[str, Any],
+        *,
+        wait: bool,
+        timeout: float | None,
+        takeover: bool | str,
+    ) -> Flow[Mapping[str, Any]]:
+        """Own the session, ask the verify hooks of this process at the gate, and wait there if that is wanted."""
+        validate_id("session id", session_id)
+        fields = {
+            **fields,
+            "hold": True,
+            "takeover": takeover,
+            "fence": None if (held := self.store.find_owned_session(session_id)) is None else held.fence,
+            "executing": sorted(self.store.executing),
+            "process": self.store.describe_process(),
+        }
+        answer: Mapping[str, Any] = yield Transact(lambda: self.store.send_write_request("POST", path, fields).value)
+        until = None if timeout is None else time.monotonic() + timeout
+        probed: set[int] = set()
+        try:
+            while answer["point"] is None:
+                held = self._add_owned_session_at_gate(session_id, answer)
+                is_probed = yield from self._ask_verify_hooks_flow(held, answer["undecided"], probed)
+                if is_probed:
+                    answer = yield Transact(partial(self._read_gate, held, 0))
+                    continue
+                left = None if until is None else until - time.monotonic()
+                if not wait or (left is not None and left <= 0):
+                    raise _build_review_required_error(session_id, answer["undecided"])
+                seconds = POLL_SECONDS if left is None else min(POLL_SECONDS, max(1, round(left)))
+                answer = yield Transact(partial(self._read_gate, held, seconds))
+        except BaseException:
+            yield Transact(partial(self._try_release_session, session_id))
+            raise
+        return answer
+
+    def _add_owned_session_at_gate(self, session_id: str, answer: Mapping[str, Any]) -> OwnedSession:
+        return self.store.add_session_and_keep_lease(
+            session_id, answer["run"], at_gate=True, head=build_transcript_head(0, b"", 0)
+        )
+
+    def _read_gate(self, held: OwnedSession, seconds: int) -> Any:
+        path = f"/sessions/{escape_path_part(held.session_id)}/gate"
+        return self.store.transport.send_read_request(path, fence=held.fence, wait=seconds)
+
+    def _ask_verify_hooks_flow(
+        self, held: OwnedSession, undecided: Iterable[Mapping[str, Any]], probed: set[int]
+    ) -> Flow[bool]:
+        """Ask the verify hooks that this process has. Returns whether any was asked."""
+        is_asked = False
+        for call in undecided:
+            hook = run_verify_hooks.find_verify_hook(self.store, held.session_id, call["tool_name"])
+            is_due = call["number"] not in probed or call["verify_requested_by"]
+            if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
+                continue
+            probed.add(call["number"])
+            yield from verify_probes.ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
+            is_asked = True
+        return is_asked
+
+    def _try_release_session(self, session_id: str) -> None:
+        try:
+            self.release_session(session_id)
+        except CheckpointsError:
+            owned_session = self.store.find_owned_session(session_id)
+            if owned_session is not None:
+                self.store.remove_owned_session(owned_session)
+
+    def _build_resume_point(self, session_id: str, answer: Mapping[str, Any]) -> ResumePoint:
+        point = answer["point"]
+        transcript = point["transcript"]
+        run, rows = None, {}
+        results: ReplayableResults = ReplayableResults()
+        if answer["run"] is not None and not point["finished"]:
+            prepared = transcript_segments.encode_and_digest_transcript(transcript)
+            chain = prepared.chains[-1] if prepared.chains else b""
+            head = build_transcript_head(len(transcript), chain, point["version"])
+            run = self.store.add_session_and_keep_lease(session_id, answer["run"], at_gate=False, head=head).run
+            for stored in point["replayable"]:
+                rows[stored["call_id"]] = stored.pop("number")
+                results[stored["call_id"]] = ToolResult(**stored)
+            results._operations = _TakenResults(self.store, session_id)
+            results._rows = rows
+        return ResumePoint(
+            run=run,
+            transcript=transcript,
+            plan=point["plan"],
+            budget_spent_usd=parse_amount(point["budget_spent_usd"]),
+            usage=point["usage"],
+            version=point["version"],
+            pending_response=point["pending_response"],
+            replayable=results,
+            snapshot=None if point["snapshot"] is None else load_as(RuntimeSnapshot, point["snapshot"]),
+            finished=point["finished"],
+            result=point["result"],
+        )
+
+    def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:
+        return RemoteStepLog(self.store, session_id, validate_id("workflow id", workflow_id))
+
+    def find_session_id_of_run(self, run_id: object) -> str:
+        return str(self.store.transport.send_read_request(f"/runs/{escape_path_part(str(run_id))}")["session_id"])
+
+    # owned sessions
+
+    def flush_and_get_owned_session(self, session_id: str) -> OwnedSession:
+        return self.store.flush_and_get_owned_session(session_id)
+
+    def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
+        owner = self.store.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
+        if owner is None:
+            now = datetime.now().astimezone()
+            return now, now + self.store.lease
+        return datetime.fromisoformat(owner["last_seen"]), datetime.fromisoformat(owner["lease_ends"])
+
+    @trace_session(tracing.SAVE)
+    def append_version(
+        self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
+    ) -> int:
+        validate_number("expected_version", expected_version)
+        held = self.store.flush_and_get_owned_session(session_id)
+        head = held.head
+        known = head.version == expected_version
+        prepared = transcript_segments.encode_and_digest_transcript(
+            messages, after=head.chain if known else digests.EMPTY_CHAIN, first=head.length if known else 0
+        )
+        version = self._post_version(held, "append", prepared, change, expected_version)
+        if known:
+            chain = prepared.chains[-1] if prepared.chains else head.chain
+            held.head = build_transcript_head(head.length + len(prepared.bodies), chain, version)
+        else:
+            held.head = build_transcript_head(0, b"", version)
+        self.store.notify_save_listeners(session_id)
+        return version
+
+    @trace_session(tracing.SAVE)
+    def save_version(
+        self,
+        session_id: str,
+        transcript: Sequence[dict[str, Any]],
+        change: VersionChange,
+        expected_version: int | None = None,
+    ) -> int:
+        if expected_version is not None:
+            validate_number("expected_version", expected_version)
+        held = self.store.flush_and_get_owned_session(session_id)
+        head = held.head
+        prepared = transcript_segments.encode_and_digest_transcript(transcript)
+        continues = (
+            head.version > 0 and head.length > 0 and transcript_segments.does_transcript_continue_head(prepared, head)
+        )
+        version: int | None = None
+        if continues and expected_version in {None, head.version}:
+            new = PreparedTranscript(
+                prepared.messages[head.length :], prepared.bodies[head.length :], prepared.chains[head.length :]
+            )
+            try:
+                version = self._post_version(held, "append", new, change, head.version)
+            except VersionConflict:
+                if expected_version is not None:
+                    raise
+        if version is None:
+            version = self._post_version(held, "replace", prepared, change, expected_version)
+        held.head = build_transcript_head(
+            len(prepared.bodies), prepared.chains[-1] if prepared.chains else b"", version
+        )
+        self.store.notify_save_listeners(session_id)
+        return version
+
+    def _post_version(
+        self,
+        held: OwnedSession | None,
+        mode: str,
+        prepared: PreparedTranscript,
+        change: VersionChange,
+        expected_version: int | None,
+        session_id: str = "",
+    ) -> int:
+        fields: dict[str, Any] = {"mode": mode}
+        if expected_version is not None:
+            fields["expected_version"] = expected_version
+        raw = {"messages": f"[{','.join(prepared.bodies)}]", **encode_version_change(change)}
+        path = f"/sessions/{escape_path_part(session_id if held is None else held.session_id)}/versions"
+        return int(self.store.send_write_request("POST", path, fields, session=held, raw=raw).value["version"])
+
+    @trace_session(tracing.SAVE)
+    def append_without_run(
+        self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, expected_version: int
+    ) -> int:
+        """Append to a session that nobody owns."""
+        validate_id("session id", session_id)
+        validate_number("expected_version", expected_version)
+        prepared = transcript_segments.encode_and_digest_transcript(messages)
+        version = self._post_version(None, "append", prepared, change, expected_version, session_id)
+        self.store.notify_save_listeners(session_id)
+        return version
+
+    @trace_session(tracing.SAVE)
+    def save_phase(
+        self,
+        session_id: str,
+        details: PhaseDetails,
+        snapshot: RuntimeSnapshot | None,
+        transcript: Sequence[dict[str, Any]] | None,
+        plan: dict[str, Any] | Unchanged | None,
+        expected_version: int | None,
+    ) -> int:
+        """Save the next version of an owned session at a phase."""
+        held = self.store.flush_and_get_owned_session(session_id)
+        fields: dict[str, Any] = encode_phase(details, snapshot)
+        if expected_version is not None:
+            fields["expected_version"] = validate_number("expected_version", expected_version)
+        if not isinstance(plan, Unchanged):
+            fields["plan"] = plan
+        raw = {}
+        if transcript is not None:
+            prepared = transcript_segments.encode_and_digest_transcript(transcript)
+            raw["messages"] = f"[{','.join(prepared.bodies)}]"
+            end = len(prepared.bodies), prepared.chains[-1] if prepared.chains else b""
+        else:
+            end = held.head.length, held.head.chain
+        path = f"/sessions/{escape_path_part(session_id)}/phases"
+        version = int(self.store.send_write_request("POST", path, fields, session=held, raw=raw).value["version"])
+        held.head = build_transcript_head(*end, version)
+        self.store.notify_save_listeners(session_id)
+        return version
+
+    def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
+        path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/messages"
+        messages: list[dict[str, Any]] = self.store.transport.send_read_request(
+            path, after=after, limit=limit, version=version
+        )["messages"]
+        return messages
+
+    def finish_session(self, session_id: str, status: str, result: Any) -> None:
+        held = self.store.flush_and_get_owned_session(session_id)
+        raw = {"result": "null" if result is None else to_canonical_json(result, "result")}
+        path = f"/sessions/{escape_path_part(session_id)}/finish"
+        self.store.send_write_request("POST", path, {"status": status}, session=held, raw=raw)
+        self.store.remove_owned_session(held)
+        self.store.notify_save_listeners(session_id)
+
+    def release_session(self, session_id: str) -> bool:
+        held = self.store.find_owned_session(validate_id("session id", session_id))
+        if held is None:
+            return False
+        try:
+            self.store.flush_pending_writes(session_id)
+        finally:
+            self.store.remove_owned_session(held)
+            released = self.store.send_write_request(
+                "POST", f"/sessions/{escape_path_part(session_id)}/release", {}, session=held
+            ).value
+        return bool(released["released"])
+
+
+@dataclass(frozen=True)
+class RemoteOutbox:
+    """Due notices of a server's workspace, or of one session."""
+
+    store: RemoteStore
+    session_id: str | None = None
+
+    def claim_notices(self, limit: int) -> tuple[list[Notice], dict[str, str]]:
+        fields = {"limit": limit, "session_id": self.session_id}
+        claimed = self.store.send_write_request("POST", "/notices/claim", fields).value
+        return [load_as(Notice, notice) for notice in claimed["notices"]], claimed["failed"]
+
+    def delete_or_postpone_notice(self, notice: Notice, *, delivered: bool) -> None:
+        fields = {"kind": notice.kind, "attempt": notice.attempt, "delivered": delivered}
+        self.store.send_write_request("POST", f"/peer-calls/{escape_path_part(notice.call_id)}/notice", fields)
+
+
+class _TakenResults(OpenOperations):
+    """Stored results that the agent uses; the next call of the session tells the server."""
+
+    def __init__(self, store: RemoteStore, session_id: str) -> None:
+        super().__init__()
+        self._store, self._session_id = store, session_id
+
+    def record_replayed_result(self, row: int, call_id: str) -> None:
+        self._store.taken.setdefault(self._session_id, []).append({"number": row, "call_id": call_id})
+
+
+def _encode_description(description: SessionDescription) -> dict[str, Any]:
+    description.build_columns()  # raises what an invalid description raises
+    return {
+        "user_message": description.user_message,
+        "agent": description.agent,
+        "title": description.title,
+        "scratchpad_root": description.scratchpad_root,
+        "metadata": description.metadata,
+        "labels": list(description.labels),
+    }
+
+
+def _build_review_required_error(session_id: str, undecided: Sequence[Mapping[str, Any]]) -> ReviewRequired:
+    unknown = any(call["status"] == CallStatus.INTERRUPTED for call in undecided)
+    return (ReviewRequired if unknown else ApprovalRequired)(session_id, undecided)
+
+
+def encode_version_change(change: VersionChange) -> dict[str, str]:
+    """Encode the state of a version beside its transcript, as JSON text by field. Raises what a save raises."""
+    state = change.apply_to(VersionState.create_empty())
+    raw = {"phase": f'"{state.phase.value}"'}
+    if not isinstance(change.plan, Unchanged):
+        raw["plan"] = state.plan or "null"
+    if not isinstance(change.budget_spent_usd, Unchanged):
+        raw["budget_spent_usd"] = state.budget
+    if not isinstance(change.usage, Unchanged):
+        raw["usage"] = state.usage or "null"
+    if state.payload is not None:
+        raw["payload"] = state.payload
+    return raw
+
+
+def parse_amount(value: float | str) -> float | Decimal:
+    """Read an amount of money: text is an exact decimal number."""
+    return Decimal(value) if isinstance(value, str) else value

@@ -1,0 +1,98 @@
+"""Copy the call log, in one statement, and the workflow journals of a session into its fork."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from checkpoints.db.hot_statements import NOW_SQL
+from checkpoints.db.sql_quoting import convert_values, make_placeholders, quote_column, quote_columns, quote_table
+from checkpoints.enums import CallStatus, InterruptReason, KeyScope
+from checkpoints.models import ToolCall, Workflow, WorkflowStep
+from checkpoints.seals import row_seals, sealed_model
+from checkpoints.seals.seal_keys import get_seal_keys
+
+#: Columns of a call that its copy in a fork gets anew, and those that its copy leaves empty.
+_RESET_COLUMNS = (
+    "session",
+    "run",
+    "step",
+    "status",
+    "reason",
+    "interrupted_at",
+    "verify_requested_by",
+    "answered_version",
+)
+_OMITTED_COLUMNS = ("id", "supersedes", "row_seal")
+
+
+def copy_calls_to_fork(
+    connection: BaseDatabaseWrapper,
+    origin_pk: int,
+    forked_pk: int,
+    run_id: Any,
+    carried: Mapping[CallStatus, CallStatus],
+    reason: InterruptReason,
+    shift: int,
+    version: int,
+) -> None:
+    """Copy the calls of a session into its fork, each with the status that `carried` gives for its own.
+
+    A call that becomes interrupted by this gets `reason`. Steps are lowered by `shift`, so that they stay apart from
+    those of the fork. Calls answered in `version`, the first one of the fork, are answered there; later results are not
+    in its transcript. Calls with a workspace-wide key are not copied: every session finds them.
+    """
+    changed = [before.value for before, after in carried.items() if before != after]
+    parameters = [
+        forked_pk,
+        *convert_values(connection, ToolCall, {"run": run_id}),
+        shift,
+        *[status.value for pair in carried.items() for status in pair],
+        *changed,
+        reason.value,
+        *changed,
+        version,
+        origin_pk,
+        *[before.value for before in carried],
+        KeyScope.SESSION,
+    ]
+    calls = ToolCall.objects.using(connection.alias)
+    if get_seal_keys() is not None:
+        row_seals.verify_rows(calls.filter(session=origin_pk))
+    with connection.cursor() as cursor:
+        cursor.execute(_build_copy_calls_sql(connection.vendor, len(carried), len(changed)), parameters)
+    sealed_model.seal_stored_rows(calls.filter(session=forked_pk))
+
+
+def _build_copy_calls_sql(vendor: str, carried_count: int, changed_count: int) -> str:
+    """Build the statement that copies the calls; its parameters are in the order of `_RESET_COLUMNS`."""
+    columns = [
+        field.name for field in ToolCall._meta.concrete_fields if field.name not in _RESET_COLUMNS + _OMITTED_COLUMNS
+    ]
+    name = partial(quote_column, ToolCall)
+    changes = f"{name('status')} IN ({make_placeholders(changed_count)})"
+    return (
+        f"INSERT INTO {quote_table(ToolCall)} ({quote_columns(ToolCall, (*_RESET_COLUMNS, *columns))}) "
+        f"SELECT %s, %s, {name('step')} - %s, CASE {name('status')} {'WHEN %s THEN %s ' * carried_count}END, "
+        f"CASE WHEN {changes} THEN %s ELSE {name('reason')} END, "
+        f"CASE WHEN {changes} THEN {NOW_SQL[vendor]} ELSE {name('interrupted_at')} END, "
+        f"'', CASE WHEN {name('answered_version')} <= %s THEN 1 END, {quote_columns(ToolCall, columns)} "
+        f"FROM {quote_table(ToolCall)} WHERE {name('session')} = %s "
+        f"AND {name('status')} IN ({make_placeholders(carried_count)}) AND {name('key_scope')} = %s "
+        f"ORDER BY {name('id')}"
+    )
+
+
+def copy_workflows_to_fork(using: str, origin_pk: int, forked_pk: int) -> None:
+    """Copy the journals of a session into its fork. The outcomes of the steps are in the call log."""
+    for workflow in Workflow.objects.using(using).filter(session_id=origin_pk).order_by("pk"):
+        steps = list(WorkflowStep.objects.using(using).filter(workflow=workflow))
+        row_seals.verify_rows([workflow, *steps])
+        copy = Workflow(session_id=forked_pk, workflow_id=workflow.workflow_id, created_at=workflow.created_at)
+        copy.save(using=using, force_insert=True)
+        for step in steps:
+            step.pk, step.session_id, step.workflow = None, forked_pk, copy
+        WorkflowStep.objects.using(using).bulk_create(steps)

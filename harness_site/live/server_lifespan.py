@@ -1,0 +1,55 @@
+"""ASGI lifespan of a web process: starts its background tasks, and stops them at the shutdown."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from channels.db import database_sync_to_async
+
+from harness_site.core import deferred_writes
+from harness_site.core.background_task import BackgroundTask
+from harness_site.installation.migration_state import probe
+from harness_site.live.change_feed_task import ChangeFeedTask
+from harness_site.live.sweep_task import SweepTask
+from harness_site.notifications.delivery_task import DeliveryTask
+from harness_site.search.index_task import IndexerTask
+
+#: Interval of looking whether the tables exist, while they do not.
+TABLES_SECONDS = 1.0
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+
+async def handle_lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    """Handle the ASGI lifespan protocol: feed, sweeper, indexer and deliverer run until the shutdown.
+
+    They start when the database has its tables. Deferred writes that still wait are done at shutdown.
+    """
+    tasks = (ChangeFeedTask(), SweepTask(), IndexerTask(), DeliveryTask())
+    starting: asyncio.Task[None] | None = None
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            starting = asyncio.create_task(_start_when_tables_exist(tasks))
+            await send({"type": "lifespan.startup.complete"})
+        elif message["type"] == "lifespan.shutdown":
+            if starting is not None:
+                starting.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await starting
+            for task in tasks:
+                await task.stop()
+            await database_sync_to_async(deferred_writes.flush_all)()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+
+
+async def _start_when_tables_exist(tasks: Sequence[BackgroundTask]) -> None:
+    while True:
+        if await database_sync_to_async(probe.find_problem)() is None:
+            break
+        await asyncio.sleep(TABLES_SECONDS)
+    for task in tasks:
+        await task.start()

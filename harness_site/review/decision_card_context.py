@@ -1,0 +1,280 @@
+"""Template context of the decision card."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from checkpoints.db import clock
+from checkpoints.decisions import decision_withdrawal
+from checkpoints.enums import (
+    DECIDING_KINDS,
+    UNDECIDED_CALL_STATUSES,
+    WITHDRAWABLE_KINDS,
+    CallStatus,
+    DecisionKind,
+    Role,
+)
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.models import Decision, ToolCall
+from harness_site.accounts.models import Membership
+from harness_site.accounts.voter_eligibility import build_voter_lookup
+from harness_site.core import formatting
+from harness_site.core.masking.masker import is_masking_active
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.unreadable_rows import call_or_use_fallback
+from harness_site.review import argument_changes, decision_preview
+from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
+from harness_site.review.decision_options import ANSWERS, AnswerOption
+from harness_site.review.forms import ApprovalForm, OutcomeForm
+from harness_site.review.models import Comment
+from harness_site.review.selectors import call_evidence, pending_calls
+from harness_site.sessions.selectors import conversation_window
+from harness_site.sessions.selectors.multi_person_approvals import Agreement, list_incomplete_agreements
+from harness_site.sessions.session_formatting import mask_link_if_safe
+from harness_site.sessions.timeline.selectors import run_events
+
+#: Number of transcript messages shown around a call.
+CONTEXT_MESSAGES = 4
+_DECIDED: Final = {
+    DecisionKind.APPROVE_RERUN: gettext_lazy("Re-run approved"),
+    DecisionKind.REJECT: gettext_lazy("Rejected: it does not run"),
+    DecisionKind.RESPOND: gettext_lazy("Answered: it does not run"),
+    DecisionKind.CONFIRM_LANDED: gettext_lazy("Decided: it happened"),
+    DecisionKind.PROBE_LANDED: gettext_lazy("Decided: it happened"),
+}
+_APPROVED: Final = {
+    CallStatus.APPROVED: gettext_lazy("Approved: it has not run yet"),
+    CallStatus.ISSUED: gettext_lazy("Approved: it is running"),
+    CallStatus.COMPLETED: gettext_lazy("Approved: it has run"),
+    CallStatus.FAILED: gettext_lazy("Approved: it ran and failed"),
+}
+
+
+def _is_overdue(call: ToolCall) -> bool:
+    return call.deadline is not None and call.deadline < clock.now()
+
+
+def may_member_decide_call(call: ToolCall, reader: Membership) -> bool:
+    """Return whether the role of a member allows a decision about a call now; after its deadline only admins decide."""
+    return reader.role == Role.ADMIN or (reader.role == Role.APPROVER and not _is_overdue(call))
+
+
+def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
+    evidence = call_evidence.load_call_evidence(call)
+    events_of_runs = run_events.load_run_events(call.session_id)
+    undecided = call.status in UNDECIDED_CALL_STATUSES
+    decision = None if undecided else evidence.final_decision
+    no_events: list[TraceEvent] = []
+    agreements = list_incomplete_agreements(call, evidence.decisions, build_voter_lookup(reader.workspace))
+    return {
+        "call": call,
+        "session": call.session,
+        "args": formatting.parse_json_or_text(call.args_as_called),
+        "secrets_hidden": is_masking_active(),
+        "undecided": undecided,
+        "asking": call.status == CallStatus.AWAITING_APPROVAL,
+        "overdue": _is_overdue(call),
+        "may_decide": may_member_decide_call(call, reader),
+        "late_for": reader.role != Role.ADMIN,
+        "heading": get_card_heading(call, decision),
+        "known": evidence,
+        "idle": has_never_run(call, evidence),
+        "resumed": _is_decision_used(call, decision),
+        "decision": decision,
+        "agreed_before": _list_earlier_equal_decisions(evidence, decision),
+        "agreements": agreements,
+        "own_votes": undecided and _has_agreement_of_person(agreements, reader.user.get_username()),
+        "edit": call_or_use_fallback(
+            f"What people changed about call {call.pk}", lambda: _build_edit_context(call, evidence), None
+        ),
+        "cited": call_or_use_fallback(
+            f"The evidence about call {call.pk}", lambda: _build_evidence_context(decision), None
+        ),
+        "events": call_or_use_fallback(
+            f"What happened to call {call.pk}",
+            lambda: list_call_trace_events(call, evidence, events_of_runs),
+            no_events,
+        ),
+        "takeovers": events_of_runs.takeovers,
+        "around": call_or_use_fallback(
+            f"The conversation around call {call.pk}", lambda: _load_preceding_conversation(call), None
+        ),
+        "driver": decision_preview.get_live_owner_run(call.session),
+        "waiting_run": decision_preview.get_run_waiting_for_decision(call.session),
+        "comments": list(Comment.objects.filter(call=call.pk).order_by("pk")),
+        "withdrawal": _build_withdrawal_context(call, decision),
+        "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
+        "next_call": None if undecided else pending_calls.find_longest_waiting_call(call.workspace_id),
+    }
+
+
+def _has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:
+    return any(voice.actor == name for agreement in agreements for voice in agreement.voices)
+
+
+def _load_preceding_conversation(call: ToolCall) -> conversation_window.Conversation | None:
+    return conversation_window.load_conversation_before_step(call.session, call.step, size=CONTEXT_MESSAGES)
+
+
+def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
+    """Return the question that the card asks, or the decision it got."""
+    if call.status == CallStatus.INTERRUPTED:
+        return _("Did this happen?")
+    if call.status == CallStatus.AWAITING_APPROVAL:
+        return _("May this happen?")
+    if decision is None:
+        return _("Outcome of this call")
+    if decision.kind == DecisionKind.APPROVE:
+        known_statuses = {str(status): text for status, text in _APPROVED.items()}
+        return str(known_statuses.get(call.status, _("Approved")))
+    decided = {str(kind): text for kind, text in _DECIDED.items()}
+    return str(decided.get(decision.kind, _("Decided: it did not happen")))
+
+
+def _is_decision_used(call: ToolCall, decision: Decision | None) -> bool:
+    """Return True if the agent has used the decision."""
+    ran = decision is not None and decision.kind == DecisionKind.APPROVE and call.status != CallStatus.APPROVED
+    return ran or call.replay_count > 0
+
+
+def _build_withdrawal_context(call: ToolCall, decision: Decision | None) -> dict[str, Any] | None:
+    """Build whether the decision of a person is used, and the version before the call to fork from.
+
+    The result is None without a decision that could be withdrawn.
+    """
+    if decision is None or decision.kind not in WITHDRAWABLE_KINDS:
+        return None
+    used = decision_withdrawal.has_run_used_decision(call, decision)
+    return {"used": used, "version": min(call.step, call.session.latest_version) if used else 0}
+
+
+def _find_withdrawal_that_reopened_call(evidence: call_evidence.CallEvidence) -> Decision | None:
+    """Return the withdrawal after which the call waits again, or None."""
+    moving = [decision for decision in evidence.decisions if decision.kind in DECIDING_KINDS and decision.final]
+    return moving[-1] if moving and moving[-1].kind == DecisionKind.WITHDRAW else None
+
+
+def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
+    """Build the form for a pending call, prefilled with the latest agreed or late result."""
+    call: ToolCall = shown["call"]
+    result_texts = {agreement.kind: agreement.voices[-1].result_text for agreement in shown["agreements"]}
+    if shown["asking"]:
+        answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
+        initial = {
+            "revision": call.revision,
+            "args": argument_changes.format_editable_arguments(call.args_as_called),
+            "answer": answer,
+        }
+        return ApprovalForm(initial=initial, call=call)
+    successful_results = [late_result.result_text for late_result in shown["known"].late_results if late_result.success]
+    result = result_texts.get(DecisionKind.CONFIRM_LANDED) or (successful_results[-1] if successful_results else "")
+    return OutcomeForm(initial={"revision": call.revision, "result": mask_and_reveal_hidden(result)})
+
+
+def _list_earlier_equal_decisions(evidence: call_evidence.CallEvidence, decision: Decision | None) -> list[Decision]:
+    """List the earlier decisions that agree with the one that counted."""
+    if decision is None:
+        return []
+    agreeing_decisions: list[Decision] = []
+    for other in evidence.decisions[: evidence.decisions.index(decision)]:
+        if other.final and other.kind in DECIDING_KINDS:
+            agreeing_decisions.clear()
+        elif other.kind == DecisionKind.WITHDRAW:
+            agreeing_decisions = [each for each in agreeing_decisions if each.actor != other.actor]
+        elif other.kind == decision.kind and not other.final:
+            agreeing_decisions.append(other)
+    return agreeing_decisions
+
+
+def _build_edit_context(call: ToolCall, evidence: call_evidence.CallEvidence) -> dict[str, Any] | None:
+    """Build the difference between the edited arguments and those of the model, or None without an edit."""
+    edits = [candidate for candidate in evidence.decisions if candidate.kind == DecisionKind.EDIT]
+    if not edits:
+        return None
+    differences = argument_changes.list_value_differences(
+        argument_changes.get_model_arguments(call), formatting.parse_json_or_text(call.args)
+    )
+    return {"last": edits[-1], "differences": differences}
+
+
+def _build_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
+    """Build the evidence of the decision: a safe `link`, a `text`, and the `rest` of the evidence."""
+    if decision is None or decision.evidence is None:
+        return None
+    evidence = formatting.parse_json_or_text(decision.evidence)
+    if not isinstance(evidence, dict):
+        return {"rest": evidence}
+    link = mask_link_if_safe(evidence.get("link"))
+    text = evidence.get("text") if isinstance(evidence.get("text"), str) else ""
+    handled_names = {name for name, content in (("link", link), ("text", text)) if content} | {"file"}
+    return {
+        "link": link,
+        "text": text,
+        "rest": {name: value for name, value in evidence.items() if name not in handled_names},
+    }
+
+
+def _list_decision_options_for_status(status: str) -> tuple[AnswerOption, ...]:
+    """Return the possible answers about a call of this status; empty for an unknown status."""
+    return tuple(ANSWERS.get(CallStatus(status), ())) if status in CallStatus.values else ()
+
+
+def build_decision_options(
+    call: ToolCall, agreed: tuple[Agreement, ...], decisions: Sequence[Decision], reader: str
+) -> list[dict[str, Any]]:
+    """Build each answer with its effect; `mine` is the decision of a reader who has given it already.
+
+    `edited` is True if the reader has edited the arguments and therefore may not approve them.
+    """
+    editor = call.approvals > 1 and any(
+        decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
+    )
+    by_kind = {agreement.kind: agreement for agreement in agreed}
+    options = [
+        option
+        for option in _list_decision_options_for_status(call.status)
+        if _is_decision_option_available(call, option.kind)
+    ]
+    unknown = _("This cannot be predicted, because the session cannot be read.")
+    fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
+    description = f"What follows from a decision about call {call.pk}"
+    effects = call_or_use_fallback(
+        description, lambda: _describe_effects_or_log_error(call, by_kind, options), fallback_effects
+    )
+    return [
+        {
+            "kind": option.kind.value,
+            "name": option.name,
+            "summary": option.summary,
+            "does": option.does,
+            "button": option.button,
+            "then": effects[option.kind],
+            "mine": _find_own_decision(by_kind.get(option.kind), reader),
+            "edited": editor and option.kind == DecisionKind.APPROVE,
+        }
+        for option in options
+    ]
+
+
+def _describe_effects_or_log_error(
+    call: ToolCall, by_kind: dict[DecisionKind, Agreement], options: Sequence[AnswerOption]
+) -> dict[DecisionKind, str]:
+    try:
+        return decision_preview.preview_decision_effects(call, by_kind)
+    except CheckpointsError as error:
+        unknown = _("This cannot be predicted: {problem}").format(problem=error.detail)
+        return dict.fromkeys((option.kind for option in options), unknown)
+
+
+def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
+    if kind == DecisionKind.EDIT and argument_changes.format_editable_arguments(call.args) is None:
+        return False
+    return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_decisions()
+
+
+def _find_own_decision(agreement: Agreement | None, reader: str) -> Decision | None:
+    if agreement is None:
+        return None
+    return next((voice for voice in agreement.voices if voice.actor == reader), None)

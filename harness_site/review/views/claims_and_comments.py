@@ -1,0 +1,75 @@
+"""Views to claim, release and hand over a call, to comment on it, and the heartbeat of an open card."""
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_POST
+
+from checkpoints.enums import Role
+from harness_site.accounts.models import Membership
+from harness_site.accounts.permissions import MemberRequest, require_member
+from harness_site.notifications.models import Event
+from harness_site.notifications.recipients import find_email_recipient
+from harness_site.review import claim_services, comments, presence
+from harness_site.review.decision_card_context import may_member_decide_call
+from harness_site.review.forms import CommentForm
+from harness_site.review.views.decision_card import get_call_or_404, list_colleagues, render_decision_card
+
+
+@require_POST
+@require_member(Role.APPROVER)
+def claim_call(request: MemberRequest, pk: int) -> HttpResponse:
+    call = get_call_or_404(request, pk)
+    if call.undecided and may_member_decide_call(call, request.membership):
+        claim_services.claim_call(call, by=request.membership, request=request)
+    return redirect("harness_review:card", pk)
+
+
+@require_POST
+@require_member(Role.APPROVER)
+def release_call(request: MemberRequest, pk: int) -> HttpResponse:
+    claim_services.release_claim(get_call_or_404(request, pk), by=request.membership, request=request)
+    return redirect("harness_review:card", pk)
+
+
+@require_POST
+@require_member(Role.APPROVER)
+def add_comment_and_hand_over(request: MemberRequest, pk: int) -> HttpResponse:
+    """Add a comment, and hand the call over to a colleague if one was chosen."""
+    call, member = get_call_or_404(request, pk), request.membership
+    colleagues = list_colleagues(member)
+    form = CommentForm(request.POST, colleagues=sorted(colleagues))
+    if not form.is_valid():
+        return render_decision_card(request, call, comment_form=form, status=422)
+    text, receiver = form.cleaned_data["text"], colleagues.get(form.cleaned_data["to"])
+    if text:
+        comments.add_comment(call, text, by=member, request=request)
+    if receiver is not None and call.undecided:
+        claim_services.hand_over_call(call, by=member, to=receiver, note=text, request=request)
+        _add_handover_message(request, receiver)
+    return redirect("harness_review:card", pk)
+
+
+def _add_handover_message(request: MemberRequest, receiver: Membership) -> None:
+    name = {"name": receiver.user.get_username()}
+    if find_email_recipient(receiver, Event.HANDED_OVER) is None:
+        sentence = _("The call was handed over to %(name)s, who gets no e-mail about it. Tell them yourself.") % name
+        messages.warning(request, sentence, extra_tags="comments")
+    else:
+        sentence = _("The call was handed over to %(name)s, who gets an e-mail about it.") % name
+        messages.success(request, sentence, extra_tags="comments")
+
+
+@require_POST
+@require_member(Role.AUDITOR)
+def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResponse:
+    """Record the heartbeat that an open card sends every ten seconds, and render the people at the call."""
+    call, people = get_call_or_404(request, pk), presence.load_presence_of_call(pk, request.membership)
+    if call.undecided:
+        presence.record_card_presence(call, by=request.membership, mine=people.mine is not None)
+    return render(
+        request,
+        "review/parts/people.html",
+        {"call": call, "company": people, "may_decide": may_member_decide_call(call, request.membership)},
+    )

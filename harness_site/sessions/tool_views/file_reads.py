@@ -1,0 +1,86 @@
+"""Views of tools that read files."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from django.utils.translation import gettext as _
+
+from harness_site.sessions.session_formatting import parse_json_container
+from harness_site.sessions.tool_views import diff_lines, file_change_parsing
+from harness_site.sessions.tool_views.file_edits import get_language_of_path
+from harness_site.sessions.tool_views.message_tags import split_tagged_text
+from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView
+
+#: A line number as programs print it before a line: `   12→text`, `12<tab>text`, `12: text`, `L12: text`.
+_NUMBERED: Final = re.compile(r" *L?(\d{1,7})(?:→|\t|: ?|\|)")
+
+
+def build_read_view(use: ToolUse) -> ToolView | None:
+    """Show a file with the numbers of its lines."""
+    path = file_change_parsing.get_path_argument(use.args)
+    command = use.args.get("command")
+    if not path or (command is not None and command != "view"):
+        return None
+    text, chips = _separate_reminders(use.result or "")
+    if use.is_error or parse_json_container(text) is not None:
+        return None
+    first, plain = _strip_line_numbers(text)
+    if first is None:
+        first = (use.get_number("offset", "start_line") or 1) if text else 1
+    shown = use.mask_text_for_display(plain)
+    lines = diff_lines.build_numbered_lines(shown.text, get_language_of_path(path), max(first, 0)) if plain else []
+    return ToolView(
+        "read",
+        _("Read"),
+        use.mask_line_for_display(path),
+        note=_describe_range(use),
+        content={"lines": lines, "chips": chips},
+        is_complete=shown.whole,
+        size=shown.size,
+    )
+
+
+def _separate_reminders(result: str) -> tuple[str, list[str]]:
+    """Separate the notes of the program, in tags after the text, from the text of the file."""
+    if "<system-reminder>" not in result[-4000:]:
+        return result, []
+    at = result.rfind("<system-reminder>")
+    tail = result[at:]
+    chips = [piece.text for piece in split_tagged_text(tail) if piece.chip]
+    return (result[:at].rstrip("\n"), chips) if chips else (result, [])
+
+
+def _strip_line_numbers(text: str) -> tuple[int | None, str]:
+    """Remove the numbers that begin the lines; return the first of them, None if the lines have none."""
+    match = _NUMBERED.match(text)
+    if match is None:
+        return None, text
+    first, lines = int(match[1]), []
+    for number, line in enumerate(text.split("\n"), first):
+        found = _NUMBERED.match(line)
+        if found is not None and int(found[1]) == number:
+            lines.append(line[found.end() :])
+        elif not line and number > first:
+            lines.append(line)
+        else:
+            return None, text
+    return first, "\n".join(lines)
+
+
+def _describe_range(use: ToolUse) -> str:
+    start, count = use.get_number("offset", "start_line"), use.get_number("limit")
+    end = use.get_number("end_line")
+    view_range = use.args.get("view_range")
+    if isinstance(view_range, list) and len(view_range) == 2 and all(isinstance(number, int) for number in view_range):
+        start, end = view_range
+    if count is not None and start is None:
+        return _("first %(count)d lines") % {"count": count}
+    if count is not None and start is not None:
+        end = start + count - 1
+    if start is None:
+        return ""
+    if end is None or end < start:
+        return _("from line %(start)d") % {"start": start}
+    return _("lines %(start)d to %(end)d") % {"start": start, "end": end}

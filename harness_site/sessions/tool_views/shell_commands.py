@@ -1,0 +1,116 @@
+"""Views of shell commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import Any, Final
+
+from django.utils.translation import gettext as _
+
+from checkpoints.formats import parse_json
+from harness_site.core.rendering import ansi_colors
+from harness_site.sessions.tool_views import file_edits
+from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView
+
+#: Lines before the output, in the formats of the programs that run commands.
+_HEADER: Final = re.compile(
+    r"(?:(?:Chunk ID|Command|Directory|Wall time|Process Group PGID|Background PIDs|Signal|Error|Total output lines|"
+    r"Process running with session ID|Process exited with code|Original token count):[^\n]*\n|"
+    r"Process exited with code \d+\n|Exit code:? (?P<code>-?\d+)\n|(?:Output|Stdout):\s*\n?)",
+    re.IGNORECASE,
+)
+_EXIT_CODE: Final = re.compile(r"(?:Exit code:?|exited with code|Exit Code:)\s*(-?\d{1,6})\b", re.IGNORECASE)
+#: Characters at both ends of an output in which its exit code is searched for.
+_ENDS: Final = 300
+_WRAPPERS: Final = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash"})
+
+
+def build_command_view(use: ToolUse) -> ToolView | None:
+    """Show a command behind `$`, with its output and exit code."""
+    command = _read_command(use)
+    if not command:
+        return None
+    if "*** Begin Patch" in command and (patch := file_edits.build_patch_text_view(use, command)) is not None:
+        return patch
+    output, code = split_command_result(use.result or "")
+    shown, returned = use.mask_text_for_display(command), use.mask_text_for_display(output, is_terminal=True)
+    return ToolView(
+        "command",
+        _("Shell"),
+        chip=_make_exit_chip(code, use),
+        note=use.mask_line_for_display(use.get_text("description", "justification")),
+        content={
+            "command": shown.text,
+            "folder": use.mask_line_for_display(use.get_text("workdir", "cwd", "directory", "dir_path")).removeprefix(
+                "."
+            ),
+            "output": ansi_colors.render_ansi_as_html(returned.text) if output.strip() else "",
+            "is_silent": use.result is not None and not output.strip(),
+        },
+        is_complete=shown.whole and returned.whole,
+        size=shown.size + returned.size,
+    )
+
+
+def build_command_view_of_tool(use: ToolUse) -> ToolView | None:
+    """Show a call that is named after the first word of the command which is its only argument."""
+    command = use.args.get("command")
+    if len(use.args) != 1 or not isinstance(command, str) or command.split(maxsplit=1)[:1] != [use.name]:
+        return None
+    return build_command_view(use)
+
+
+def build_background_command_view(use: ToolUse) -> ToolView | None:
+    """Show the output of a command that runs in the background."""
+    task = next(
+        (str(use.args[name]) for name in ("bash_id", "shell_id", "task_id", "session_id") if name in use.args), ""
+    )
+    if not task:
+        return None
+    returned = use.mask_text_for_display(use.result or "", is_terminal=True)
+    return ToolView(
+        "command",
+        _("Background command"),
+        use.mask_line_for_display(task),
+        content={"command": "", "output": ansi_colors.render_ansi_as_html(returned.text)},
+        is_complete=returned.whole,
+        size=returned.size,
+    )
+
+
+def _read_command(use: ToolUse) -> str:
+    given: Any = next((use.args[name] for name in ("command", "cmd", "script", "input") if use.args.get(name)), "")
+    if isinstance(given, dict):
+        given = given.get("command", "")
+    if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
+        if len(given) == 3 and given[0] in _WRAPPERS and given[1] in {"-c", "-lc"}:
+            return str(given[2])
+        return shlex.join(given) if sum(map(len, given)) < 20_000 and given[0] != "apply_patch" else "\n".join(given)
+    return given if isinstance(given, str) else ""
+
+
+def split_command_result(result: str) -> tuple[str, int | None]:
+    """Split the result of a command into its output and its exit code, None if the result does not state it."""
+    if result.startswith("{") and '"output"' in result[:2_000_000]:
+        try:
+            value = parse_json(result)
+        except ValueError:
+            value = None
+        if isinstance(value, dict) and isinstance(value.get("output"), str):
+            facts = value.get("metadata")
+            code = facts.get("exit_code") if isinstance(facts, dict) else value.get("exit_code")
+            return value["output"], code if isinstance(code, int) and not isinstance(code, bool) else None
+    match = _EXIT_CODE.search(result[:_ENDS]) or _EXIT_CODE.search(result[-_ENDS:])
+    code = int(match[1]) if match else None
+    start, header = 0, _HEADER.match(result)
+    while header is not None:
+        start = header.end()
+        header = _HEADER.match(result, start)
+    return result[start:], code
+
+
+def _make_exit_chip(code: int | None, use: ToolUse) -> tuple[str, str] | None:
+    if code is None:
+        return ("bad", _("Error")) if use.is_error else None
+    return ("ok" if code == 0 else "bad", _("exit %(code)d") % {"code": code})

@@ -1,0 +1,25 @@
+"""View of launches of subagents."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext as _
+
+from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView
+
+
+def build_subagent_launch_view(use: ToolUse) -> ToolView | None:
+    """Show the task of a subagent and its answer."""
+    prompt = use.get_text("prompt", "task", "message", "instructions")
+    if not prompt:
+        return None
+    task, answer = use.mask_text_for_display(prompt), use.mask_text_for_display((use.result or "").strip())
+    return ToolView(
+        "subagent",
+        _("Subagent"),
+        use.mask_line_for_display(use.get_text("description", "title") or prompt[:80]),
+        note=use.mask_line_for_display(use.get_text("subagent_type", "agent_type", "agent")),
+        content={"prompt": task.text, "answer": answer.text},
+        has_result=not use.is_error,
+        is_complete=task.whole and answer.whole,
+        size=task.size + answer.size,
+    )

@@ -1,0 +1,97 @@
+"""Page of a quarantined session: what was found, who may release it, and the form to release it."""
+
+from __future__ import annotations
+
+import shlex
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_http_methods
+
+from checkpoints.client import SyncCheckpointer
+from checkpoints.decisions.actors import Actor
+from checkpoints.enums import ActorKind, Role
+from checkpoints.exceptions import NotQuarantined, QuarantineStays
+from checkpoints.integrity.quarantine import read_quarantine
+from harness_site.accounts.forms import style_form_fields
+from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
+from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
+from harness_site.sessions.selectors.session_rows import SessionHead
+from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
+
+
+class ReleaseForm(forms.Form):
+    reason = forms.CharField(
+        max_length=2000,
+        label=gettext_lazy("Reason"),
+        widget=forms.Textarea(attrs={"rows": 3}),
+        error_messages={"required": gettext_lazy("Enter a reason: it is recorded with your name.")},
+    )
+    accept_altered = forms.BooleanField(
+        required=False, label=gettext_lazy("Seal the rows as they are now, although nobody knows who changed them")
+    )
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        style_form_fields(self)
+
+
+@require_http_methods(["GET", "POST"])
+@serve_session_page
+def show_or_release_quarantine(request: MemberRequest, pk: int) -> HttpResponse:
+    """Show what was found in a quarantined session to every member; an admin may release it."""
+    head = get_session_head_or_404(request, pk, verified=False)
+    if head.stored.quarantined_at is None:
+        raise PageNotFound(
+            _("This session is not quarantined."), _("Somebody may have released it. Its history says who."), head
+        )
+    if request.method == "GET":
+        return _render_quarantine_page(request, head, ReleaseForm())
+    if not request.membership.has_role(Role.ADMIN):
+        raise RoleTooSmall(request.membership, Role.ADMIN)
+    form = ReleaseForm(request.POST)
+    if not form.is_valid():
+        return _render_quarantine_page(request, head, form, status=422)
+    return _release_quarantine(request, head, form)
+
+
+def _release_quarantine(request: MemberRequest, head: SessionHead, form: ReleaseForm) -> HttpResponse:
+    try:
+        SyncCheckpointer(workspace=request.membership.workspace.slug).release_quarantine(
+            head.row.session_id,
+            actor=Actor(ActorKind.PERSON, request.membership.user.get_username(), Role(request.membership.role)),
+            reason=form.cleaned_data["reason"],
+            accept_altered=form.cleaned_data["accept_altered"],
+        )
+    except QuarantineStays as error:
+        problem = _("Row {row} of the table {table} is not as it was written.").format(row=error.row, table=error.table)
+        if form.cleaned_data["accept_altered"]:
+            todo = _("A transcript cannot be sealed as it is. Restore the rows from a backup, or delete the session.")
+        else:
+            todo = _("Restore the rows from a backup and release the session then. It stays quarantined.")
+        form.add_error(None, f"{problem} {todo}")
+        return _render_quarantine_page(request, head, form, status=409)
+    except NotQuarantined:
+        return redirect("harness_sessions:session", head.row.pk)
+    messages.success(request, _("The session was released. An agent can resume it."))
+    return redirect("harness_sessions:session", head.row.pk)
+
+
+def _render_quarantine_page(
+    request: MemberRequest, head: SessionHead, form: ReleaseForm, status: int = 200
+) -> HttpResponse:
+    context = {
+        "head": head,
+        "tab": "",
+        "form": form,
+        "quarantine": read_quarantine(head.stored),
+        "quarantine_command": f"harness verify_integrity --session {shlex.quote(head.row.session_id)}",
+        "may": request.membership.has_role(Role.ADMIN),
+        "able": list_members_with_role(request.membership.workspace, Role.ADMIN),
+    }
+    mark_session_shown_in_response(request, head.row.pk)
+    return render(request, "sessions/quarantine.html", context, status=status)

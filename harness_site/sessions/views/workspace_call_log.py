@@ -1,0 +1,69 @@
+"""Tool calls of all sessions of a workspace, and success rates of its tools."""
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from checkpoints.db.keyset_pagination import Cursor
+from checkpoints.enums import CallStatus
+from harness_site.accounts import call_argument_secrets
+from harness_site.accounts.permissions import MemberRequest
+from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
+from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.core.time_range_parameters import TimeRange
+from harness_site.sessions.call_row_display import build_workspace_call_lines
+from harness_site.sessions.selectors import workspace_call_log
+from harness_site.sessions.selectors.call_details import CallFilter
+from harness_site.sessions.selectors.workspace_call_log import CallLogFilter
+from harness_site.sessions.session_lookup import serve_session_page
+
+_MAX_FILTER_LENGTH = 255
+
+
+@require_GET
+@serve_session_page
+def show_call_log(request: MemberRequest) -> HttpResponse:
+    workspace = request.membership.workspace_id
+    filters = _parse_log_filter(request.GET)
+    after = Cursor.parse(request.GET.get("after", ""))
+    page = workspace_call_log.load_call_log_page(workspace, filters, after=after)
+    mark_excerpts_shown_in_response(request, "tool calls", (row.session_pk for row in page.rows))
+    secrets = call_argument_secrets.load_known_secrets_of_sessions({row.session_pk for row in page.rows})
+    context = {
+        "page": page,
+        "rows": build_workspace_call_lines(page.rows, secrets),
+        "secrets": secrets,
+        "rates": workspace_call_log.load_tool_success_rates(workspace, filters) if after is None else None,
+        "wanted": filters,
+        "statuses": CallStatus.choices,
+        "following": _build_list_url(request, after=str(page.after)) if page.after else "",
+        "later": after is not None,
+        "newest": _build_list_url(request),
+        "looked_at": workspace_call_log.LOOKED_AT,
+    }
+    return render(request, "sessions/workspace_calls.html", context)
+
+
+def parse_call_filter(asked: QueryDict) -> CallFilter:
+    """Parse the call filter from the query, for this page and the call log of one session."""
+    status = asked.get("status", "")
+    return CallFilter(
+        status=CallStatus(status) if status in CallStatus.values else None,
+        tool=resolve_masked_reference(asked.get("tool", ""))[:_MAX_FILTER_LENGTH],
+        key=resolve_masked_reference(asked.get("key", "").strip())[:_MAX_FILTER_LENGTH],
+    )
+
+
+def _parse_log_filter(query: QueryDict) -> CallLogFilter:
+    agent = resolve_masked_reference(query.get("agent", "").strip())[:_MAX_FILTER_LENGTH]
+    return CallLogFilter(calls=parse_call_filter(query), agent=agent, times=TimeRange.parse_query(query))
+
+
+def _build_list_url(request: HttpRequest, **changed: str) -> str:
+    query = request.GET.copy()
+    query.pop("after", None)
+    for name, value in changed.items():
+        query[name] = value
+    for name in [name for name, value in query.items() if not value]:
+        del query[name]
+    return f"{request.path}?{query.urlencode()}" if query else request.path
