@@ -72,9 +72,9 @@ class DatabaseBackend:
     def find_session_id_of_run(self, run_id: object) -> str:
         return row_lookups.find_session_id_of_run(self.store, run_id)
 
-    def flush_and_get_owned_session(self, session_id: str) -> OwnedSession:
+    def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session that may be written to."""
-        return row_lookups.flush_and_get_owned_session(self.store, session_id)
+        return row_lookups.flush_and_require_owned_session(self.store, session_id)
 
     def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         """Find the last heartbeat of the session's owner and the end of its lease; if it is being opened, those to

@@ -34,11 +34,11 @@ def copy_docstring_from(source: Callable[..., Any]) -> Callable[[F], F]:
         A decorator.
     """
 
-    def document(function: F) -> F:
+    def copy_docstring_to_function(function: F) -> F:
         function.__doc__ = source.__doc__
         return function
 
-    return document
+    return copy_docstring_to_function
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _run_on_daemon_thread(work: Callable[[], T]) -> Future[T]:
     future.set_running_or_notify_cancel()  # from here on it cannot be cancelled, only abandoned
     context = contextvars.copy_context()
 
-    def run() -> None:
+    def run_work_and_settle_future() -> None:
         try:
             settle = partial(future.set_result, context.run(work))
         except StopIteration as error:  # futures cannot carry it
@@ -134,7 +134,7 @@ def _run_on_daemon_thread(work: Callable[[], T]) -> Future[T]:
         finally:
             settle()
 
-    threading.Thread(target=run, name="harness-invoke", daemon=True).start()
+    threading.Thread(target=run_work_and_settle_future, name="harness-invoke", daemon=True).start()
     return future
 
 

@@ -179,7 +179,7 @@ class _Handle:
 
     def _flush_and_get_owned_session(self) -> OwnedSession:
         """Return the owned session of this handle. Raises `NotOwner` after its end, and `OwnershipLost`."""
-        owned_session = self._backend.flush_and_get_owned_session(self.session_id)
+        owned_session = self._backend.flush_and_require_owned_session(self.session_id)
         if self._held is None:
             raise NotOwner(self.session_id)
         if owned_session is not self._held:

@@ -72,15 +72,15 @@ def open_span(name: str, attributes: Mapping[str, str | int | bool]) -> Iterator
 def trace_session(name: str) -> Callable[[Callable[Concatenate[S, str, P], T]], Callable[Concatenate[S, str, P], T]]:
     """Decorate a function whose second argument is a session id, so that each call is a span."""
 
-    def decorate(function: Callable[Concatenate[S, str, P], T]) -> Callable[Concatenate[S, str, P], T]:
+    def trace_function(function: Callable[Concatenate[S, str, P], T]) -> Callable[Concatenate[S, str, P], T]:
         @wraps(function)
-        def run(first: S, session_id: str, /, *args: P.args, **options: P.kwargs) -> T:
+        def call_function_in_span(first: S, session_id: str, /, *args: P.args, **options: P.kwargs) -> T:
             with open_span(name, {SESSION: str(session_id)}):
                 return function(first, session_id, *args, **options)
 
-        return run
+        return call_function_in_span
 
-    return decorate
+    return trace_function
 
 
 Y = TypeVar("Y")
@@ -90,12 +90,12 @@ _Flow = Callable[Concatenate[S, str, P], Generator[Y, Any, T]]
 def trace_session_flow(name: str) -> Callable[[_Flow[S, P, Y, T]], _Flow[S, P, Y, T]]:
     """Decorate a flow whose second argument is a session id, so that each run of it is a span."""
 
-    def decorate(flow: _Flow[S, P, Y, T]) -> _Flow[S, P, Y, T]:
+    def trace_flow(flow: _Flow[S, P, Y, T]) -> _Flow[S, P, Y, T]:
         @wraps(flow)
-        def run(first: S, session_id: str, /, *args: P.args, **options: P.kwargs) -> Generator[Y, Any, T]:
+        def run_flow_in_span(first: S, session_id: str, /, *args: P.args, **options: P.kwargs) -> Generator[Y, Any, T]:
             with open_span(name, {SESSION: str(session_id)}):
                 return (yield from flow(first, session_id, *args, **options))
 
-        return run
+        return run_flow_in_span
 
-    return decorate
+    return trace_flow

@@ -89,7 +89,7 @@ _router: Any = ProtocolTypeRouter(
 )
 
 
-async def _all(scope: Scope, receive: Receive, send: Send) -> None:
+async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve the site; until the database has its tables, refuse what would read them."""
     is_lifespan = scope["type"] == "lifespan"
     if is_lifespan or probe.was_current or await database_sync_to_async(probe.find_problem)() is None:
@@ -101,6 +101,6 @@ async def _all(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 #: For a server that takes no address from a header, as `manage.py serve`: what a client writes there changes nothing.
-direct_application = _all
-application = _all if settings.BEHIND_PROXY else ClientAddressMiddleware(_all)
+direct_application = _serve_site_or_refuse
+application = _serve_site_or_refuse if settings.BEHIND_PROXY else ClientAddressMiddleware(_serve_site_or_refuse)
 freeze_loaded_objects()

@@ -51,7 +51,7 @@ def generate_role_statements(names: RoleNames) -> Iterator[str]:
     yield f"REVOKE CREATE ON {schema} FROM PUBLIC, {agent}, {site}"
     yield f"GRANT USAGE ON {schema} TO {agent}, {site}"
     yield f"GRANT USAGE, CREATE ON {schema} TO {migration}"
-    for model in list_models_by_table():
+    for model in list_models_sorted_by_table():
         table = _quote_identifier(model._meta.db_table)
         yield f"ALTER TABLE {table} OWNER TO {migration}"
         yield f"REVOKE ALL ON {table} FROM PUBLIC, {agent}, {site}"
@@ -70,7 +70,7 @@ def generate_agent_role_statements(role: str) -> Iterator[str]:
     agent = _quote_identifier(role)
     yield _build_create_role_statement(role)
     yield f"GRANT USAGE ON SCHEMA public TO {agent}"
-    for model in list_models_by_table():
+    for model in list_models_sorted_by_table():
         if rights := list_agent_table_privileges(model):
             table = _quote_identifier(model._meta.db_table)
             yield f"REVOKE ALL ON {table} FROM {agent}"
@@ -102,7 +102,7 @@ class InvalidRoleName(ValueError):
     """The name of a role has other characters than letters, digits and underscores."""
 
 
-def list_models_by_table() -> list[type[Model]]:
+def list_models_sorted_by_table() -> list[type[Model]]:
     """List all models with a table of their own, sorted by table name."""
     managed_models = [model for model in apps.get_models(include_auto_created=True) if model._meta.managed]
     return sorted(managed_models, key=lambda model: model._meta.db_table)

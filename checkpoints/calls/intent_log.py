@@ -125,7 +125,7 @@ def _insert_sealed_call(
 def record_issued_call(store: Store, session_id: str, intent: CallIntent) -> None:
     """Log the intent of a loop without a registry, or raise the error that forbids it."""
     with database_operation(store.using):
-        owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
+        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
         call = issue_call(store, owned_session, intent)
         if isinstance(call, IssuedCall):
             owned_session.issued_calls[intent.call_id] = call

@@ -118,7 +118,7 @@ def parse_message_parts(body: str) -> tuple[Part, ...]:
 
 def list_message_parts(message: dict[str, Any]) -> tuple[Part, ...]:
     """List the parts of one message, in order."""
-    message = bedrock_converse_messages.to_blocks(pydantic_ai_messages.to_blocks(message))
+    message = bedrock_converse_messages.convert_to_blocks(pydantic_ai_messages.convert_to_blocks(message))
     return _assign_media_numbers(tuple(_iterate_message_parts(message)), {ImagePart: count(1), AudioPart: count(1)})
 
 
@@ -185,7 +185,7 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         yield from content_parts
     if (spoken := _read_spoken_answer(message)) is not None:
         yield spoken
-    yield from _read_parts_up_to_limit(_to_list(message.get("tool_calls")), _read_openai_call)
+    yield from _read_parts_up_to_limit(_wrap_in_list(message.get("tool_calls")), _read_openai_call)
     other_fields = {
         key: value
         for key, value in message.items()
@@ -384,7 +384,7 @@ def _find_audio_type(source: Any) -> str:
     return next((kind for beginning, kind in _AUDIO_BEGINNINGS.items() if data.startswith(beginning)), "")
 
 
-def _to_list(value: Any) -> list[Any]:
+def _wrap_in_list(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]

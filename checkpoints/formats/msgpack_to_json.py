@@ -78,7 +78,7 @@ class _Reader:
             raise ValueError(f"nested more than {_MAX_DEPTH} levels deep")
         self._depth += 1
         try:
-            return self._read_value(self._take(1)[0])
+            return self._read_value(self._take_bytes(1)[0])
         finally:
             self._depth -= 1
 
@@ -90,29 +90,29 @@ class _Reader:
         if head in _CONSTANTS:
             return _CONSTANTS[head]
         if head in _FIXED_NUMBERS:
-            return _to_json_number(self._unpack(_FIXED_NUMBERS[head]))
+            return _to_json_number(self._unpack_number(_FIXED_NUMBERS[head]))
         if head in _FIXED_EXTENSIONS or head in _EXTENSION_LENGTHS:
             return self._read_extension(head)
         return self._read_sized(head)
 
     def _read_sized(self, head: int) -> Any:
         if head in _BYTES_LENGTHS:
-            return _show_bytes(self._take(self._unpack(_BYTES_LENGTHS[head])))
+            return _show_bytes(self._take_bytes(self._unpack_number(_BYTES_LENGTHS[head])))
         if 0xA0 <= head <= 0xBF or head in _TEXT_LENGTHS:
-            length = head & 0x1F if head <= 0xBF else self._unpack(_TEXT_LENGTHS[head])
-            return bytes(self._take(length)).decode("utf-8", "replace")
+            length = head & 0x1F if head <= 0xBF else self._unpack_number(_TEXT_LENGTHS[head])
+            return bytes(self._take_bytes(length)).decode("utf-8", "replace")
         if 0x90 <= head <= 0x9F or head in _ARRAY_LENGTHS:
-            return self._read_array(head & 0x0F if head <= 0x9F else self._unpack(_ARRAY_LENGTHS[head]))
+            return self._read_array(head & 0x0F if head <= 0x9F else self._unpack_number(_ARRAY_LENGTHS[head]))
         if 0x80 <= head <= 0x8F or head in _MAP_LENGTHS:
-            return self._read_map(head & 0x0F if head <= 0x8F else self._unpack(_MAP_LENGTHS[head]))
+            return self._read_map(head & 0x0F if head <= 0x8F else self._unpack_number(_MAP_LENGTHS[head]))
         raise ValueError(f"byte {head:#04x} begins no value")
 
     def _read_array(self, length: int) -> list[Any]:
-        self._require(length)
+        self._require_bytes_left(length)
         return [self.read() for _ in range(length)]
 
     def _read_map(self, length: int) -> dict[str, Any]:
-        self._require(2 * length)
+        self._require_bytes_left(2 * length)
         value: dict[str, Any] = {}
         for _ in range(length):
             key = self.read()
@@ -121,9 +121,9 @@ class _Reader:
 
     def _read_extension(self, head: int) -> Any:
         length = _FIXED_EXTENSIONS.get(head)
-        length = self._unpack(_EXTENSION_LENGTHS[head]) if length is None else length
-        (code,) = struct.unpack(">b", self._take(1))
-        content = bytes(self._take(length))
+        length = self._unpack_number(_EXTENSION_LENGTHS[head]) if length is None else length
+        (code,) = struct.unpack(">b", self._take_bytes(1))
+        content = bytes(self._take_bytes(length))
         if code in _NAMED_EXTENSIONS or code in (_ARRAY_EXTENSION, _SNAPSHOT_EXTENSION):
             inner = _Reader(content, self._depth)
             value = inner.read()
@@ -131,16 +131,16 @@ class _Reader:
             return _show_extension(code, value)
         return {"type": f"msgpack extension {code}", "value": _show_bytes(content)}
 
-    def _unpack(self, form: str) -> Any:
-        return struct.unpack(form, self._take(struct.calcsize(form)))[0]
+    def _unpack_number(self, form: str) -> Any:
+        return struct.unpack(form, self._take_bytes(struct.calcsize(form)))[0]
 
-    def _take(self, length: int) -> memoryview:
-        self._require(length)
+    def _take_bytes(self, length: int) -> memoryview:
+        self._require_bytes_left(length)
         part = self._content[self._place : self._place + length]
         self._place += length
         return part
 
-    def _require(self, length: int) -> None:
+    def _require_bytes_left(self, length: int) -> None:
         """Raise `ValueError` if fewer bytes are left, so that a length that lies reserves no memory."""
         if length > len(self._content) - self._place:
             raise ValueError("it ends in the middle of a value")

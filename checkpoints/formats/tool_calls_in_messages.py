@@ -26,7 +26,7 @@ class RequestedCall:
 
 def list_requested_calls(message: Any) -> list[RequestedCall]:
     """List the tool calls that `message` makes, in order."""
-    message = bedrock_converse_messages.to_blocks(pydantic_ai_messages.to_blocks(message))
+    message = bedrock_converse_messages.convert_to_blocks(pydantic_ai_messages.convert_to_blocks(message))
     parts = [part for part in _list_parts(message) if _is_call(part)]
     parts += [message] if _is_item_of_kind(message, "function_call") else []
     parts += _list_dicts(message, "tool_calls")
@@ -35,7 +35,7 @@ def list_requested_calls(message: Any) -> list[RequestedCall]:
 
 def list_answered_call_ids(message: Any) -> list[str]:
     """List the ids of the tool calls whose results `message` carries."""
-    message = bedrock_converse_messages.to_blocks(pydantic_ai_messages.to_blocks(message))
+    message = bedrock_converse_messages.convert_to_blocks(pydantic_ai_messages.convert_to_blocks(message))
     call_ids = [
         part.get("call_id") or part.get("tool_use_id")
         for part in _list_parts(message)

@@ -91,13 +91,13 @@ def remove_and_return_last_message(
     """
     taken: list[dict[str, Any]] = []
 
-    def cut(row: Session, newest: Checkpoint | None) -> VersionContent | None:
+    def build_version_without_last_message(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         if not row.message_count:
             return None
         taken.extend(list_newest_messages(store, session_id, 1))
         return VersionContent(None, keep=row.message_count - 1)
 
-    write_next_version_under_lock(store, session_id, description, cut)
+    write_next_version_under_lock(store, session_id, description, build_version_without_last_message)
     return taken[0] if taken else None
 
 

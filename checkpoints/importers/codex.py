@@ -148,14 +148,14 @@ class CodexReader:
     def _add_event(self, builder: TranscriptBuilder, event: Body, timestamp: object) -> None:
         kind = get_text_field(event, "type")
         if kind == "token_count" and isinstance(event.get("info"), dict):
-            self._count_tokens(builder, event["info"])
+            self._add_new_token_usage(builder, event["info"])
         elif kind == "turn_aborted":
             builder.interrupted = True
         elif kind in _TEXT_EVENTS and builder.message_count == 0:
             role, name = _TEXT_EVENTS[kind]
             self._events.append((role, get_text_field(event, name), timestamp))
 
-    def _count_tokens(self, builder: TranscriptBuilder, info: Body) -> None:
+    def _add_new_token_usage(self, builder: TranscriptBuilder, info: Body) -> None:
         """Count what the running total has grown by, since the event is repeated without new usage."""
         total = info.get("total_token_usage")
         if not isinstance(total, dict):

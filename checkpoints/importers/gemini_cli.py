@@ -53,7 +53,7 @@ class GeminiReader:
         if kind not in _ROLES:
             builder.report.unknown[f"message {kind}"] += 1
         builder.set_context(model=message.get("model"))
-        calls = [call for call in _to_list(message.get("toolCalls")) if isinstance(call, dict)]
+        calls = [call for call in _get_list_or_empty(message.get("toolCalls")) if isinstance(call, dict)]
         source = {name: field for name, field in message.items() if name not in _SHOWN_FIELDS}
         if calls:
             source["tool_calls"] = [
@@ -62,7 +62,10 @@ class GeminiReader:
         body = {
             "id": message.get("id", ""),
             "role": _ROLES.get(kind, "system"),
-            "blocks": [*map(_read_thought, _to_list(message.get("thoughts"))), *_read_content(message.get("content"))],
+            "blocks": [
+                *map(_read_thought, _get_list_or_empty(message.get("thoughts"))),
+                *_read_content(message.get("content")),
+            ],
             **({"source": source} if source else {}),
         }
         body["blocks"] += [block for call in calls if (block := _read_call(call)) is not None]
@@ -90,7 +93,7 @@ class GeminiReader:
             self._builder.finish()
 
 
-def _to_list(value: Any) -> list[Any]:
+def _get_list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
@@ -120,7 +123,7 @@ def _read_call(call: Body) -> Body | None:
 
 def _read_result(call: Body) -> Any:
     """Read the output of a call from the answer that the model got; anything else is kept as it is."""
-    responses = _to_list(call.get("result"))
+    responses = _get_list_or_empty(call.get("result"))
     outputs = [
         response["functionResponse"].get("response")
         for response in responses

@@ -142,12 +142,12 @@ def _convert_mcp_call(value: Body) -> Body | None:
 
 
 def _convert_reasoning(value: Body) -> Body | None:
-    pieces = [piece for name in ("summary", "content") for piece in _to_list(value.get(name))]
+    pieces = [piece for name in ("summary", "content") for piece in _get_list_or_empty(value.get(name))]
     texts = [piece["text"] for piece in pieces if isinstance(piece, dict) and isinstance(piece.get("text"), str)]
     return _build_message(value, [{"kind": "reasoning", "text": "\n\n".join(texts)}]) if texts else None
 
 
-def _to_list(value: Any) -> list[Any]:
+def _get_list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 

@@ -28,8 +28,8 @@ class SweAgentReader:
         parts = [] if not self._builders else [str(number)]
         builder = self._context.open_builder(self._context.make_session_id("", *parts))
         self._builders.append(builder)
-        steps = [step for step in _to_list(value.get("trajectory")) if isinstance(step, dict)]
-        history = [entry for entry in _to_list(value.get("history")) if isinstance(entry, dict)]
+        steps = [step for step in _get_list_or_empty(value.get("trajectory")) if isinstance(step, dict)]
+        history = [entry for entry in _get_list_or_empty(value.get("history")) if isinstance(entry, dict)]
         actions: list[str] = []
         newest: object = ""
         for entry in history or _build_history(steps):
@@ -51,7 +51,9 @@ class SweAgentReader:
         is_demo = bool(entry.get("is_demo")) or entry.get("message_type") == "demonstration"
         if role == "assistant":
             body = self._build_action_message(entry, actions, builder.message_count)
-        elif call_ids := [call_id for call_id in _to_list(entry.get("tool_call_ids")) if isinstance(call_id, str)]:
+        elif call_ids := [
+            call_id for call_id in _get_list_or_empty(entry.get("tool_call_ids")) if isinstance(call_id, str)
+        ]:
             body = {"role": "tool", "blocks": [_build_result(call_id, entry.get("content")) for call_id in call_ids]}
         elif actions and role in {"user", "tool"}:
             body = {"role": "tool", "blocks": [_build_result(actions.pop(), entry.get("content"))]}
@@ -61,7 +63,7 @@ class SweAgentReader:
 
     def _build_action_message(self, entry: Body, actions: list[str], number: int) -> Body:
         actions.clear()
-        calls, action = _to_list(entry.get("tool_calls")), entry.get("action")
+        calls, action = _get_list_or_empty(entry.get("tool_calls")), entry.get("action")
         body: Body = {"role": "assistant", "content": entry.get("content")}
         source = {"thought": entry["thought"]} if isinstance(entry.get("thought"), str) else {}
         if calls:
@@ -77,8 +79,8 @@ class SweAgentReader:
 
     def _add_outcome(self, builder: TranscriptBuilder, value: Body, actions: list[str], newest: object) -> None:
         """Add the sums, and the submitted patch unless the newest message contains it."""
-        info = _to_dict(value.get("info"))
-        stats = _to_dict(info.get("model_stats"))
+        info = _get_dict_or_empty(value.get("info"))
+        stats = _get_dict_or_empty(info.get("model_stats"))
         tokens = {"input_tokens": stats.get("tokens_sent"), "output_tokens": stats.get("tokens_received")}
         cost = parse_cost_amount(stats.get("instance_cost", stats.get("total_cost")))
         builder.add_usage("", tokens, cost or None)
@@ -100,11 +102,11 @@ class SweAgentReader:
             builder.finish()
 
 
-def _to_dict(value: Any) -> Body:
+def _get_dict_or_empty(value: Any) -> Body:
     return value if isinstance(value, dict) else {}
 
 
-def _to_list(value: Any) -> list[Any]:
+def _get_list_or_empty(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 

@@ -50,7 +50,7 @@ def pause_run(
     `CallInProgress` and `ReviewRequired`.
     """
     request = _validate_pause_arguments(state, joins)
-    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     try:
         with database_operation(store.using):
             pause = _pause_run_in_transaction(store, owned_session, request)
@@ -135,7 +135,7 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
     complete = [
         join.join_id
         for join in _create_joins(store, task, request)
-        if _count_early_responses_of_join(store, join, receipt)
+        if _add_early_responses_to_join(store, join, receipt)
     ]
     ownership.end_ownership_in_transaction(store, owned_session, RunStatus.RELEASED, status=SessionStatus.PAUSED)
     append_events.record_event(
@@ -189,7 +189,7 @@ def _create_peer_call(store: Store, join: Join, call: requests_to_other_agents.P
     )
 
 
-def _count_early_responses_of_join(store: Store, join: Join, receipt: str) -> bool:
+def _add_early_responses_to_join(store: Store, join: Join, receipt: str) -> bool:
     """Count the responses that came before the pause. Returns True if they complete the join."""
     calls = list(PeerCall.objects.using(store.using).filter(join=join))
     early_responses = EarlyResponse.objects.using(store.using).filter(

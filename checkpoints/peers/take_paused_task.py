@@ -112,7 +112,7 @@ def _get_newest_paused_task(store: Store, row: Session) -> PausedTask:
 
 def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
     """Mark the task as taken by this run, under the run's own fence."""
-    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     with database_operation(store.using), transaction.atomic(using=store.using):
         row = (
             Session.objects.using(store.using)

@@ -58,7 +58,7 @@ class RemoteCallLog:
     def issue_call_flow(
         self, request: DispatchRequest, wait_options: WaitOptions
     ) -> Flow[RemoteExecution | ToolResult]:
-        held: OwnedSession = yield Transact(lambda: self.store.flush_and_get_owned_session(self.session_id))
+        held: OwnedSession = yield Transact(lambda: self.store.flush_and_require_owned_session(self.session_id))
         try:
             fields = self._encode_request(request)
         except (InvalidArguments, NotRepresentable, TooLarge) as error:

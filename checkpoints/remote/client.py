@@ -100,7 +100,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
     def _send_write_request(
         self, path: str, fields: Mapping[str, Any], method: str = "POST", *, session_id: str = ""
     ) -> Any:
-        session = self.backend.flush_and_get_owned_session(session_id) if session_id else None
+        session = self.backend.flush_and_require_owned_session(session_id) if session_id else None
         return self.store.send_write_request(method, path, fields, session=session).value
 
     # ---- sessions
@@ -203,7 +203,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         return self.backend.save_phase(session_id, details, snapshot, transcript, plan, expected_version)
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None = None) -> ImportedRecord:
-        self.backend.flush_and_get_owned_session(session_id)
+        self.backend.flush_and_require_owned_session(session_id)
         migrated = migrate_phase_record(session_id, record, run_id)
         version = self.save_phase(
             session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript
@@ -270,7 +270,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         intent = call_records.build_call_intent(
             call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
         )
-        held = self.backend.flush_and_get_owned_session(session_id)
+        held = self.backend.flush_and_require_owned_session(session_id)
         fields = {
             "call_id": call_id,
             "tool": tool_name,
@@ -333,7 +333,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
     # ---- other agents
 
     def pause_for_peers(self, session_id: str, state: dict[str, Any], joins: Iterable[Join]) -> Paused:
-        held = self.backend.flush_and_get_owned_session(session_id)
+        held = self.backend.flush_and_require_owned_session(session_id)
         fields = {
             "state": state,
             "joins": [{"id": join.id, "calls": [_encode_peer_call(call) for call in join.calls]} for join in joins],

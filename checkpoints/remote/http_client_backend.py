@@ -218,8 +218,8 @@ class RemoteBackend(DatabaseBackend):
 
     # owned sessions
 
-    def flush_and_get_owned_session(self, session_id: str) -> OwnedSession:
-        return self.store.flush_and_get_owned_session(session_id)
+    def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
+        return self.store.flush_and_require_owned_session(session_id)
 
     def find_heartbeat_and_lease_end(self, session_id: str) -> tuple[datetime, datetime]:
         owner = self.store.transport.send_read_request(f"/sessions/{escape_path_part(session_id)}")["owner"]
@@ -233,7 +233,7 @@ class RemoteBackend(DatabaseBackend):
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
         validate_number("expected_version", expected_version)
-        held = self.store.flush_and_get_owned_session(session_id)
+        held = self.store.flush_and_require_owned_session(session_id)
         head = held.head
         known = head.version == expected_version
         prepared = transcript_segments.encode_and_digest_transcript(
@@ -258,7 +258,7 @@ class RemoteBackend(DatabaseBackend):
     ) -> int:
         if expected_version is not None:
             validate_number("expected_version", expected_version)
-        held = self.store.flush_and_get_owned_session(session_id)
+        held = self.store.flush_and_require_owned_session(session_id)
         head = held.head
         prepared = transcript_segments.encode_and_digest_transcript(transcript)
         continues = (
@@ -321,7 +321,7 @@ class RemoteBackend(DatabaseBackend):
         expected_version: int | None,
     ) -> int:
         """Save the next version of an owned session at a phase."""
-        held = self.store.flush_and_get_owned_session(session_id)
+        held = self.store.flush_and_require_owned_session(session_id)
         fields: dict[str, Any] = encode_phase(details, snapshot)
         if expected_version is not None:
             fields["expected_version"] = validate_number("expected_version", expected_version)
@@ -348,7 +348,7 @@ class RemoteBackend(DatabaseBackend):
         return messages
 
     def finish_session(self, session_id: str, status: str, result: Any) -> None:
-        held = self.store.flush_and_get_owned_session(session_id)
+        held = self.store.flush_and_require_owned_session(session_id)
         raw = {"result": "null" if result is None else to_canonical_json(result, "result")}
         path = f"/sessions/{escape_path_part(session_id)}/finish"
         self.store.send_write_request("POST", path, {"status": status}, session=held, raw=raw)

@@ -70,7 +70,7 @@ class RemoteStore(Store):
                 self.remove_owned_session(session)
                 raise
 
-    def flush_and_get_owned_session(self, session_id: str) -> OwnedSession:
+    def flush_and_require_owned_session(self, session_id: str) -> OwnedSession:
         """Return the state of an owned session that may be written to.
 
         Raises `NotOwner`, `AtGate`, `SessionFinished`, `SessionNotFound`, `NotDurable`.

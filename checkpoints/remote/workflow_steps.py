@@ -32,11 +32,13 @@ class RemoteStepLog:
         self._session_id = session_id
         self._path = f"/sessions/{escape_path_part(session_id)}/workflows/{escape_path_part(workflow_id)}"
         self._store.send_write_request(
-            "POST", self._path, {}, session=self._store.flush_and_get_owned_session(session_id)
+            "POST", self._path, {}, session=self._store.flush_and_require_owned_session(session_id)
         )
 
     def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
-        owned_session: OwnedSession = yield Transact(lambda: self._store.flush_and_get_owned_session(self._session_id))
+        owned_session: OwnedSession = yield Transact(
+            lambda: self._store.flush_and_require_owned_session(self._session_id)
+        )
         key = uuid.uuid4().hex
         while True:
             answer: Mapping[str, Any] = yield Transact(partial(self._post_step, owned_session, request, key))
@@ -73,7 +75,9 @@ class RemoteStepLog:
         hook = request.tool.verify
         if hook is None:
             return False
-        owned_session: OwnedSession = yield Transact(lambda: self._store.flush_and_get_owned_session(self._session_id))
+        owned_session: OwnedSession = yield Transact(
+            lambda: self._store.flush_and_require_owned_session(self._session_id)
+        )
         call: Mapping[str, Any] | None = yield Transact(partial(self._find_interrupted_call, request))
         if call is None:
             return False

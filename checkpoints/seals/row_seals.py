@@ -24,15 +24,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def _convert_to_json_value(value: Any) -> Any:
     """Convert a value that JSON does not have. The type of a column is fixed, so numbers may stand for other types."""
     if isinstance(value, datetime):
-        return _count_microseconds(value - _EPOCH)
+        return _convert_duration_to_microseconds(value - _EPOCH)
     if isinstance(value, timedelta):
-        return _count_microseconds(value)
+        return _convert_duration_to_microseconds(value)
     if isinstance(value, memoryview):
         return bytes(value).hex()
     raise TypeError(f"{type(value).__name__} has no encoding in a seal")
 
 
-def _count_microseconds(duration: timedelta) -> int:
+def _convert_duration_to_microseconds(duration: timedelta) -> int:
     return duration // _MICROSECOND
 
 

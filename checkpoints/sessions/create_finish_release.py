@@ -83,7 +83,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
     if not isinstance(status, str) or status not in FINISHED_SESSION_STATUSES:
         raise InvalidInput(f"{status!r} does not end a session. Use completed, failed or cancelled.")
     result_json = None if result is None else to_canonical_json(result, "result")
-    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     try:
         with database_operation(store.using), transaction.atomic(using=store.using):
             row = (

@@ -67,7 +67,7 @@ def require_not_quarantined(row: Session) -> None:
         raise SessionQuarantined(row.session_id, row.quarantined_at)
 
 
-def flush_and_get_owned_session(store: Store, session_id: str) -> OwnedSession:
+def flush_and_require_owned_session(store: Store, session_id: str) -> OwnedSession:
     """Return the store's state of an owned session, after flushing the versions that are not written yet.
 
     Raises `SessionNotFound`, `SessionFinished`, `NotOwner` or `ReleasedWhenIdle`, `AtGate`, `NotDurable`, and

@@ -31,12 +31,12 @@ def fault_at(number: int, fault: Fault) -> Iterator[list[Boundary]]:
     """
     boundaries: list[Boundary] = []
 
-    def handle(boundary: Boundary, connection: BaseDatabaseWrapper) -> None:
+    def record_boundary_and_cause_fault(boundary: Boundary, connection: BaseDatabaseWrapper) -> None:
         boundaries.append(boundary)
         if boundary.number == number:
             _FAULT_ACTIONS[fault](connection)
 
-    with watched(handle):
+    with watched(record_boundary_and_cause_fault):
         yield boundaries
 
 

@@ -204,7 +204,7 @@ class StoreCallLog:
             )  # before another call of this kind arrives
         try:
             owned_session: OwnedSession = yield Transact(
-                lambda: row_lookups.flush_and_get_owned_session(store, self.session_id)
+                lambda: row_lookups.flush_and_require_owned_session(store, self.session_id)
             )
             try:
                 intent: CallIntent = yield Transact(lambda: _build_request_intent(store, owned_session, request))

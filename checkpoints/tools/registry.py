@@ -237,10 +237,10 @@ def tool(
         InvalidInput: An option cannot be used.
     """
 
-    def make(run: Callable[..., Any]) -> Tool:
+    def make_tool_of_function(run: Callable[..., Any]) -> Tool:
         return make_tool(run, options)
 
-    return make if function is None else make(function)
+    return make_tool_of_function if function is None else make_tool_of_function(function)
 
 
 def make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
@@ -400,11 +400,11 @@ class ToolRegistry:
             InvalidInput: An option cannot be used, or another tool has the name.
         """
 
-        def register(run: F) -> F:
+        def add_tool_of_function(run: F) -> F:
             self.add(make_tool(run, typing.cast("ToolOptions", options)))
             return run
 
-        return register if function is None else register(function)
+        return add_tool_of_function if function is None else add_tool_of_function(function)
 
     def knows_tool(self, name: str) -> bool:
         """Return whether a tool of this name is registered here.

@@ -37,7 +37,7 @@ def import_phase_record(store: Store, session_id: str, record: object, *, run_id
     Raises `CheckpointCorrupted` naming the field, also if the record is of another run than `run_id`, and
     `SchemaFromFuture`. Nothing is written then.
     """
-    row_lookups.flush_and_get_owned_session(store, session_id)
+    row_lookups.flush_and_require_owned_session(store, session_id)
     migrated = migrate_phase_record(session_id, record, run_id)
     version = save_phase_version(
         store, session_id, migrated.details, snapshot=migrated.snapshot, transcript=migrated.transcript

@@ -31,7 +31,7 @@ def save_phase_version(
     expected_version: int | None = None,
 ) -> int:
     """Write the next version at a phase. Returns its number."""
-    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     change = build_phase_change(store, owned_session, details, snapshot, plan)
     if transcript is None:
         expected = owned_session.head.version if expected_version is None else expected_version
@@ -53,7 +53,7 @@ def find_version_of_repeated_phase(
     since: datetime,
 ) -> int | None:
     """Return the version after `expected_version` if this run saved just this phase, and after `since`; else None."""
-    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     change = build_phase_change(store, owned_session, details, snapshot, plan)
     return save_version.find_repeated_version(
         store, owned_session, transcript or [], change, expected_version, whole=transcript is not None, since=since

@@ -53,7 +53,7 @@ def save_next_version_of_transcript(
     change = change.to_state_if_complete() if isinstance(change, VersionChange) else change
     if expected_version is not None:
         validate_number("expected_version", expected_version)
-    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     version = None
     if owned_session.unanswered is not None:
         state, end = (
@@ -136,7 +136,7 @@ def save_next_version_of_new_messages(
 ) -> int:
     """Save the next version from the messages that are new since `expected_version`. Returns its number."""
     validate_number("expected_version", expected_version)
-    owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
+    owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     head = owned_session.head
     if head.version != expected_version:
         head = _load_current_transcript_head(store, owned_session)

@@ -154,7 +154,7 @@ class SyncWriteBehind:
             NotRepresentable: A value has no exact JSON form.
             TooLarge: A message or value is larger than its limit.
         """
-        owned_session = self.store.find_owned_session(session_id) or row_lookups.flush_and_get_owned_session(
+        owned_session = self.store.find_owned_session(session_id) or row_lookups.flush_and_require_owned_session(
             self.store, session_id
         )
         newest = self._behind.get_newest_snapshot(session_id)
@@ -174,7 +174,7 @@ class SyncWriteBehind:
         newest = self._behind.get_newest_snapshot(session_id)
         if newest is not None:
             return change.apply_to(newest[1])
-        owned_session = self.store.find_owned_session(session_id) or row_lookups.flush_and_get_owned_session(
+        owned_session = self.store.find_owned_session(session_id) or row_lookups.flush_and_require_owned_session(
             self.store, session_id
         )
         return change.apply_to(save_version.load_newest_version_state(self.store, owned_session, owned_session.head))
@@ -195,7 +195,7 @@ class SyncWriteBehind:
         step: int | None,
     ) -> SnapshotRequest:
         if self.store.find_owned_session(session_id) is None:
-            row_lookups.flush_and_get_owned_session(self.store, session_id)
+            row_lookups.flush_and_require_owned_session(self.store, session_id)
         kind = payloads.find_payload_schema_key(session_id, payload)
         if step is None and kind == payloads.SNAPSHOT_KEY and payload is not None:
             step = payload.get("step")

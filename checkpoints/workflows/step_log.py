@@ -60,7 +60,7 @@ class DatabaseStepLog:
     @classmethod
     def open(cls, store: Store, session_id: str, workflow_id: str) -> Self:
         """Open the journal, or create it. Raises `NotOwner`, `SchemaFromFuture`, `CheckpointCorrupted`."""
-        owned_session = row_lookups.flush_and_get_owned_session(store, session_id)
+        owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
         return cls(store, session_id, step_rows.get_or_create_workflow(store, owned_session, workflow_id))
 
     def issue_step_flow(self, request: StepRequest, wait_options: WaitOptions) -> Flow[Execution | StepValue]:
@@ -73,7 +73,7 @@ class DatabaseStepLog:
         return StoreExecution(store, owned_session, request.tool, call)
 
     def _find_or_create_step_of_owned_session(self, request: StepRequest) -> tuple[OwnedSession, WorkflowStep]:
-        owned_session = row_lookups.flush_and_get_owned_session(self._store, self._session_id)
+        owned_session = row_lookups.flush_and_require_owned_session(self._store, self._session_id)
         return owned_session, step_rows.find_or_create_step(self._store, owned_session, self._row, request)
 
     def _load_step_value_unless_rejected(self, step: WorkflowStep, call: ToolCall) -> Any:

@@ -50,7 +50,7 @@ class _Received:
     rejected: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
 
-    def count_rejected_spans(self, reason: str, count: int = 1) -> None:
+    def add_rejected_spans(self, reason: str, count: int = 1) -> None:
         self.rejected += count
         self.reasons[reason] += count
 
@@ -71,9 +71,9 @@ def _receive_traces(request: HttpRequest) -> HttpResponse:
             spans = _store_spans(token.workspace_id, received.spans)
         for session_id, count in spans.items():
             try:
-                _build_session_from_spans(checkpointer, token, session_id)
+                _import_spans_as_session(checkpointer, token, session_id)
             except CheckpointsError as error:
-                received.count_rejected_spans(f"{type(error).__name__}: {error.detail}", count)
+                received.add_rejected_spans(f"{type(error).__name__}: {error.detail}", count)
     return _build_export_response(kind, received)
 
 
@@ -96,7 +96,7 @@ def _select_agent_spans(value: Any) -> _Received:
         if not _is_hexadecimal_id(identity.trace_id, _TRACE_DIGITS) or not _is_hexadecimal_id(
             identity.span_id, _SPAN_DIGITS
         ):
-            received.count_rejected_spans("The span has no identifier.")
+            received.add_rejected_spans("The span has no identifier.")
         elif identity.tells_of_an_agent:
             body = json.dumps({"resource": resource, "span": raw}, ensure_ascii=True).encode()
             received.spans.append((identity, zlib.compress(body, level=3)))
@@ -143,7 +143,7 @@ def _find_sessions_of_traces(workspace: int, identities: list[SpanIdentity]) -> 
     return {trace: named.get(trace, sessions.get(trace, trace)) for trace in traces}
 
 
-def _build_session_from_spans(checkpointer: SyncCheckpointer, token: ApiToken, session_id: str) -> None:
+def _import_spans_as_session(checkpointer: SyncCheckpointer, token: ApiToken, session_id: str) -> None:
     """Build a session from all its spans. Raises what an import raises."""
     with _lock_session_build(token.workspace.slug, session_id):
         for attempt in range(_ATTEMPTS):

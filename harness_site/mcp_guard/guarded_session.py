@@ -90,7 +90,7 @@ class GuardedSession:
             forward: Function that sends the call with these arguments to the server and returns its result.
 
         Returns:
-            The result. Its `call_id` is the one to pass to `record_answer` once the client has the result.
+            The result. Its `call_id` is the one to pass to `save_answer_as_version` once the client has the result.
 
         Raises:
             ReviewRequired: A person has to decide first, and did not within `wait_seconds`.
@@ -131,7 +131,7 @@ class GuardedSession:
         if request.given_id is None:
             self._unanswered.setdefault(request.tool_and_arguments, []).append(call_id)
 
-    async def record_answer(self, request: CallRequest, call_id: str, content: str) -> None:
+    async def save_answer_as_version(self, request: CallRequest, call_id: str, content: str) -> None:
         """Save a version with the call and its answer. The next call of the same kind is then a new operation."""
         arguments = json.dumps(request.arguments, ensure_ascii=False)
         function = {"name": request.tool, "arguments": arguments}

@@ -190,7 +190,7 @@ class GuardProxy:
                 reply, call_id, content = await self._dispatch_call(message, request, running)
                 if running.is_cancelled or not await self._send_to_client(reply) or call_id is None:
                     return
-                await self.session.record_answer(request, call_id, content)
+                await self.session.save_answer_as_version(request, call_id, content)
         finally:
             del self._calls[message.id]
             if not self._calls:
@@ -202,13 +202,13 @@ class GuardProxy:
         """Make the call. Returns the reply, and the id and text of a call that is answered by it."""
         replies: list[Reply] = []
 
-        async def forward(arguments: dict[str, Any]) -> dict[str, Any]:
+        async def forward_call_to_server(arguments: dict[str, Any]) -> dict[str, Any]:
             reply = await self._send_call_to_server(message, arguments, running)
             replies.append(reply)
             return _get_result_of_reply(reply)
 
         try:
-            result = await self.session.dispatch_call(request, forward)
+            result = await self.session.dispatch_call(request, forward_call_to_server)
         except CheckpointsError as error:
             if replies and not isinstance(error, ReviewRequired):
                 logger.warning("The call %s ran, and its result is not in the log: %s", request.tool, error)

@@ -153,7 +153,7 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
     """
     scope = _Scope(workspace, agent)
     sessions = {row["start"]: row for row in _query_session_sums(scope, period)}
-    all_agents = _load_totals_by_agent(workspace, period)
+    all_agents = _load_totals_of_agents(workspace, period)
     agents = tuple(each for each in all_agents if not agent or each.name == agent)
     models = _load_model_totals(scope, period)
     waits = _load_wait_counts_by_start(scope, period)
@@ -216,7 +216,7 @@ def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
     return total
 
 
-def _load_totals_by_agent(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
+def _load_totals_of_agents(workspace: int, period: Period) -> tuple[AgentTotals, ...]:
     rows = _query_session_sums_by_agent(_Scope(workspace, ""), period)
     agents = [(row["agent"], _sum_session_rows([row])) for row in rows]
     highest = max((totals.cost for _, totals in agents), default=Decimal(0))

@@ -27,7 +27,7 @@ class _Like(Func):
     output_field = BooleanField()
 
 
-def filter_by_sequential_read(passages: QuerySet[Passage], query: SearchQuery) -> QuerySet[Passage]:
+def filter_passages_by_query_without_index(passages: QuerySet[Passage], query: SearchQuery) -> QuerySet[Passage]:
     """Filter passages that contain every term of `query` by reading all of them.
 
     For the newest few thousand, that is faster than an index over all texts.
@@ -37,10 +37,10 @@ def filter_by_sequential_read(passages: QuerySet[Passage], query: SearchQuery) -
     return passages
 
 
-def filter_by_search_index(passages: QuerySet[Passage], query: SearchQuery) -> QuerySet[Passage]:
+def filter_passages_by_query_with_index(passages: QuerySet[Passage], query: SearchQuery) -> QuerySet[Passage]:
     """Filter passages that contain every term of `query`, by the index if possible."""
     if _get_connection_of_query(passages).vendor == "sqlite":
-        return _filter_by_sqlite_index(passages, query)
+        return _filter_passages_by_sqlite_index(passages, query)
     for term in query.terms:
         passages = passages.filter(_Like(F("folded"), Value(f"%{_escape_like_pattern(fold_case(term.text))}%")))
         if term.dense_script_pairs:
@@ -50,7 +50,7 @@ def filter_by_search_index(passages: QuerySet[Passage], query: SearchQuery) -> Q
     return passages
 
 
-def _filter_by_sqlite_index(passages: QuerySet[Passage], query: SearchQuery) -> QuerySet[Passage]:
+def _filter_passages_by_sqlite_index(passages: QuerySet[Passage], query: SearchQuery) -> QuerySet[Passage]:
     for term in query.terms:
         if len(words := fold_case(term.text)) < _TRIGRAM:
             passages = passages.filter(folded__contains=words)

@@ -19,7 +19,10 @@ from django.db.models import F, QuerySet, Subquery
 from harness_site.accounts import call_argument_secrets
 from harness_site.core.masking.masker import mask_text, mask_values_in_context
 from harness_site.search.models import Passage
-from harness_site.search.passage_term_conditions import filter_by_search_index, filter_by_sequential_read
+from harness_site.search.passage_term_conditions import (
+    filter_passages_by_query_with_index,
+    filter_passages_by_query_without_index,
+)
 from harness_site.search.query_terms import SearchQuery
 
 #: Hits on one page.
@@ -157,14 +160,16 @@ def _iterate_matches_by_range(
 ) -> Iterator[QuerySet[Passage]]:
     """Yield the matches in successive ranges, newest first; frequent words are found in the first range."""
     if limits.key is None:
-        yield filter_by_search_index(passages, query).order_by("-pk")
+        yield filter_passages_by_query_with_index(passages, query).order_by("-pk")
         return
     if before is None or before > limits.key:
-        yield filter_by_sequential_read(passages.filter(pk__gt=limits.key), query).order_by("-pk")
+        yield filter_passages_by_query_without_index(passages.filter(pk__gt=limits.key), query).order_by("-pk")
     if not query.is_findable_by_index:
         return
     # Sort by an expression: with the bare key, the planner may walk through all texts until it has enough matches.
-    older = filter_by_search_index(passages.filter(pk__lte=limits.key), query).order_by((F("pk") + 0).desc())
+    older = filter_passages_by_query_with_index(passages.filter(pk__lte=limits.key), query).order_by(
+        (F("pk") + 0).desc()
+    )
     for first, upto in _ERAS:
         # A rare term costs as much in every range, so the last one includes everything older.
         if limits.newest - upto < limits.oldest:
@@ -206,7 +211,9 @@ def _filter_unmasked_matches(
 
 def list_matching_sessions(workspace: int, query: SearchQuery) -> list[int]:
     """List the keys of all sessions that contain every term, as the current reader may see them."""
-    matches = filter_by_search_index(Passage.objects.filter(workspace=workspace), query).order_by("session_id")
+    matches = filter_passages_by_query_with_index(Passage.objects.filter(workspace=workspace), query).order_by(
+        "session_id"
+    )
     keys: set[int] = set()
     passages = matches.iterator(chunk_size=_CHUNK)
     while pieces := list(islice(passages, _CHUNK)):

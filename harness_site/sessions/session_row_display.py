@@ -98,7 +98,7 @@ def build_session_lines(
                 messages=format_count(row.messages),
                 cost=format_rounded_money(row.cost),
                 is_cost_estimated=row.is_cost_estimated,
-                time=_format_time(row, sort),
+                time=_render_time_ago_of_row(row, sort),
             )
 
     return convert_rows_or_mark_unreadable(rows, build_line, "session")
@@ -120,7 +120,7 @@ def _format_activity(row: SessionRow) -> SafeString | str:
     return mark_safe(sentence % values)  # noqa: S308 - escaped above
 
 
-def _format_time(row: SessionRow, sort: Sort) -> SafeString | str:
+def _render_time_ago_of_row(row: SessionRow, sort: Sort) -> SafeString | str:
     if not row.has_times:
         return _("no times")
     return render_time_ago(row.created_at if sort is Sort.STARTED else row.updated_at)

@@ -163,7 +163,7 @@ class _ToolHooks:
         self._policies, self._gate = policies, gate
         policies.bind(sync)
         self._description = SessionDescription(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
-        self._codec = ValueCodec(_encode_value, _decode_value, _to_text)
+        self._codec = ValueCodec(_encode_value, _decode_value, _get_result_text)
         self._calls: dict[tuple[TranscriptKey, str], _GuardedCall] = {}
 
     # hooks
@@ -306,7 +306,7 @@ def _decode_value(encoded: tuple[str, bytes]) -> Any:
     return json.loads(encoded[1])
 
 
-def _to_text(value: Any) -> Any:
+def _get_result_text(value: Any) -> Any:
     """Return the text of a result: that of its blocks if it has some."""
     blocks = value.get("content") if isinstance(value, dict) else value
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):

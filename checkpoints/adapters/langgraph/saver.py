@@ -205,7 +205,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         return all(stored.get(key) == value for key, value in wanted.items())
 
     def _build_tuple(self, loaded: LoadedState) -> CheckpointTuple:
-        values = {name: self._decode(value) for name, value in loaded.values.items()}
+        values = {name: self._decode_value(value) for name, value in loaded.values.items()}
         stored = self.serde.loads_typed(loaded.body)
         checkpoint: Checkpoint = {**stored, "channel_values": values, "channel_versions": loaded.versions}
         parent = _build_config(loaded.session_id, loaded.namespace, loaded.parent_id) if loaded.parent_id else None
@@ -214,15 +214,15 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             checkpoint,
             self.serde.loads_typed(loaded.metadata),
             parent,
-            [(write.task_id, write.channel, self._decode(write.value)) for write in loaded.writes],
+            [(write.task_id, write.channel, self._decode_value(write.value)) for write in loaded.writes],
         )
 
-    def _decode(self, value: EncodedValue) -> Any:
+    def _decode_value(self, value: EncodedValue) -> Any:
         if isinstance(value, tuple):
             return self.serde.loads_typed(value)
         return [self.serde.loads_typed(item) for item in value]
 
-    def _encode(self, value: Any) -> EncodedValue:
+    def _encode_value(self, value: Any) -> EncodedValue:
         if type(value) is not list:
             return self.serde.dumps_typed(value)
         return [self.serde.dumps_typed(item) for item in value]
@@ -272,7 +272,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         known = {name: saved for name, (_, saved) in encoded.items() if saved is not None}
         said = known.get(self.transcript_channel) if not namespace else None
 
-        def build_content(row: Session) -> VersionContent | None:
+        def build_version_content(row: Session) -> VersionContent | None:
             return self._build_version_content(
                 namespace, values, stored_metadata, checkpoint["id"], self._count_saved_messages(row, said)
             )
@@ -283,7 +283,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 self.sync_checkpointer.store,
                 thread_id,
                 new,
-                build_content=build_content if is_shown else None,
+                build_content=build_version_content if is_shown else None,
                 description=self._build_session_description(values),
                 must_own=self._must_own,
             )
@@ -361,7 +361,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         thread_id, namespace = _get_thread_and_namespace(config)
         checkpoint_id = str(config["configurable"]["checkpoint_id"])
         encoded = [
-            NewWrite(WRITES_IDX_MAP.get(channel, position), channel, self._encode(value))
+            NewWrite(WRITES_IDX_MAP.get(channel, position), channel, self._encode_value(value))
             for position, (channel, value) in enumerate(writes)
         ]
         channels = {channel for channel, _ in writes}
@@ -410,7 +410,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if not (is_input and task_id == NULL_TASK_ID):
             place = (thread_id, namespace, checkpoint_id, task_id)
             value = state_store.load_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
-            decoded = () if value is None else self._decode(value)
+            decoded = () if value is None else self._decode_value(value)
             keys = [interrupts.get_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
         if keys is None or keys:
             with self._claims.lock_session_claims(thread_id):
@@ -473,12 +473,12 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Delete the states of runs with their writes. Transcripts and calls stay."""
         store, wanted = self.sync_checkpointer.store, {str(run_id) for run_id in run_ids}
 
-        def select(states: Sequence[FrameworkState]) -> Collection[FrameworkState]:
+        def select_states_of_runs(states: Sequence[FrameworkState]) -> Collection[FrameworkState]:
             return [state for state in states if state.run_key in wanted]
 
         for session_id in remove_and_copy_states.find_sessions_of_runs(store, wanted):
             with self._claims.lock_session_claims(session_id):
-                remove_and_copy_states.delete_selected_states(store, session_id, select)
+                remove_and_copy_states.delete_selected_states(store, session_id, select_states_of_runs)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all states of a thread into another one. Calls are not copied: `fork_session` does that.

@@ -68,7 +68,7 @@ class ToolGuard:
         self._description = SessionDescription(agent=agent)
         self._release_after_call = release_after_call
         serde = checkpointer.serde if isinstance(checkpointer, HarnessSaver) else JsonPlusSerializer()
-        self._codec = ValueCodec(serde.dumps_typed, serde.loads_typed, _to_text)
+        self._codec = ValueCodec(serde.dumps_typed, serde.loads_typed, _format_tool_result_as_text)
 
     # ---- calls
 
@@ -104,7 +104,7 @@ class ToolGuard:
                         codec=self._codec,
                         failed=_is_failed,
                     )
-                return _to_result(result, call)
+                return _build_answer_to_call(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
                 waiting, calls = _describe_gate(gate), gate.calls
             if not self._withdraw_answered_requests(thread_id, calls):
@@ -135,7 +135,7 @@ class ToolGuard:
                         codec=self._codec,
                         failed=_is_failed,
                     )
-                return _to_result(result, call)
+                return _build_answer_to_call(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
                 waiting, calls = _describe_gate(gate), gate.calls
             if not await self._async_claims.run_blocking(partial(self._withdraw_answered_requests, thread_id, calls)):
@@ -283,14 +283,14 @@ def _find_messages(value: Any) -> Sequence[ToolMessage]:
     return [message for message in found if isinstance(message, ToolMessage)] if isinstance(found, list) else []
 
 
-def _to_text(value: Any) -> str:
+def _format_tool_result_as_text(value: Any) -> str:
     found = _find_messages(value)
     if found:
         return "\n".join(str(message.text) for message in found)
     return str(message_conversion.convert_to_json_value(value.update if isinstance(value, Command) else value))
 
 
-def _to_result(result: ToolResult, call: Any) -> Result:
+def _build_answer_to_call(result: ToolResult, call: Any) -> Result:
     """Return the value of a call as an answer to `call`, or a message with the text that is known of it."""
     if result.value is None:
         status = "error" if result.is_error else "success"

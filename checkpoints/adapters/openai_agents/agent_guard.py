@@ -82,7 +82,7 @@ class AgentGuard:
         self._approving = _ApprovingPolicies(policies)
         self._client = session.client
         self._claims = SessionClaims.get_for_client(self._client.sync)
-        self._codec = ValueCodec(_encode_tool_value, _decode_tool_value, _to_text)
+        self._codec = ValueCodec(_encode_tool_value, _decode_tool_value, _format_tool_result_as_text)
         self._clones: dict[int, tuple[Agent[Any], Agent[Any]]] = {}
         #: Calls that the framework wants to be approved, and calls that were asked for.
         self._approvals: set[str] = set()
@@ -201,7 +201,7 @@ class AgentGuard:
     ) -> Any:
         args = _parse_arguments(arguments)
 
-        async def run(given: dict[str, Any]) -> Any:
+        async def invoke_tool_with_args(given: dict[str, Any]) -> Any:
             text = arguments if given == args else json.dumps(given)
             used = context
             if text != arguments:
@@ -215,7 +215,7 @@ class AgentGuard:
 
         call_id = context.tool_call_id
         async with self._hold_session():
-            result = await self._run_logged_call(tool.qualified_name, args, call_id, run)
+            result = await self._run_logged_call(tool.qualified_name, args, call_id, invoke_tool_with_args)
         if self._inner and self._run is not None:
             self._run.inner_calls.append(call_id)
         return result.content if result.value is None else result.value
@@ -389,5 +389,5 @@ def _are_same_values(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _to_text(value: Any) -> str:
+def _format_tool_result_as_text(value: Any) -> str:
     return value.text if isinstance(value, ToolOutputText) else str(value)

@@ -146,11 +146,11 @@ class HarnessSession:
             What `work` returns.
         """
 
-        def exclusively() -> T:
+        def run_work_under_lock() -> T:
             with SessionClaims.get_for_client(self.client.sync).lock_session_claims(self.session_id):
                 return work()
 
-        return await self.client.run_database_work(exclusively)
+        return await self.client.run_database_work(run_work_under_lock)
 
     def build_description(self, items: list[Item] | None = None) -> SessionDescription:
         """Describe the session for its creation.

@@ -135,12 +135,12 @@ def store_model_answer(
         TooLarge: An item is larger than its limit.
     """
 
-    def build(row: Session, newest: Checkpoint | None) -> VersionContent:
+    def build_version_with_answer(row: Session, newest: Checkpoint | None) -> VersionContent:
         before = _get_open_run(row, newest) or OpenRun()
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response)
         return VersionContent(None, added=items, payload=run.to_payload())
 
-    locked_message_list.write_next_version_under_lock(store, session_id, description, build)
+    locked_message_list.write_next_version_under_lock(store, session_id, description, build_version_with_answer)
 
 
 def add_items(
@@ -174,7 +174,7 @@ def add_items(
     """
     is_open = False
 
-    def build(row: Session, newest: Checkpoint | None) -> VersionContent | None:
+    def build_version_with_items(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         nonlocal is_open
         run = _get_open_run(row, newest)
         content, after = _build_content_of_turn(store, row, run, items, answered)
@@ -183,7 +183,7 @@ def add_items(
             after = replace(after, agent=agent)
         return replace(content, payload=None if after is None else after.to_payload())
 
-    locked_message_list.write_next_version_under_lock(store, session_id, description, build)
+    locked_message_list.write_next_version_under_lock(store, session_id, description, build_version_with_items)
     return is_open
 
 
@@ -222,14 +222,14 @@ def end_run(store: Store, session_id: str, description: SessionDescription, *, d
         OwnershipLost: Another run has taken the session from this client.
     """
 
-    def build(row: Session, newest: Checkpoint | None) -> VersionContent | None:
+    def build_version_without_open_run(row: Session, newest: Checkpoint | None) -> VersionContent | None:
         run = _get_open_run(row, newest)
         if run is None:
             return None
         keep = run.first if discard and run.count and row.message_count == run.first + run.count else None
         return VersionContent(None, keep=keep, always=True)
 
-    locked_message_list.write_next_version_under_lock(store, session_id, description, build)
+    locked_message_list.write_next_version_under_lock(store, session_id, description, build_version_without_open_run)
 
 
 def _get_open_run(row: Session, newest: Checkpoint | None) -> OpenRun | None:

@@ -123,7 +123,7 @@ class HarnessConversationStore(ConversationStore):
         title = message_codec.find_first_prompt(entry.message for entry in new_entries)
         description = SessionDescription(title, self.agent)
 
-        def write() -> None:
+        def write_record_under_lock() -> None:
             claims = SessionClaims.get_for_client(self.sync_checkpointer)
             with claims.lock_session_claims(record.conversation_id):
                 conversation_log.write_record_and_entries(
@@ -138,19 +138,19 @@ class HarnessConversationStore(ConversationStore):
                 claims.forget_call_pairings(record.conversation_id)
 
         try:
-            await self._run_blocking(write)
+            await self._run_blocking(write_record_under_lock)
         except LogConflict as error:
             raise ConversationConflict(record.conversation_id) from error
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
-        def delete() -> None:
+        def delete_conversation_under_lock() -> None:
             with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(conversation_id):
                 conversation_log.delete_conversation(
                     self.sync_checkpointer.store, _FRAMEWORK, conversation_id, expected_revision=expected_revision
                 )
 
         try:
-            await self._run_blocking(delete)
+            await self._run_blocking(delete_conversation_under_lock)
         except LogConflict as error:
             raise ConversationConflict(conversation_id) from error
 

@@ -124,7 +124,7 @@ class Harness(AbstractCapability[Any]):
             return await handler(args)
         session_id, given = _get_session_id(ctx), call.args_as_dict()
 
-        async def run(wanted: dict[str, Any]) -> Returned:
+        async def call_handler_with_args(wanted: dict[str, Any]) -> Returned:
             validated = args if wanted == given else await _validate_again(ctx, call, wanted)
             return Returned(await _call_handler(handler, validated))
 
@@ -137,7 +137,7 @@ class Harness(AbstractCapability[Any]):
                     call.tool_name,
                     _find_requested_args(ctx, call) or given,
                     call.tool_call_id,
-                    run,
+                    call_handler_with_args,
                     policies=policies,
                     codec=build_codec(ctx, call.tool_name),
                 )

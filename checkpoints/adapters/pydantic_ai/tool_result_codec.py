@@ -41,7 +41,7 @@ def build_codec(ctx: RunContext[Any], tool_name: str) -> ValueCodec:
     if declared is not None:
         adapters = {"declared": TypeAdapter(declared), **adapters}
 
-    def encode(returned: Returned) -> tuple[str, bytes]:
+    def encode_returned_value(returned: Returned) -> tuple[str, bytes]:
         for name, adapter in adapters.items():
             try:
                 content = adapter.dump_json(returned.value)
@@ -52,7 +52,7 @@ def build_codec(ctx: RunContext[Any], tool_name: str) -> ValueCodec:
                 return f"json:{name}", content
         raise ValueError("it has no JSON form that comes back equal")
 
-    def decode(encoded: tuple[str, bytes]) -> Returned | None:
+    def decode_returned_value(encoded: tuple[str, bytes]) -> Returned | None:
         adapter = adapters.get(encoded[0].removeprefix("json:"))
         if adapter is None:
             return None
@@ -61,10 +61,14 @@ def build_codec(ctx: RunContext[Any], tool_name: str) -> ValueCodec:
         except ValueError:  # the type has changed since
             return None
 
-    return ValueCodec(encode, decode, lambda returned: _to_text(tool_name, returned.value))
+    return ValueCodec(
+        encode_returned_value,
+        decode_returned_value,
+        lambda returned: _format_tool_result_as_text(tool_name, returned.value),
+    )
 
 
-def _to_text(tool_name: str, value: Any) -> str:
+def _format_tool_result_as_text(tool_name: str, value: Any) -> str:
     content = value.return_value if isinstance(value, ToolReturn) else value
     return ToolReturnPart(tool_name, content).model_response_str()
 

@@ -97,14 +97,14 @@ class HarnessSessionRepository(SessionRepository):
         """
         session_id = _validate_identifier(session.session_id)
 
-        def build(row: SessionRow) -> None:
+        def save_new_session_document(row: SessionRow) -> None:
             if self._load_document(session_id, _SESSION) is not None:
                 raise SessionException(f"Session {session_id} already exists")
             if row.message_count:
                 raise InvalidInput(f"The session {session_id!r} has messages that are none of Strands. Use another id.")
             self._save_document(row, _SESSION, {"record": session.to_dict(), "agent": None})
 
-        self._change_session(session_id, build)
+        self._change_session(session_id, save_new_session_document)
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
@@ -126,7 +126,7 @@ class HarnessSessionRepository(SessionRepository):
         if self.read_session(session_id) is None:
             raise SessionException(f"Session {session_id} does not exist")
 
-        def delete() -> None:
+        def delete_session_and_agent_sessions() -> None:
             store = self.client.store
             children = SessionRow.objects.using(store.using).filter(
                 workspace=store.workspace_id, parent_session_id=session_id
@@ -141,7 +141,7 @@ class HarnessSessionRepository(SessionRepository):
                     remove_and_copy_states.delete_session_with_states(store, child_id)
                 self._known.pop(child_id, None)
 
-        self._run_blocking(delete)
+        self._run_blocking(delete_session_and_agent_sessions)
 
     # ---- agents
 
@@ -159,12 +159,12 @@ class HarnessSessionRepository(SessionRepository):
         """
         agent_id, record = _validate_identifier(session_agent.agent_id), session_agent.to_dict()
 
-        def take_session(row: SessionRow) -> None:
+        def note_first_agent_of_session(row: SessionRow) -> None:
             stored = self._get_session(session_id)
             if stored["agent"] is None:
                 self._save_document(row, _SESSION, {**stored, "agent": agent_id})
 
-        def build(row: SessionRow) -> None:
+        def save_new_agent_document(row: SessionRow) -> None:
             self._get_session(session_id)
             if self._load_document(row.session_id, _AGENT + agent_id) is not None:
                 raise SessionConflict(f"Agent {agent_id} in session {session_id} already exists")
@@ -173,9 +173,9 @@ class HarnessSessionRepository(SessionRepository):
                 rows.update(parent_session_id=session_id)
             self._save_document(row, _AGENT + agent_id, record)
 
-        self._change_session(session_id, take_session)
+        self._change_session(session_id, note_first_agent_of_session)
         place = self.find_session_id(session_id, agent_id)
-        self._change_session(place, build)
+        self._change_session(place, save_new_agent_document)
         self._known[place] = record
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
@@ -202,14 +202,14 @@ class HarnessSessionRepository(SessionRepository):
         agent_id = _validate_identifier(session_agent.agent_id)
         place = self.find_session_id(session_id, agent_id)
 
-        def build(row: SessionRow) -> None:
+        def replace_agent_document(row: SessionRow) -> None:
             stored = self._get_agent(row.session_id, session_id, agent_id)
             if self._known.get(place, stored) != stored:
                 raise SessionConflict(f"Another process has changed the agent {agent_id} of session {session_id}.")
             session_agent.created_at = stored["created_at"]
             self._save_document(row, _AGENT + agent_id, session_agent.to_dict())
 
-        self._change_session(place, build)
+        self._change_session(place, replace_agent_document)
         self._known[place] = session_agent.to_dict()
 
     def find_session_id(self, session_id: str, agent_id: str) -> str:
@@ -250,7 +250,7 @@ class HarnessSessionRepository(SessionRepository):
         """
         message = message_codec.encode_message(session_message)
 
-        def build(row: SessionRow) -> VersionContent:
+        def build_version_with_message(row: SessionRow) -> VersionContent:
             self._get_agent(row.session_id, session_id, agent_id)
             if session_message.message_id != row.message_count:
                 raise SessionConflict(
@@ -260,7 +260,9 @@ class HarnessSessionRepository(SessionRepository):
             return VersionContent(None, added=[message])
 
         self._change_session(
-            self.find_session_id(session_id, agent_id), build, content_blocks.find_first_user_text([message])
+            self.find_session_id(session_id, agent_id),
+            build_version_with_message,
+            content_blocks.find_first_user_text([message]),
         )
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
@@ -284,7 +286,7 @@ class HarnessSessionRepository(SessionRepository):
             SessionBusy: A run of another client owns the session and is alive.
         """
 
-        def build(row: SessionRow) -> VersionContent:
+        def build_version_with_replaced_message(row: SessionRow) -> VersionContent:
             number = session_message.message_id
             if not 0 <= number < row.message_count:
                 raise SessionException(f"Message {number} does not exist")
@@ -295,7 +297,7 @@ class HarnessSessionRepository(SessionRepository):
             changed = message_codec.encode_message(session_message)
             return VersionContent(None, keep=number, added=[changed, *tail[1:]])
 
-        self._change_session(self.find_session_id(session_id, agent_id), build)
+        self._change_session(self.find_session_id(session_id, agent_id), build_version_with_replaced_message)
 
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
@@ -318,12 +320,13 @@ class HarnessSessionRepository(SessionRepository):
         """
         place = self.find_session_id(session_id, agent_id)
 
-        def load() -> list[dict[str, Any]]:
+        def load_messages_of_agent() -> list[dict[str, Any]]:
             self._get_agent(place, session_id, agent_id)
             return locked_message_list.list_newest_messages(self.client.store, place)
 
         decoded = [
-            message_codec.decode_message(message, number) for number, message in enumerate(self._run_blocking(load))
+            message_codec.decode_message(message, number)
+            for number, message in enumerate(self._run_blocking(load_messages_of_agent))
         ]
         return decoded[offset:] if limit is None else decoded[offset : offset + limit]
 
@@ -345,13 +348,13 @@ class HarnessSessionRepository(SessionRepository):
     def _save_multi_agent(self, session_id: str, multi_agent: Any, *, exists: bool) -> None:
         name, state = _MULTI_AGENT + _validate_identifier(multi_agent.id), multi_agent.serialize_state()
 
-        def build(row: SessionRow) -> None:
+        def save_multi_agent_document(row: SessionRow) -> None:
             self._get_session(session_id)
             if exists and self._load_document(session_id, name) is None:
                 raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
             self._save_document(row, name, state)
 
-        self._change_session(_validate_identifier(session_id), build)
+        self._change_session(_validate_identifier(session_id), save_multi_agent_document)
 
     # ---- database
 
@@ -379,13 +382,13 @@ class HarnessSessionRepository(SessionRepository):
         """Change a session in one transaction, while no other thread of this client claims or releases it."""
         description = SessionDescription(title, self._agent_name)
 
-        def change() -> None:
+        def write_change_under_lock() -> None:
             with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
                 locked_message_list.write_next_version_under_lock(
                     self.client.store, place, description, lambda row, _: build(row)
                 )
 
-        self._run_blocking(change)
+        self._run_blocking(write_change_under_lock)
 
     def _run_blocking(self, work: Callable[[], T]) -> T:
         """Run database work, also in a hook of an agent, which runs on the thread of an event loop."""

@@ -288,21 +288,21 @@ def _is_failed(result: dict[str, Any]) -> bool:
     return result.get("status") == "error"
 
 
-def _encode(result: dict[str, Any]) -> tuple[str, bytes]:
+def _encode_tool_result(result: dict[str, Any]) -> tuple[str, bytes]:
     value = {key: value for key, value in result.items() if key != "toolUseId"}
     return "strands", json.dumps(encode_bytes_values(value), default=str).encode()
 
 
-def _decode(encoded: tuple[str, bytes]) -> dict[str, Any]:
+def _decode_tool_result(encoded: tuple[str, bytes]) -> dict[str, Any]:
     return dict(decode_bytes_values(json.loads(encoded[1])))
 
 
-def _to_text(result: dict[str, Any]) -> str:
+def _format_tool_result_as_text(result: dict[str, Any]) -> str:
     message = {"role": "tool", "content": encode_bytes_values(result.get("content", []))}
     return content_blocks.parts_to_text(content_blocks.list_message_parts(message))
 
 
-_CODEC = ValueCodec(_encode, _decode, _to_text)
+_CODEC = ValueCodec(_encode_tool_result, _decode_tool_result, _format_tool_result_as_text)
 
 
 def _convert_to_tool_result(result: ToolResult, call_id: str) -> Any:

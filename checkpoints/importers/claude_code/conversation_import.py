@@ -147,7 +147,9 @@ class ConversationImport:
             usage = self._count_usage(line) or usage
         content = messages[0].get("content")
         if len(messages) > 1:
-            content = [block for message in messages for block in line_types.to_blocks(message.get("content"))]
+            content = [
+                block for message in messages for block in line_types.convert_content_to_blocks(message.get("content"))
+            ]
         body = {"role": line_types.get_text_or_empty(messages[0].get("role")) or "assistant", "content": content}
         at = parse_time(group[-1][1].get("timestamp"))  # the message is complete with its last line
         message = ImportedMessage(
@@ -262,7 +264,7 @@ def _read_call_times(group: list[tuple[str, Line]]) -> dict[str, datetime]:
     """Read when each call of a message was made: the time of its line."""
     times: dict[str, datetime] = {}
     for _, line in group:
-        for block in line_types.to_blocks(line["message"].get("content")):
+        for block in line_types.convert_content_to_blocks(line["message"].get("content")):
             call_id = block.get("id") if isinstance(block, dict) and block.get("type") == "tool_use" else None
             if isinstance(call_id, str) and (at := parse_time(line.get("timestamp"))) is not None:
                 times[call_id] = at

@@ -117,7 +117,7 @@ def fingerprint_line(line: Line) -> bytes:
 def get_result_call_id(line: Line) -> str:
     """Return the id of the first call whose result is on a line."""
     message = get_message_of_line(line)
-    for block in to_blocks(message.get("content")) if message is not None else ():
+    for block in convert_content_to_blocks(message.get("content")) if message is not None else ():
         if isinstance(block, dict) and block.get("type") == "tool_result":
             return get_text_or_empty(block.get("tool_use_id"))
     return ""
@@ -125,7 +125,7 @@ def get_result_call_id(line: Line) -> str:
 
 def is_interruption(content: Any) -> bool:
     """Return whether a message only says that the person interrupted the agent."""
-    texts = [block.get("text") for block in to_blocks(content) if isinstance(block, dict)]
+    texts = [block.get("text") for block in convert_content_to_blocks(content) if isinstance(block, dict)]
     return len(texts) == 1 and get_text_or_empty(texts[0]).lstrip().startswith(_INTERRUPTION)
 
 
@@ -179,7 +179,7 @@ def get_message_role(line: Line, message: dict[str, Any]) -> str:
     return get_text_or_empty(message.get("role")) or get_type(line)
 
 
-def to_blocks(content: Any) -> list[Any]:
+def convert_content_to_blocks(content: Any) -> list[Any]:
     """Convert content to a list of blocks."""
     if isinstance(content, list):
         return content
@@ -189,7 +189,9 @@ def to_blocks(content: Any) -> list[Any]:
 def extract_prompt(content: Any) -> str:
     """Return the text that a person wrote; empty if the program replaced it."""
     texts = (
-        block.get("text") for block in to_blocks(content) if isinstance(block, dict) and block.get("type") == "text"
+        block.get("text")
+        for block in convert_content_to_blocks(content)
+        if isinstance(block, dict) and block.get("type") == "text"
     )
     return "\n\n".join(
         text for text in texts if isinstance(text, str) and not _INSERTED_TEXT_PATTERN.match(text)
@@ -210,7 +212,7 @@ def _extract_element(text: str, name: str) -> str | None:
 
 def extract_command(content: Any) -> str:
     """Return the slash command that a person gave."""
-    for block in to_blocks(content):
+    for block in convert_content_to_blocks(content):
         text = block.get("text") if isinstance(block, dict) else None
         if isinstance(text, str) and (command := _extract_element(text, "command-name")) is not None:
             return f"{command} {_extract_element(text, 'command-args') or ''}".strip()
@@ -247,7 +249,7 @@ def iterate_unknown_types(line: Line) -> Iterator[str]:
     if not is_note_line(line) and get_type(line) not in SHOWN_TYPES:
         yield f"line {get_type(line) or 'without a type'}"
     message = get_message_of_line(line)
-    for block in to_blocks(message.get("content")) if message is not None else ():
+    for block in convert_content_to_blocks(message.get("content")) if message is not None else ():
         type_name = get_type(block) if isinstance(block, dict) else type(block).__name__
         if type_name not in KNOWN_BLOCKS:
             yield f"block {type_name or 'without a type'}"

@@ -70,13 +70,13 @@ class Command(BaseCommand):
         except CheckpointsError as error:
             raise CommandError(str(error)) from error
         if options["watch"]:
-            self._watch(checkpointer, options["path"][0], wishes, options["workers"])
+            self._watch_source_folder(checkpointer, options["path"][0], wishes, options["workers"])
             return
         reports, problems = [], []
         for path in options["path"]:
             bar = ProgressBar(sys.stderr)
             try:
-                reports.append(self._import(checkpointer, path, wishes, bar, options))
+                reports.append(self._import_sources(checkpointer, path, wishes, bar, options))
             except (CheckpointsError, OSError) as error:
                 problems.append(str(error))
                 continue
@@ -85,7 +85,7 @@ class Command(BaseCommand):
             self._print_report(reports[-1], as_json=options["json"])
         _raise_if_files_were_refused(reports, problems)
 
-    def _import(
+    def _import_sources(
         self,
         checkpointer: SyncCheckpointer,
         path: str,
@@ -106,7 +106,9 @@ class Command(BaseCommand):
             workers=options["workers"],
         )
 
-    def _watch(self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions, workers: int) -> None:
+    def _watch_source_folder(
+        self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions, workers: int
+    ) -> None:
         stop, bar = Event(), ProgressBar(sys.stderr)
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
 

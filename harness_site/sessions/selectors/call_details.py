@@ -173,7 +173,7 @@ def load_call_page(session_pk: int, filters: CallFilter, *, before: int | None =
     if before is not None:
         calls = calls.filter(pk__lt=before)
     keys = list(calls.order_by(keyset_pagination.order_newest_first()).values_list("pk", flat=True)[: size + 1])
-    records = tuple(sorted(load_calls_by_pk(keys[:size]), key=attrgetter("pk"), reverse=True))
+    records = tuple(sorted(load_calls_with_keys(keys[:size]), key=attrgetter("pk"), reverse=True))
     return CallPage(
         records, keys[size - 1] if len(keys) > size else None, tuple(sorted(set(_query_tool_names(session_pk))))
     )
@@ -188,18 +188,18 @@ def load_call_record(session_pk: int, pk: int) -> CallRecord | None:
     return records[0] if records else None
 
 
-def load_calls_by_call_id(
+def load_calls_with_ids(
     session_pk: int, call_ids: Iterable[str], *, since_step: int | None = None
 ) -> tuple[CallRecord, ...]:
     """Load the calls with these ids; with `since_step` also the open ones and those issued at that step or later."""
     storable_ids = [call_id for call_id in call_ids if is_storable(call_id)]
-    calls = {call.pk: call for call in _query_calls_by_call_id(session_pk, storable_ids)} if storable_ids else {}
+    calls = {call.pk: call for call in _query_calls_with_ids(session_pk, storable_ids)} if storable_ids else {}
     if since_step is not None:
         calls |= {call.pk: call for call in _query_calls_since_step(session_pk, since_step)}
     return build_verified_call_records(sorted(calls.values(), key=attrgetter("step", "attempt", "pk")))
 
 
-def _query_calls_by_call_id(session: int, call_ids: list[str]) -> QuerySet[ToolCall]:
+def _query_calls_with_ids(session: int, call_ids: list[str]) -> QuerySet[ToolCall]:
     return select_record_columns(ToolCall.objects.filter(session=session, call_id__in=call_ids))
 
 
@@ -238,7 +238,7 @@ def _query_replayed_calls(session: int, digests: list[str]) -> QuerySet[ToolCall
     return select_record_columns(calls.order_by("step", "attempt", "pk")[:OPEN_LIMIT])
 
 
-def load_calls_by_pk(pks: list[int]) -> tuple[CallRecord, ...]:
+def load_calls_with_keys(pks: list[int]) -> tuple[CallRecord, ...]:
     """Load the calls with these keys without their results, in no particular order."""
     return build_verified_call_records(list(_query_calls_by_pk(pks)) if pks else [], results=False)
 

@@ -96,8 +96,8 @@ def _build_session_record(session: Session) -> Record:
         "cost_usd": str(session.budget_spent_usd),
         "tokens": session.total_tokens,
         "forked_from": None if origin is None else {"id": origin.session_id, "version": session.forked_version},
-        "created_at": _format_time(session.created_at),
-        "updated_at": _format_time(session.updated_at),
+        "created_at": _format_time_as_iso(session.created_at),
+        "updated_at": _format_time_as_iso(session.updated_at),
     }
 
 
@@ -110,9 +110,9 @@ def _build_run_record(run: Run) -> Record:
         "host": run.host,
         "pid": run.pid,
         "code_version": run.code_version,
-        "started_at": _format_time(run.started_at),
-        "seen_at": _format_time(run.heartbeat_at),
-        "ended_at": _format_time(run.ended_at),
+        "started_at": _format_time_as_iso(run.started_at),
+        "seen_at": _format_time_as_iso(run.heartbeat_at),
+        "ended_at": _format_time_as_iso(run.ended_at),
     }
 
 
@@ -133,7 +133,7 @@ def _build_message_record(message: Message) -> Record:
         "position": message.position,
         "id": message.message_id,
         "role": message.role,
-        "at": _format_time(message.created_at),
+        "at": _format_time_as_iso(message.created_at),
         "message": _parse_json_or_text(message.body),
     }
 
@@ -150,7 +150,7 @@ def _build_checkpoint_record(checkpoint: Checkpoint) -> Record:
         "cost_usd": _parse_json_or_text(checkpoint.budget_spent_usd),
         "usage": _parse_json_or_text(checkpoint.usage),
         "payload": _parse_json_or_text(checkpoint.payload),
-        "at": _format_time(checkpoint.created_at),
+        "at": _format_time_as_iso(checkpoint.created_at),
     }
 
 
@@ -173,9 +173,9 @@ def _build_call_record(call: ToolCall) -> Record:
         "replays": call.replay_count,
         "revision": call.revision,
         "approvals": call.approvals,
-        "issued_at": _format_time(call.issued_at),
-        "interrupted_at": _format_time(call.interrupted_at),
-        "settled_at": _format_time(call.settled_at),
+        "issued_at": _format_time_as_iso(call.issued_at),
+        "interrupted_at": _format_time_as_iso(call.interrupted_at),
+        "settled_at": _format_time_as_iso(call.settled_at),
     }
 
 
@@ -192,7 +192,7 @@ def _build_decision_record(decision: Decision) -> Record:
         "result": _parse_json_or_text(decision.result),
         "final": decision.final,
         "revision": decision.revision,
-        "at": _format_time(decision.created_at),
+        "at": _format_time_as_iso(decision.created_at),
     }
 
 
@@ -204,7 +204,7 @@ def _build_late_result_record(late: LateResult) -> Record:
         "run": late.run.number if late.run else None,
         "success": late.success,
         "result": _parse_json_or_text(late.result),
-        "at": _format_time(late.received_at),
+        "at": _format_time_as_iso(late.received_at),
     }
 
 
@@ -217,7 +217,7 @@ def _build_event_record(event: AuditEvent) -> Record:
         "details": _parse_json_or_text(event.details),
         "number": event.number,
         "seal": event.seal,
-        "at": _format_time(event.created_at),
+        "at": _format_time_as_iso(event.created_at),
     }
 
 
@@ -226,5 +226,5 @@ def _parse_json_or_text(stored: str | None) -> Any:
     return None if stored is None else parse_or_text(stored)
 
 
-def _format_time(moment: Any) -> str | None:
+def _format_time_as_iso(moment: Any) -> str | None:
     return None if moment is None else moment.isoformat()

@@ -172,10 +172,10 @@ def iterate_session_rows(workspace_id: int, pks: array[int]) -> Iterator[Session
     The keys were read in one query, so that activity meanwhile neither hides nor repeats a session.
     """
     for start in range(0, len(pks), _CHUNK):
-        yield from load_sessions_by_pk(workspace_id, tuple(pks[start : start + _CHUNK]))
+        yield from load_sessions_with_keys(workspace_id, tuple(pks[start : start + _CHUNK]))
 
 
-def load_sessions_by_pk(
+def load_sessions_with_keys(
     workspace_id: int, pks: tuple[int, ...], wanted: SessionFilter | None = None
 ) -> tuple[SessionRow | UnreadableRecord, ...]:
     """Load the sessions with these keys in this order, without those that are deleted or do not match."""

@@ -173,7 +173,7 @@ def _build_cursor(call: ToolCall) -> Cursor:
 
 
 def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall, ...]:
-    records = {record.pk: record for record in call_details.load_calls_by_pk(pks)}
+    records = {record.pk: record for record in call_details.load_calls_with_keys(pks)}
     session_names = _query_session_names(pks) if records else []
     calls = {
         pk: LoggedCall(records[pk], session_pk, title or name, agent)

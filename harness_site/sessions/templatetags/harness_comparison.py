@@ -166,7 +166,7 @@ def fold_unchanged_middle(piece: DiffPiece) -> str:
 
 
 @register.filter
-def render_prose_excerpt(content: str) -> SafeString:
+def render_beginning_as_markdown(content: str) -> SafeString:
     return markdown.render_markdown(session_formatting.format_text_beginning(content))
 
 

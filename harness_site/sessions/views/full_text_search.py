@@ -64,7 +64,7 @@ def show_search_results(
     pks = tuple(by_session)
     if exact_match is not None:
         pks = (exact_match, *(pk for pk in pks if pk != exact_match))
-    rows = session_rows.load_sessions_by_pk(workspace, pks, wanted)
+    rows = session_rows.load_sessions_with_keys(workspace, pks, wanted)
     secrets = {**found.secrets, **_load_missing_secrets(pks, found)}
     lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
     limit = None if session_pk is not None else SHOWN

@@ -154,7 +154,7 @@ class Browser:
 def test_agent_role_cannot_read_tables_of_the_site(urls: dict[str, str]) -> None:
     tables = {
         model._meta.db_table
-        for model in database_roles.list_models_by_table()
+        for model in database_roles.list_models_sorted_by_table()
         if model._meta.app_label != "checkpoints"
     }
     assert {
