@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from checkpoints.session_handle import SessionHandle as SessionHandle
     from checkpoints.session_handle import SyncSessionHandle as SyncSessionHandle
     from checkpoints.store.version_columns import UNCHANGED as UNCHANGED
-    from checkpoints.tools.guard import ToolPolicies as ToolPolicies
-    from checkpoints.tools.guard import aguard as aguard
-    from checkpoints.tools.guard import guard as guard
+    from checkpoints.tools.foreign_tool_guard import ToolPolicies as ToolPolicies
+    from checkpoints.tools.foreign_tool_guard import aguard as aguard
+    from checkpoints.tools.foreign_tool_guard import guard as guard
     from checkpoints.tools.registry import Tool as Tool
     from checkpoints.tools.registry import ToolRegistry as ToolRegistry
     from checkpoints.tools.registry import tool as tool
@@ -56,7 +56,7 @@ _HOME = {
     "SyncWriteBehind": "checkpoints.versions.write_behind",
     "SyncWorkflow": "checkpoints.workflows.workflow",
     "Tool": "checkpoints.tools.registry",
-    "ToolPolicies": "checkpoints.tools.guard",
+    "ToolPolicies": "checkpoints.tools.foreign_tool_guard",
     "ToolRegistry": "checkpoints.tools.registry",
     "ToolResult": "checkpoints.calls.outcome_types",
     "ValueCodec": "checkpoints.calls.outcome_types",
@@ -64,9 +64,9 @@ _HOME = {
     "Unknown": "checkpoints.calls.outcome_types",
     "Workflow": "checkpoints.workflows.workflow",
     "WriteBehind": "checkpoints.versions.write_behind",
-    "aguard": "checkpoints.tools.guard",
+    "aguard": "checkpoints.tools.foreign_tool_guard",
     "check_pending_tool_calls": "checkpoints.aio",
-    "guard": "checkpoints.tools.guard",
+    "guard": "checkpoints.tools.foreign_tool_guard",
     "tool": "checkpoints.tools.registry",
 }
 

@@ -387,7 +387,9 @@ class Checkpointer:
 
     @copy_docstring_from(SyncCheckpointer.tell_peers)
     async def tell_peers(self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT) -> Told:
-        return await sansio.run_flow_async(self.backend.tell_peers_flow(tell, limit=limit), self.run_blocking)
+        return await sansio.run_flow_async(
+            self.backend.deliver_agent_notices_flow(tell, limit=limit), self.run_blocking
+        )
 
     sweep_deadlines = derive_async_method(SyncCheckpointer.sweep_deadlines)
     list_paused = derive_async_method(SyncCheckpointer.list_paused)

@@ -173,7 +173,7 @@ class PeerMethods:
         Returns:
             The calls whose agents were notified, and the error for each of the others, which stay due.
         """
-        return sansio.run_flow(self.backend.tell_peers_flow(tell, limit=limit))
+        return sansio.run_flow(self.backend.deliver_agent_notices_flow(tell, limit=limit))
 
     def sweep_deadlines(self, *, limit: int = agent_call_deadlines.DEFAULT_LIMIT) -> Swept:
         """Give up calls to other agents whose deadline has passed. Any number of processes may do this at once.
@@ -217,4 +217,4 @@ class PeerMethods:
         Raises:
             SessionNotFound: There is no such session.
         """
-        return peer_listing.list_peer_calls(self.store, session_id)
+        return peer_listing.list_calls_to_other_agents(self.store, session_id)

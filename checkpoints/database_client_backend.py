@@ -62,7 +62,9 @@ class DatabaseBackend:
     def cancel_paused_flow(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Flow[Told]:
         return cancel_paused_task.cancel_paused_task_flow(self.store, session_id, tell=tell, reason=reason)
 
-    def tell_peers_flow(self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT) -> Flow[Told]:
+    def deliver_agent_notices_flow(
+        self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT
+    ) -> Flow[Told]:
         return agent_notice_outbox.deliver_notices_flow(DatabaseOutbox(self.store), tell, limit=limit)
 
     def open_step_log(self, session_id: str, workflow_id: str) -> StepLog:

@@ -17,8 +17,8 @@ from channels.db import database_sync_to_async  # noqa: E402
 from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
+from harness_site.api.batched_heartbeats import Heartbeats  # noqa: E402
 from harness_site.api.event_stream import EventStreams  # noqa: E402
-from harness_site.api.heartbeats import Heartbeats  # noqa: E402
 from harness_site.api.long_polls import LongPolls  # noqa: E402
 from harness_site.api.token_check_before_body import has_valid_token  # noqa: E402
 from harness_site.installation.migration_state import probe  # noqa: E402
@@ -29,9 +29,9 @@ from harness_site.mcp_server.streamable_http_endpoint import McpEndpoint  # noqa
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
 from harness_site.serving.forged_client_address_middleware import ClientAddressMiddleware  # noqa: E402
 from harness_site.serving.garbage_collection import freeze_loaded_objects  # noqa: E402
-from harness_site.serving.request_bodies import RequestBodyMiddleware  # noqa: E402
+from harness_site.serving.request_body_middleware import RequestBodyMiddleware  # noqa: E402
 from harness_site.serving.request_threads import RequestThreads  # noqa: E402
-from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_client_disconnects  # noqa: E402
+from harness_site.serving.slow_client_response_limits import ResponseDeadlines, stop_when_client_disconnects  # noqa: E402
 
 THREADS = 8
 

@@ -15,7 +15,7 @@ from harness_site.base_settings import (
     HARNESS_TEMPLATE_BUILTINS,
     HARNESS_TEMPLATE_DIRS,
 )
-from harness_site.serving.client_limits import read_server_limits_from_environment
+from harness_site.serving.server_limits_from_environment import read_server_limits_from_environment
 
 BASE_DIR = env.BASE_DIR
 STATE_DIR = env.get_state_dir()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from checkpoints.exceptions import InvalidInput
 from checkpoints.importers.anthropic_messages import ANTHROPIC
-from checkpoints.importers.claude_code.reader import CLAUDE_CODE
+from checkpoints.importers.claude_code.transcript_reader import CLAUDE_CODE
 from checkpoints.importers.codex import CODEX
 from checkpoints.importers.gemini_cli import GEMINI_CLI
 from checkpoints.importers.import_errors import FormatRefused

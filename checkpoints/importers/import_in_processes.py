@@ -22,7 +22,7 @@ from django.db import connections, transaction
 from checkpoints.db.connection import has_pool
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import StorageBusy, StorageError
-from checkpoints.importers.claude_code.reader import is_helper_transcript
+from checkpoints.importers.claude_code.transcript_reader import is_helper_transcript
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.import_transcripts import (
@@ -31,7 +31,7 @@ from checkpoints.importers.import_transcripts import (
     FolderImport,
     ImportOptions,
 )
-from checkpoints.importers.source_files import SourceFile
+from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.store.store import Store
 
 #: Largest number of bytes and of files that one transaction imports.

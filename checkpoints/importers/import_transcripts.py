@@ -15,12 +15,12 @@ from checkpoints.exceptions import CheckpointsError, InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.importers import detect_format
-from checkpoints.importers.claude_code.reader import is_helper_transcript
+from checkpoints.importers.claude_code.transcript_reader import is_helper_transcript
 from checkpoints.importers.import_errors import FormatRefused, ImportOvertaken, NothingToImport
 from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat, TranscriptReader
 from checkpoints.importers.price_table import PriceTable
-from checkpoints.importers.source_files import (
+from checkpoints.importers.transcript_source_files import (
     FileReader,
     SourceFile,
     find_source_files,

@@ -19,7 +19,7 @@ from checkpoints.formats.digests import digest_text
 from checkpoints.ids import validate_id
 from checkpoints.importers.import_errors import ImportRefused
 from checkpoints.importers.price_table import Cost
-from checkpoints.importers.source_files import LIVE_SECONDS
+from checkpoints.importers.transcript_source_files import LIVE_SECONDS
 from checkpoints.models import Run, Segment, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.store import Store

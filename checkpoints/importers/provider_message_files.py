@@ -15,7 +15,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.importers.imported_message import parse_time, parse_token_count
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder
-from checkpoints.importers.source_files import LINE_SUFFIXES
+from checkpoints.importers.transcript_source_files import LINE_SUFFIXES
 
 
 @dataclass

@@ -84,15 +84,15 @@ def accept_response(store: Store, response: PeerResponse) -> Answer:
 
 
 def _accept_response_in_transaction(store: Store, response: PeerResponse) -> Answer:
-    call = _find_peer_call(store, response.call_id)
+    call = _find_agent_call(store, response.call_id)
     if call is None:
         pause_run_until_agents_respond.lock_call_ids(connections[store.using], store.workspace_id, [response.call_id])
-        call = _find_peer_call(store, response.call_id)
+        call = _find_agent_call(store, response.call_id)
     if call is None:
         return _store_early_response(store, response)
     # The session's row is the lock of all changes of its calls.
     row = Session.objects.using(store.using).select_for_update().filter(pk=call.session_id).first()
-    call = _find_peer_call(store, response.call_id)
+    call = _find_agent_call(store, response.call_id)
     if row is None or call is None:  # the session was deleted meanwhile
         return Unknown(response.call_id)
     if response.is_from_wrong_sender(call):
@@ -100,7 +100,7 @@ def _accept_response_in_transaction(store: Store, response: PeerResponse) -> Ans
     return _apply_response_to_call(store, row, call, response)
 
 
-def _find_peer_call(store: Store, call_id: str) -> PeerCall | None:
+def _find_agent_call(store: Store, call_id: str) -> PeerCall | None:
     calls = PeerCall.objects.using(store.using).filter(workspace_id=store.workspace_id, call_id=call_id)
     call = calls.select_related("session", "join").first()
     if call is not None:
@@ -109,7 +109,7 @@ def _find_peer_call(store: Store, call_id: str) -> PeerCall | None:
 
 
 def _apply_response_to_call(store: Store, row: Session, call: PeerCall, response: PeerResponse) -> Answer:
-    if pause_run_until_agents_respond.write_result_of_open_peer_call(store, call, response.result, response.receipt):
+    if pause_run_until_agents_respond.write_result_of_open_agent_call(store, call, response.result, response.receipt):
         complete = agent_call_join_counters.add_closed_calls_to_join(store, call.join, 1, response.receipt)
         paused_task_guards.increment_session_revision(store, row)
         return _build_acceptance(call, complete)
@@ -170,7 +170,7 @@ def _read_response_after_lost_commit(store: Store, response: PeerResponse, error
     """Read back after a commit whose answer was lost: the receipt tells whether this response was the one that
     counted."""
     with read_back_after_lost_commit(store.using, error):
-        call = _find_peer_call(store, response.call_id)
+        call = _find_agent_call(store, response.call_id)
     if call is None or call.receipt != response.receipt:
         raise StorageUnavailable(error.what, may_have_happened=False) from error
     return _build_acceptance(call, call.join.completed_by == response.receipt)

@@ -101,7 +101,7 @@ def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
 
 def _update_expired_calls(store: Store, row: Session, receipt: str) -> int:
     """Expire the calls of a session whose deadline has passed, in one statement."""
-    due_calls = paused_task_guards.select_open_peer_calls(store, row).filter(deadline__lte=Now())
+    due_calls = paused_task_guards.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())
     return due_calls.update(
         status=PeerCallStatus.EXPIRED,
         settled_at=Now(),

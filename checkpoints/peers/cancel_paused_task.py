@@ -42,7 +42,7 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
             raise SessionFinished(session_id, row.status)
         if (
             paused_task_guards.get_blocking_paused_task(store, row) is None
-            and not paused_task_guards.select_open_peer_calls(store, row).exists()
+            and not paused_task_guards.select_open_calls_to_agents(store, row).exists()
         ):
             raise NotPaused(session_id)
         owner = row.owner

@@ -76,16 +76,16 @@ def _paused_task_to_dict(store: Store, row: Session) -> dict[str, Any]:
     }
 
 
-def list_peer_calls(store: Store, session_id: str) -> list[dict[str, Any]]:
+def list_calls_to_other_agents(store: Store, session_id: str) -> list[dict[str, Any]]:
     """List the calls of a session to other agents, oldest first. Raises `SessionNotFound`, `IntegrityError`."""
     with database_operation(store.using, writes=False):
         row = row_lookups.get_session(store, session_id)
         calls = PeerCall.objects.using(store.using).filter(session=row).select_related("join__task").order_by("pk")
         row_seals.verify_rows(calls)
-        return [_peer_call_to_dict(call) for call in calls]
+        return [_convert_agent_call_to_dict(call) for call in calls]
 
 
-def _peer_call_to_dict(call: PeerCall) -> dict[str, Any]:
+def _convert_agent_call_to_dict(call: PeerCall) -> dict[str, Any]:
     return {
         "call_id": call.call_id,
         "peer": call.peer,

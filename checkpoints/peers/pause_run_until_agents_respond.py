@@ -168,13 +168,13 @@ def _create_joins(store: Store, task: PausedTask, request: _PauseRequest) -> lis
             session_id=task.session_id, task=task, join_id=join.id, total=len(join.calls)
         )
         PeerCall.objects.using(store.using).bulk_create(
-            [_create_peer_call(store, join_row, call, request.requests[call.id]) for call in join.calls]
+            [_create_agent_call(store, join_row, call, request.requests[call.id]) for call in join.calls]
         )
         joins.append(join_row)
     return joins
 
 
-def _create_peer_call(store: Store, join: Join, call: requests_to_other_agents.PeerCall, request: str) -> PeerCall:
+def _create_agent_call(store: Store, join: Join, call: requests_to_other_agents.PeerCall, request: str) -> PeerCall:
     return PeerCall(
         workspace_id=store.workspace_id,
         session_id=join.session_id,
@@ -205,7 +205,7 @@ def _add_early_responses_to_join(store: Store, join: Join, receipt: str) -> bool
             if response.call_id == call.call_id and _does_response_match_call(call, response)
         ]
         if matching_responses:
-            write_result_of_open_peer_call(store, call, matching_responses[0].result, receipt)
+            write_result_of_open_agent_call(store, call, matching_responses[0].result, receipt)
             count += 1
     early_responses.delete()
     return bool(count) and agent_call_join_counters.add_closed_calls_to_join(store, join, count, receipt)
@@ -216,7 +216,7 @@ def _does_response_match_call(call: PeerCall, response: EarlyResponse) -> bool:
     return peer_fits and call.token_digest in ("", response.token_digest)
 
 
-def write_result_of_open_peer_call(store: Store, call: PeerCall, result: str, receipt: str) -> bool:
+def write_result_of_open_agent_call(store: Store, call: PeerCall, result: str, receipt: str) -> bool:
     """Write the result onto an open call. Returns False if it is not open any more."""
     open_call = PeerCall.objects.using(store.using).filter(pk=call.pk, status=PeerCallStatus.WAITING)
     return bool(

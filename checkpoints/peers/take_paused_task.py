@@ -144,10 +144,10 @@ def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
 def _load_join_results(store: Store, join: Join) -> tuple[PeerResult, ...]:
     calls = list(PeerCall.objects.using(store.using).filter(join=join).order_by("pk"))
     row_seals.verify_rows(calls)
-    return tuple(_build_peer_result(join, call) for call in calls)
+    return tuple(_build_agent_result(join, call) for call in calls)
 
 
-def _build_peer_result(join: Join, call: PeerCall) -> PeerResult:
+def _build_agent_result(join: Join, call: PeerCall) -> PeerResult:
     assert call.settled_at is not None  # noqa: S101 - the join is complete
     try:
         value = None if call.result is None else parse_json(call.result)

@@ -336,7 +336,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         held = self.backend.flush_and_require_owned_session(session_id)
         fields = {
             "state": state,
-            "joins": [{"id": join.id, "calls": [_encode_peer_call(call) for call in join.calls]} for join in joins],
+            "joins": [{"id": join.id, "calls": [_encode_agent_call(call) for call in join.calls]} for join in joins],
         }
         paused = self.store.send_write_request(
             "POST", f"{_build_session_path(session_id)}/pause", fields, session=held
@@ -446,7 +446,7 @@ def _parse_version(loaded: dict[str, Any]) -> dict[str, Any]:
     return {**loaded, "budget_spent_usd": parse_amount(loaded["budget_spent_usd"])}
 
 
-def _encode_peer_call(call: Any) -> dict[str, Any]:
+def _encode_agent_call(call: Any) -> dict[str, Any]:
     return {
         "id": call.id,
         "peer": call.peer,

@@ -106,7 +106,9 @@ class RemoteBackend(DatabaseBackend):
             return Told()
         return (yield from agent_notice_outbox.deliver_notices_flow(RemoteOutbox(self.store, session_id), tell))
 
-    def tell_peers_flow(self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT) -> Flow[Told]:
+    def deliver_agent_notices_flow(
+        self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT
+    ) -> Flow[Told]:
         return agent_notice_outbox.deliver_notices_flow(RemoteOutbox(self.store), tell, limit=limit)
 
     def _take_session_through_gate_flow(

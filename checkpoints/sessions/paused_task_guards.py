@@ -33,7 +33,7 @@ def _build_not_saved_since_taken_condition(row: Session) -> Q:
     return Q(taken_version=None) | Q(taken_version__gte=row.latest_version)
 
 
-def select_open_peer_calls(store: Store, row: Session) -> QuerySet[PeerCall]:
+def select_open_calls_to_agents(store: Store, row: Session) -> QuerySet[PeerCall]:
     """Select the calls to other agents that a session still waits for."""
     return PeerCall.objects.using(store.using).filter(session=row, status=PeerCallStatus.WAITING)
 
@@ -73,7 +73,7 @@ def close_all_paused_tasks(store: Store, row: Session, status: PauseStatus) -> i
     joins = Join.objects.using(store.using).filter(session=row)
     joins.filter(status=JoinStatus.COMPLETE, taken_version__isnull=False).update(status=JoinStatus.USED)
     joins.filter(status__in=[JoinStatus.WAITING, JoinStatus.COMPLETE]).update(status=JoinStatus.CANCELLED)
-    return select_open_peer_calls(store, row).update(
+    return select_open_calls_to_agents(store, row).update(
         status=PeerCallStatus.CANCELLED,
         settled_at=Now(),
         notice=NoticeKind.CANCEL,

@@ -153,7 +153,7 @@ def _require_session_deletable(store: Store, row: Session) -> None:
         raise StillNeeded(row.session_id, f"it is {row.status.replace('_', ' ')}")
     if (
         paused_task_guards.get_blocking_paused_task(store, row) is not None
-        or paused_task_guards.select_open_peer_calls(store, row).exists()
+        or paused_task_guards.select_open_calls_to_agents(store, row).exists()
     ):
         raise StillNeeded(row.session_id, "it waits for other agents, or their answers are not used yet")
     owned_session = store.find_owned_session(row.session_id)

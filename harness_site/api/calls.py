@@ -29,7 +29,7 @@ from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
 from harness_site.api import read_audit, request_schemas, response_schemas
-from harness_site.api.client_checkpointers import get_or_attach_run
+from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
     claim_call_for_write,

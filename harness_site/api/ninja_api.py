@@ -16,7 +16,7 @@ from ninja.parser import Parser
 
 from checkpoints import __version__
 from checkpoints.exceptions import InvalidFields, MalformedRequest
-from harness_site.api.json_bodies import parse_json_body
+from harness_site.api.json_request_bodies import parse_json_body
 from harness_site.api.problem_details import build_problem_response, convert_error_to_problem_response
 
 DESCRIPTION: Final = (

@@ -20,7 +20,7 @@ from checkpoints.store.store import Store
 from checkpoints.store.version_columns import VersionChange
 from harness_site.api import read_audit
 from harness_site.api.idempotent_writes import mark_response_as_storable
-from harness_site.api.json_bodies import parse_json_body
+from harness_site.api.json_request_bodies import parse_json_body
 from harness_site.api.json_responses import JSON, build_json_response
 from harness_site.api.problem_details import convert_error_to_problem_response
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer, wrap_route_view

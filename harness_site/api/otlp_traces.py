@@ -26,7 +26,7 @@ from checkpoints.importers.imported_session_rows import IMPORT_MARK, make_sessio
 from checkpoints.importers.opentelemetry import SpanIdentity, iterate_spans, read_span_identity
 from checkpoints.models import Session
 from harness_site.accounts.models import ApiToken
-from harness_site.api.json_bodies import parse_json_body
+from harness_site.api.json_request_bodies import parse_json_body
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ObservedSpan
 from harness_site.api.otlp_protobuf import encode_partial_success, parse_traces

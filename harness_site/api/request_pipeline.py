@@ -29,7 +29,7 @@ from checkpoints.ids import validate_id
 from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
-from harness_site.api import client_checkpointers, idempotent_writes, json_bodies, rate_limit
+from harness_site.api import client_checkpointer_cache, idempotent_writes, json_request_bodies, rate_limit
 from harness_site.api.bearer_token_middleware import mark_view_as_token_authenticated
 from harness_site.api.idempotent_writes import KeyedWrite
 from harness_site.api.models import ApiWrite
@@ -66,7 +66,9 @@ class ApiRequest(HttpRequest):
 def get_client_checkpointer(request: HttpRequest) -> SyncCheckpointer:
     """Return the state of the client that makes a request."""
     token: ApiToken = request.token  # type: ignore[attr-defined]
-    return client_checkpointers.get_or_create_checkpointer(token, request.META.get("HTTP_HARNESS_CLIENT", "")[:255])
+    return client_checkpointer_cache.get_or_create_checkpointer(
+        token, request.META.get("HTTP_HARNESS_CLIENT", "")[:255]
+    )
 
 
 class RoleToken(HttpBearer):
@@ -197,7 +199,7 @@ def _can_note_with_token(authorization: str, key: str) -> bool:
 
 
 def _read_content(request: ApiRequest) -> None:
-    request.content = json_bodies.read_decompressed_body(request) if request.method in _WRITES else b""
+    request.content = json_request_bodies.read_decompressed_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
 
 

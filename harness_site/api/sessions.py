@@ -31,7 +31,7 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import OwnedSession, Store
 from harness_site.api import read_audit, request_schemas, response_schemas, session_serializer
-from harness_site.api.client_checkpointers import get_or_attach_run
+from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite

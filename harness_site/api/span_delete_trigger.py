@@ -6,7 +6,7 @@ from django.db import connections
 
 from checkpoints.models import Session
 from harness_site.api.models import ObservedSpan
-from harness_site.search.delete_triggers import build_delete_trigger
+from harness_site.search.index_delete_triggers import build_delete_trigger
 
 _TABLE: Final = ObservedSpan._meta.db_table
 

@@ -24,7 +24,7 @@ from checkpoints.peers.requests_to_other_agents import Join, Paused, PeerCall
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.store import row_lookups
 from harness_site.api import read_audit, request_schemas, response_schemas
-from harness_site.api.client_checkpointers import get_or_attach_run
+from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer

@@ -20,7 +20,7 @@ from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log import DatabaseStepLog, StepValue
 from checkpoints.workflows.step_rows import StepRequest
 from harness_site.api import calls, read_audit, request_schemas, response_schemas
-from harness_site.api.client_checkpointers import get_or_attach_run
+from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value

@@ -21,9 +21,9 @@ from mcp.server.stdio import stdio_server
 from checkpoints import Checkpointer
 from checkpoints.exceptions import CheckpointsError
 from harness_site.mcp_guard.guarded_session import GuardedSession
-from harness_site.mcp_guard.policies import ToolPolicies, parse_policies
+from harness_site.mcp_guard.interruptible_standard_input import StandardInput
 from harness_site.mcp_guard.proxy import GuardProxy
-from harness_site.mcp_guard.standard_input import StandardInput
+from harness_site.mcp_guard.tool_policies import ToolPolicies, parse_policies
 from harness_site.mcp_server.stdio import read_token_from_environment
 
 #: Seconds that running calls have after the client has left.

@@ -26,7 +26,7 @@ from checkpoints.exceptions import (
     SessionFinished,
 )
 from checkpoints.session_handle import SessionHandle
-from harness_site.mcp_guard.policies import ToolPolicy
+from harness_site.mcp_guard.tool_policies import ToolPolicy
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.search.index_status import get_index_completion_time
-from harness_site.sessions.filter_parameters import get_text_parameter
 from harness_site.sessions.session_formatting import format_count
+from harness_site.sessions.session_list_filter_parameters import get_text_parameter
 
 #: Largest number of agents to choose from.
 _MAX_AGENTS: Final = 200

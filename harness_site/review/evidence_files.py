@@ -20,8 +20,8 @@ from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Decision, ToolCall
 from harness_site.accounts import audit_events, call_argument_secrets
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.core.downloads import build_safe_file_name
 from harness_site.core.masking import masker
+from harness_site.core.streamed_downloads import build_safe_file_name
 from harness_site.review.models import EvidenceFile
 
 #: Age after which a file without a recorded decision is deleted: the process died in between.

@@ -9,7 +9,7 @@ class SearchConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from harness_site.search.delete_triggers import create_delete_triggers
+        from harness_site.search.index_delete_triggers import create_delete_triggers
 
         # Not in a migration: SQLite drops the triggers of a table when a later migration rebuilds it.
         post_migrate.connect(create_delete_triggers, sender=self)

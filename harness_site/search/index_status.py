@@ -8,7 +8,7 @@ from datetime import datetime
 
 from django.db.models import BigIntegerField, Case, Max, QuerySet, Subquery, When
 
-from harness_site.search.delete_triggers import SOURCES
+from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Kind, Progress
 
 

@@ -13,10 +13,10 @@ from django.db.models import Max, Min, Model, QuerySet
 
 from checkpoints.db.sql_quoting import build_insert_sql, quote_columns, quote_table
 from harness_site.search import text_extraction
-from harness_site.search.delete_triggers import SOURCES
+from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Fact, Kind, Passage
 from harness_site.search.query_terms import build_dense_script_pairs, fold_case
-from harness_site.search.text_sources import IndexedText
+from harness_site.search.texts_to_index import IndexedText
 
 #: Number of passages of one era.
 ERA: Final = 100_000

@@ -18,10 +18,10 @@ from django.db.models.functions import Now
 
 from checkpoints.db import clock
 from checkpoints.models import ToolCall
-from harness_site.search import hourly_call_statistics, index_writer, text_sources
-from harness_site.search.delete_triggers import SOURCES
+from harness_site.search import hourly_call_statistics, index_writer, texts_to_index
+from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import DecisionSums, Fact, Kind, Passage, Progress, ToolSums
-from harness_site.search.text_sources import IndexedText
+from harness_site.search.texts_to_index import IndexedText
 
 #: Texts of one batch, few enough for a short transaction.
 STEP: Final = 1_000
@@ -74,7 +74,7 @@ def _index_batch_of_kind(kind: Kind) -> int:
         return 0
     progress, oldest_open_xid = Progress.objects.get(kind=kind), _fetch_oldest_open_transaction_id()
     batch = _choose_rows_of_batch(progress)
-    texts = text_sources.load_indexed_texts(kind, batch.keys)
+    texts = texts_to_index.load_indexed_texts(kind, batch.keys)
     with _use_non_durable_transaction():
         # Lock all kinds, as keys below all others may be assigned by one process at a time only.
         leases = {row.kind: row.leased_until for row in Progress.objects.select_for_update().order_by("kind")}
@@ -121,16 +121,18 @@ def _use_non_durable_transaction() -> Iterator[None]:
 def _choose_rows_of_batch(progress: Progress) -> _IndexBatch:
     """Choose the rows of the next batch, limited by their size in memory."""
     kind = Kind(progress.kind)
-    new = text_sources.list_keys_and_text_sizes(kind, _query_new_rows(progress).order_by("pk")[:STEP])
+    new = texts_to_index.list_keys_and_text_sizes(kind, _query_new_rows(progress).order_by("pk")[:STEP])
     room = STEP - len(new)
     changed_calls = (
-        text_sources.list_keys_and_text_sizes(kind, _query_changed_calls().order_by("pk")[:room])
+        texts_to_index.list_keys_and_text_sizes(kind, _query_changed_calls().order_by("pk")[:room])
         if kind == Kind.CALL
         else []
     )
     room -= len(changed_calls)
-    backlog = text_sources.list_keys_and_text_sizes(kind, _query_older_rows(progress)[:room]) if progress.older else []
-    keys = text_sources.list_keys_that_fit_in_memory([*new, *changed_calls, *backlog])
+    backlog = (
+        texts_to_index.list_keys_and_text_sizes(kind, _query_older_rows(progress)[:room]) if progress.older else []
+    )
+    keys = texts_to_index.list_keys_that_fit_in_memory([*new, *changed_calls, *backlog])
     backlog_keys = keys[len(new) + len(changed_calls) :]
     older = backlog_keys[-1] - 1 if backlog_keys else progress.older
     return _IndexBatch(

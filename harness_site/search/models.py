@@ -26,7 +26,7 @@ class Passage(models.Model):
     """A searchable piece of text, masked under the rules of its workspace.
 
     There are no foreign key constraints to the store, so that no agent waits for this table. Rows of deleted sources
-    are removed by the triggers of `delete_triggers`.
+    are removed by the triggers of `index_delete_triggers`.
     """
 
     workspace = models.ForeignKey(

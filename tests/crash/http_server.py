@@ -63,10 +63,10 @@ def _migrate_and_create_token() -> str:
 def _serve(listening: socket.socket, plan: Path) -> Never:
     import uvicorn
 
-    from harness_site.api import idempotent_writes, json_bodies
+    from harness_site.api import idempotent_writes, json_request_bodies
     from harness_site.asgi import direct_application
 
-    read_body, serve_once = json_bodies.read_decompressed_body, idempotent_writes.serve_write_once
+    read_body, serve_once = json_request_bodies.read_decompressed_body, idempotent_writes.serve_write_once
 
     def read_body_until_killed(request: Any) -> bytes:
         _follow_plan(plan, f"{request.method} {request.get_full_path()}", PLACES[0])
@@ -85,7 +85,7 @@ def _serve(listening: socket.socket, plan: Path) -> Never:
         _follow_plan(plan, name, PLACES[3])
         return response
 
-    json_bodies.read_decompressed_body = read_body_until_killed
+    json_request_bodies.read_decompressed_body = read_body_until_killed
     idempotent_writes.serve_write_once = serve_until_killed
     config = uvicorn.Config(direct_application, lifespan="off", log_level="critical", ws="none")
     uvicorn.Server(config).run(sockets=[listening])

@@ -8,7 +8,7 @@ import sys
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from harness_site.core.downloads import JSONL
+from harness_site.core.streamed_downloads import JSONL
 from tests.e2e.conftest import OpenPage
 from tests.support.axe import violations
 from tests.support.browser import PageMonitor

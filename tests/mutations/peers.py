@@ -49,8 +49,8 @@ PEER_MUTATIONS = [
     Mutation(
         "a sweep looks at the deadline again",
         "checkpoints/peers/agent_call_deadlines.py",
-        "paused_task_guards.select_open_peer_calls(store, row).filter(deadline__lte=Now())",
-        "paused_task_guards.select_open_peer_calls(store, row)",
+        "paused_task_guards.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())",
+        "paused_task_guards.select_open_calls_to_agents(store, row)",
         f"{DEADLINES}::test_call_extended_during_the_sweep_does_not_expire",
     ),
     Mutation(

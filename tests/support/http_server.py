@@ -8,7 +8,7 @@ from typing import Any
 
 import uvicorn
 
-from harness_site.serving.http_connections import LimitedConnection
+from harness_site.serving.limited_http_connection import LimitedConnection
 
 
 class HttpServer:

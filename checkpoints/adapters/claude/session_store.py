@@ -39,7 +39,7 @@ from checkpoints.framework_states import line_log, remove_and_copy_states
 from checkpoints.framework_states.line_log import LineLog, NewLine
 from checkpoints.models import Session
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.tools.guard import ToolPolicies
+from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 T = TypeVar("T")
 #: Number of sessions whose readers are kept, so that an append reads only what is new.

@@ -28,7 +28,7 @@ from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.tools.guard import ToolPolicies, aguard
+from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.registry import ToolOptions
 
 T = TypeVar("T")

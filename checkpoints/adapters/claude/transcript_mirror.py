@@ -23,8 +23,8 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json
 from checkpoints.framework_states import state_store
 from checkpoints.importers import imported_session_rows
-from checkpoints.importers.claude_code import reader
-from checkpoints.importers.claude_code.reader import ClaudeCodeReader
+from checkpoints.importers.claude_code import transcript_reader
+from checkpoints.importers.claude_code.transcript_reader import ClaudeCodeReader
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_calls import ImportedCallLog
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat
@@ -36,7 +36,7 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
 from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 
-AGENT_NAME: Final = reader.AGENT_NAME
+AGENT_NAME: Final = transcript_reader.AGENT_NAME
 #: Sessions that a transaction has locked, by identifier, each with its state if the client owns it.
 LockedSessions = dict[str, tuple[Session, OwnedSession | None]]
 FORMAT: Final = TranscriptFormat(MIRROR_FORMAT, AGENT_NAME, lambda value: 0, ClaudeCodeReader)

@@ -21,7 +21,7 @@ from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from checkpoints.store.call_records import CallIntent
 from checkpoints.tools.dispatch import build_tool_intent
-from checkpoints.tools.guard import ToolPolicies
+from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 #: Types of the interrupts by which a guarded call waits for a person.
 GATE_TYPES = frozenset({"review_required", "approval_required"})

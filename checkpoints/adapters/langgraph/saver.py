@@ -45,7 +45,7 @@ from checkpoints.models import FrameworkState, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.call_records import CallIntent
 from checkpoints.store.store import Store
-from checkpoints.tools.guard import ToolPolicies
+from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList
 
 if TYPE_CHECKING:

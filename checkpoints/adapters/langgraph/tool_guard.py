@@ -25,7 +25,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.framework_states import interrupt_decisions
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.tools.guard import ToolPolicies, aguard, guard
+from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard, guard
 
 Result: TypeAlias = ToolMessage | Command[Any]
 #: Fields of a waiting call that the value of an interrupt has.

@@ -31,7 +31,7 @@ from checkpoints.exceptions import ApprovalRequired, ReviewRequired
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.store import row_lookups
-from checkpoints.tools.guard import ToolPolicies, aguard
+from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 from checkpoints.tools.registry import ToolOptions
 
 _OUTPUT_TYPES = {kind.__name__: kind for kind in (ToolOutputText, ToolOutputImage, ToolOutputFileContent)}

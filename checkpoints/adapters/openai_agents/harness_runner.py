@@ -31,7 +31,7 @@ from checkpoints.adapters.openai_agents.run_context import ACTIVE_RUN, RunContex
 from checkpoints.calls import call_queries
 from checkpoints.exceptions import CheckpointsError, InvalidInput, SessionNotFound
 from checkpoints.store import row_lookups
-from checkpoints.tools.guard import ToolPolicies
+from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 T = TypeVar("T")
 

@@ -31,7 +31,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, InvalidInput, ReviewRequired
 from checkpoints.formats import parse_json
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.tools.guard import ToolPolicies, aguard
+from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: What a run does at the gate: end with the requests, wait for the decision, or fail with the error of this library.
 Pause = Literal["defer", "wait", "raise"]

@@ -28,7 +28,7 @@ from checkpoints.formats import content_blocks
 from checkpoints.models import ToolCall
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.tools.guard import ToolPolicies, aguard
+from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
 
 #: Name of the interrupts of this plugin; a further one of the same call has a number behind it.
 _INTERRUPT: Final = "harness"

@@ -9,7 +9,7 @@ from django.db import Error
 
 from harness_site.accounts import first_admin
 from harness_site.installation.migration_state import probe
-from harness_site.serving.http_connections import LimitedConnection
+from harness_site.serving.limited_http_connection import LimitedConnection
 
 
 class Command(BaseCommand):

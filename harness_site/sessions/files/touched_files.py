@@ -16,7 +16,7 @@ from harness_site.sessions.tool_views import (
     file_reads,
     notebooks,
     swe_agent_editor,
-    tool_view_table,
+    tool_view_registry,
 )
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
 
@@ -98,8 +98,8 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
 
 
 def _touches_files(tool: str) -> bool:
-    builders = tool_view_table.find_view_builders(tool)
-    return any(build in _FILE_VIEWS for build in builders) or tool_view_table.is_command_tool(tool)
+    builders = tool_view_registry.find_view_builders(tool)
+    return any(build in _FILE_VIEWS for build in builders) or tool_view_registry.is_command_tool(tool)
 
 
 def _sort_changed_files_first(files: Iterable[TouchedFile]) -> tuple[TouchedFile, ...]:
@@ -115,7 +115,7 @@ def _add_call_to_files(
         args = {"input": args}
     if not isinstance(args, dict):
         return open_path
-    uses_editor = swe_agent_editor.build_editor_command_view in tool_view_table.find_view_builders(tool)
+    uses_editor = swe_agent_editor.build_editor_command_view in tool_view_registry.find_view_builders(tool)
     for found in iterate_file_changes(tool, args):
         change = found if found.path else replace(found, path=open_path)
         if not change.path:  # the log does not say which file was open
@@ -135,11 +135,11 @@ def _add_call_to_files(
 
 def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange]:
     """Yield what a call does to files; a file that is only read has no hunks."""
-    builders = tool_view_table.find_view_builders(tool)
-    if file_edits.build_patch_view in builders or tool_view_table.is_command_tool(tool):
+    builders = tool_view_registry.find_view_builders(tool)
+    if file_edits.build_patch_view in builders or tool_view_registry.is_command_tool(tool):
         yield from file_change_parsing.parse_patch(file_change_parsing.find_patch_text(args))
         return
-    readers: dict[tool_view_table.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
+    readers: dict[tool_view_registry.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
         file_edits.build_edit_view: file_change_parsing.parse_edit_arguments,
         file_edits.build_write_view: file_change_parsing.parse_write_arguments,
         notebooks.build_notebook_edit_view: file_change_parsing.parse_notebook_edit_arguments,

@@ -19,7 +19,7 @@ from checkpoints.models import Message
 from checkpoints.models.transcript import PROMPT_ROLES
 from harness_site.sessions.selectors import transcript_matches
 from harness_site.sessions.selectors.conversation_window import TranscriptVersion
-from harness_site.sessions.tool_views import message_tags
+from harness_site.sessions.tool_views import program_tags_in_messages
 
 #: Maximum number of messages of people that are read for the outline; half of them on each side of a position.
 MAX_PROMPTS: Final = 300
@@ -129,7 +129,9 @@ def _parse_prompt_title(beginning: str, size: int) -> tuple[str, bool]:
         text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     else:
         text = _parse_first_text(beginning)
-        if message_tags.begins_with_open_tag(text):  # the rest, with the end of what a program wrote, is not read
+        if program_tags_in_messages.begins_with_open_tag(
+            text
+        ):  # the rest, with the end of what a program wrote, is not read
             return "", False
     written, is_command = _extract_human_text(text)
     title = " ".join(written.split())
@@ -157,9 +159,9 @@ def _parse_first_text(beginning: str) -> str:
 
 def _extract_human_text(text: str) -> tuple[str, bool]:
     """Return what a person wrote: the text beside the tags of programs, else a command, and whether it is one."""
-    if not message_tags.has_tags(text):
+    if not program_tags_in_messages.has_tags(text):
         return text, False
-    pieces = message_tags.split_tagged_text(text)
+    pieces = program_tags_in_messages.split_tagged_text(text)
     written = "\n".join(piece.text for piece in pieces if piece.chip is None)
     if written:
         return written, False

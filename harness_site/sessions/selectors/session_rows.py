@@ -216,7 +216,7 @@ def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
         forks=fork_list_and_preview.load_session_forks(pk) if session.has_forks else None,  # type: ignore[attr-defined]
         has_workflows=session.has_workflows,  # type: ignore[attr-defined]
         has_pauses=session.has_pauses,  # type: ignore[attr-defined]
-        waiting=waits_for_other_agents.load_peer_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
+        waiting=waits_for_other_agents.load_agent_wait_summary(pk) if session.status == SessionStatus.PAUSED else None,
     )
 
 

@@ -106,7 +106,7 @@ class PausePage:
     before: int | None
 
 
-def load_peer_wait_summary(session_pk: int) -> PeerWaitSummary:
+def load_agent_wait_summary(session_pk: int) -> PeerWaitSummary:
     """Summarize what a paused session is waiting for, in three queries."""
     joins = Join.objects.filter(session=session_pk, status=JoinStatus.WAITING)
     total = joins.aggregate(total=Sum("total"))["total"]
@@ -144,10 +144,10 @@ def load_join_page(session_pk: int, pk: int, *, after: int = 0) -> JoinRow | Non
 def _load_joins_by_pause(joins: QuerySet[Join], *, after: int = 0) -> defaultdict[int, list[JoinRow]]:
     """Load joins with their calls by the key of their pause, in the order of creation."""
     join_rows = list(joins.order_by("pk"))
-    calls = _load_peer_calls_by_join([join.pk for join in join_rows], after)
+    calls = _load_agent_calls_by_join([join.pk for join in join_rows], after)
     rows: defaultdict[int, list[JoinRow]] = defaultdict(list)
     for join in join_rows:
-        call_rows = tuple(_build_peer_call_row(call) for call in calls[join.pk][:CALLS])
+        call_rows = tuple(_build_agent_call_row(call) for call in calls[join.pk][:CALLS])
         rows[join.task_id].append(
             JoinRow(
                 pk=join.pk,
@@ -163,7 +163,7 @@ def _load_joins_by_pause(joins: QuerySet[Join], *, after: int = 0) -> defaultdic
     return rows
 
 
-def _load_peer_calls_by_join(joins: Iterable[int], after: int) -> defaultdict[int, list[PeerCall]]:
+def _load_agent_calls_by_join(joins: Iterable[int], after: int) -> defaultdict[int, list[PeerCall]]:
     """Load the first `CALLS` calls of each join, and one more to detect a next page."""
     place = Window(RowNumber(), partition_by=[F("join")], order_by=[F("pk").asc()])
     calls_by_join: defaultdict[int, list[PeerCall]] = defaultdict(list)
@@ -194,7 +194,7 @@ def _build_pause_row(task: PausedTask, joins: tuple[JoinRow, ...]) -> PauseRow:
     )
 
 
-def _build_peer_call_row(call: PeerCall) -> PeerCallRow:
+def _build_agent_call_row(call: PeerCall) -> PeerCallRow:
     return PeerCallRow(
         pk=call.pk,
         call_id=call.call_id,

@@ -12,8 +12,8 @@ from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
-from harness_site.sessions.tool_views import message_tags, tool_view_table
-from harness_site.sessions.tool_views.message_tags import TextPiece
+from harness_site.sessions.tool_views import program_tags_in_messages, tool_view_registry
+from harness_site.sessions.tool_views.program_tags_in_messages import TextPiece
 from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolView
 from harness_site.sessions.tree import subagent_tree
 
@@ -32,7 +32,7 @@ class HeadFacts:
 @register.simple_tag
 def build_tool_view(card: CallCard, whole: Any = False) -> ToolView | None:
     """Build the view of a call; None if it is shown as its arguments and its result."""
-    return tool_view_table.build_call_view(card, is_whole=bool(whole))
+    return tool_view_registry.build_call_view(card, is_whole=bool(whole))
 
 
 @register.simple_tag
@@ -47,7 +47,7 @@ def list_parts_beside_view(card: CallCard, view: ToolView | None) -> tuple[Part,
 @register.simple_tag
 def split_text_at_tags(text: str) -> list[TextPiece]:
     """Split a text at the tags of programs; empty if it has none."""
-    return message_tags.split_tagged_text(text) if message_tags.has_tags(text) else []
+    return program_tags_in_messages.split_tagged_text(text) if program_tags_in_messages.has_tags(text) else []
 
 
 @register.simple_tag

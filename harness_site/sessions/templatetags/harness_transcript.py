@@ -25,7 +25,6 @@ from harness_site.core.rendering.hidden_characters import replace_unencodable
 from harness_site.core.rendering.html_building import build_html, join_html
 from harness_site.sessions import long_text_pagination, session_formatting
 from harness_site.sessions.costs import usage_by_turn
-from harness_site.sessions.filter_parameters import KNOWN_MODELS
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Handover
@@ -33,6 +32,7 @@ from harness_site.sessions.selectors.message_first_versions import RunFacts
 from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
+from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS
 from harness_site.sessions.session_row_html import render_session_row
 from harness_site.sessions.timeline.selectors.run_events import Takeover
 
@@ -353,7 +353,7 @@ def format_json_inline(value: Any) -> str:
 
 
 @register.filter
-def format_peer_answer(value: Any) -> str:
+def format_agent_answer(value: Any) -> str:
     """Format the answer of another agent on one line, a text without quotes."""
     return (
         format_text_excerpt(value) if isinstance(value, str) else format_text_excerpt(json_tree.dump_masked_json(value))

@@ -20,10 +20,10 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events, masking_rules, unmasking
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role
-from harness_site.core.downloads import CSV, HTML, JSONL, build_download_response
 from harness_site.core.masking import masker
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.sessions import filter_parameters, html_export, jsonl_export, session_list_csv_export
+from harness_site.core.streamed_downloads import CSV, HTML, JSONL, build_download_response
+from harness_site.sessions import html_export, jsonl_export, session_list_csv_export, session_list_filter_parameters
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
@@ -48,8 +48,8 @@ def export_session(request: MemberRequest, pk: int, form: str) -> HttpResponseBa
 def export_session_list(request: MemberRequest) -> HttpResponseBase:
     """Stream a CSV file of every session that matches the filters of the list."""
     workspace = request.membership.workspace_id
-    filters = filter_parameters.parse_session_filter(workspace, request.GET)
-    matching_keys = filter_parameters.list_sessions_matching_words(workspace, request.GET)
+    filters = session_list_filter_parameters.parse_session_filter(workspace, request.GET)
+    matching_keys = session_list_filter_parameters.list_sessions_matching_words(workspace, request.GET)
     audit_events.record_member_event(
         request.membership,
         AuditKind.EXPORTED,

@@ -22,8 +22,8 @@ from harness_site.search.query_terms import SearchQuery
 from harness_site.search.result_excerpts import SearchHit, load_search_hits
 from harness_site.search.search_query import SearchPage
 from harness_site.sessions import session_row_display
-from harness_site.sessions.filter_parameters import get_text_parameter
 from harness_site.sessions.selectors import session_rows
+from harness_site.sessions.session_list_filter_parameters import get_text_parameter
 from harness_site.sessions.session_lookup import parse_number_parameter
 from harness_site.sessions.session_row_display import SessionLine
 

@@ -14,14 +14,14 @@ from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search.index_status import estimate_unindexed_texts_of_kinds
 from harness_site.search.query_terms import SearchQuery
 from harness_site.sessions import session_row_display
-from harness_site.sessions.filter_parameters import (
+from harness_site.sessions.selectors import session_list_pages, session_rows
+from harness_site.sessions.selectors.session_rows import SessionPage
+from harness_site.sessions.session_list_filter_parameters import (
     LONGEST,
     get_required_index_kinds,
     get_text_parameter,
     parse_session_filter,
 )
-from harness_site.sessions.selectors import session_list_pages, session_rows
-from harness_site.sessions.selectors.session_rows import SessionPage
 from harness_site.sessions.session_lookup import PageNotFound, serve_session_page
 from harness_site.sessions.views.full_text_search import show_search_results
 

@@ -28,7 +28,7 @@ def list_workflows(request: MemberRequest, pk: int) -> HttpResponse:
 
 @require_GET
 @serve_session_page
-def list_peer_calls(request: MemberRequest, pk: int) -> HttpResponse:
+def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
     """List the peer calls of a session.
 
     With `join` (a primary key), only the calls of that join whose keys are greater than `after`.

@@ -18,7 +18,7 @@ from checkpoints import SyncCheckpointer, exceptions
 from checkpoints.models import Run, Session
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import TokenRole
-from harness_site.api import client_checkpointers, rate_limit, request_schemas, response_schemas
+from harness_site.api import client_checkpointer_cache, rate_limit, request_schemas, response_schemas
 from harness_site.api.models import ApiWrite
 from harness_site.api.ninja_api import build_openapi_document
 from tests.support.api_client import API, BY, ApiClient, make_token
@@ -215,7 +215,7 @@ def test_write_with_a_lost_fence_is_refused() -> None:
 
 def test_run_continues_in_another_server_process() -> None:
     situation = Situation()
-    client_checkpointers.clear_client_cache()
+    client_checkpointer_cache.clear_client_cache()
     client = ApiClient(situation.agent)
     again = client.post("/sessions/s/calls", {"fence": situation.fence, "call_id": "c1", "tool": "pay", "args": {}})
     assert (again.status_code, again.json()["state"]) == (202, "running")
@@ -244,7 +244,7 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
         first = client.send(method, path, json.dumps(body), headers)
         assert first.status_code < 300, first.content
         if not answered:
-            client_checkpointers.clear_client_cache()
+            client_checkpointer_cache.clear_client_cache()
             ApiWrite.objects.update(status=None, body="", call=None)
         second = client.send(method, path, json.dumps(body), headers)
         assert second.status_code == first.status_code, second.content
@@ -259,7 +259,7 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
 def send_unanswered(client: ApiClient, path: str, body: dict[str, Any], key: str) -> Any:
     """Send a write twice with a key; the first answer is lost together with the process of the server."""
     first = client.post(path, body, **{"Idempotency-Key": key})
-    client_checkpointers.clear_client_cache()
+    client_checkpointer_cache.clear_client_cache()
     ApiWrite.objects.filter(key=key).update(status=None, body="", call=None)
     second = client.post(path, body, **{"Idempotency-Key": key})
     assert second.status_code == first.status_code, second.content
@@ -296,7 +296,7 @@ def test_one_of_several_requests_for_a_call_may_run_it() -> None:
         "run",
         "running",
     ]
-    client_checkpointers.clear_client_cache()
+    client_checkpointer_cache.clear_client_cache()
     ApiWrite.objects.update(status=None, call=None)
     assert [issue(key) for key in ("b", "a", "b", "")] == ["run", "running", "run", "running"]
 

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints import SyncCheckpointer
 from checkpoints.models import ToolCall
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.api import client_checkpointers, idempotent_writes, rate_limit
+from harness_site.api import client_checkpointer_cache, idempotent_writes, rate_limit
 from harness_site.api.models import ApiWrite
 from harness_site.core import deferred_writes
 from tests.support.api_client import ApiClient, make_token
@@ -94,7 +94,7 @@ def test_another_process_finds_the_write_before_its_answer_is_stored() -> None:
     requests: list[Callable[[], Any]] = [lambda: agent.save(1), lambda: agent.settle("c1")]
     for send in requests:
         first = send()
-        client_checkpointers.clear_client_cache()
+        client_checkpointer_cache.clear_client_cache()
         deferred_writes.discard_all_waiting_values()
         second = send()
         assert (first.status_code < 300, second.status_code) == (True, first.status_code)

@@ -14,7 +14,7 @@ from django.test import Client
 
 from checkpoints.enums import AuditKind
 from checkpoints.models import AuditEvent, Checkpoint, Message, Session, ToolCall
-from harness_site.core.downloads import HTML, JSONL
+from harness_site.core.streamed_downloads import HTML, JSONL
 from harness_site.search.index_problems import list_index_problems
 from tests.integration.search.conftest import complete
 from tests.support import redos_texts

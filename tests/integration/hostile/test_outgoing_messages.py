@@ -19,8 +19,8 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
 from harness_site import mail_transport
 from harness_site.core import csv_rows
-from harness_site.core.downloads import build_safe_file_name
 from harness_site.core.safe_log_formatter import OneEntryFormatter
+from harness_site.core.streamed_downloads import build_safe_file_name
 from harness_site.notifications import emails, webhook_requests
 from harness_site.notifications.delivery_queue import DeliveryRound
 from harness_site.notifications.models import Delivery, WebhookFormat

@@ -25,11 +25,11 @@ from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.exceptions import StorageBusy, StorageError, StorageUnavailable
 from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
-from harness_site.api.client_checkpointers import get_or_attach_run
+from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.mcp_guard.command import parse_guard_options
 from harness_site.mcp_guard.guarded_session import GuardedSession
-from harness_site.mcp_guard.policies import UNKNOWN_TOOL, ToolPolicy, parse_policies
 from harness_site.mcp_guard.proxy import CALL_ID_META, GuardProxy
+from harness_site.mcp_guard.tool_policies import UNKNOWN_TOOL, ToolPolicy, parse_policies
 from tests.support.api_client import make_token
 from tests.support.async_database import in_thread
 from tests.support.http_server import HttpServer

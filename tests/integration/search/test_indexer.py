@@ -11,7 +11,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.models import Message, Session, ToolCall
 from harness_site.search import hourly_call_statistics, indexer, text_extraction
-from harness_site.search import text_sources as reading
+from harness_site.search import texts_to_index as reading
 from harness_site.search.index_status import load_index_status
 from harness_site.search.management.commands import index_search
 from harness_site.search.models import Kind, Passage, Progress, ToolSums

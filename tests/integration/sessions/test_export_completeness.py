@@ -10,7 +10,7 @@ from django.test import Client
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.models import Session
-from harness_site.core.downloads import CSV, HTML, JSONL, ExportFormat
+from harness_site.core.streamed_downloads import CSV, HTML, JSONL, ExportFormat
 from tests.conftest import Open
 from tests.integration.checkpoints.peers.paused_agents import join, pause
 from tests.integration.checkpoints.session_setups import start_session, text_message

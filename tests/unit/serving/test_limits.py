@@ -1,7 +1,11 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from harness_site.serving.client_limits import MEGABYTE, ServerLimits, read_server_limits_from_environment
+from harness_site.serving.server_limits_from_environment import (
+    MEGABYTE,
+    ServerLimits,
+    read_server_limits_from_environment,
+)
 
 
 def test_body_limit_allows_evidence_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK
 from harness_site.sessions.files.touched_files import TouchedFile, apply_change
 from harness_site.sessions.selectors.conversation_window import CallCard
-from harness_site.sessions.tool_views import diff_lines, file_change_parsing, message_tags
+from harness_site.sessions.tool_views import diff_lines, file_change_parsing, program_tags_in_messages
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
 from harness_site.sessions.tool_views.shell_commands import split_command_result
 from harness_site.sessions.tool_views.tool_use_and_tool_view import LONGEST, ToolView
-from harness_site.sessions.tool_views.tool_view_table import build_call_view
+from harness_site.sessions.tool_views.tool_view_registry import build_call_view
 
 PATCH = """*** Begin Patch
 *** Update File: a.py
@@ -130,7 +130,7 @@ def test_long_text_is_cut_in_a_transcript_and_paged_on_its_page() -> None:
 
 
 def test_program_tags_become_chips_and_other_text_is_kept() -> None:
-    pieces = message_tags.split_tagged_text(
+    pieces = program_tags_in_messages.split_tagged_text(
         "<command-message>review</command-message>\n<command-name>/review</command-name><command-args>all</command-args>"
         "Please.<system-reminder>One.</system-reminder> <b>kept</b> <system-reminder>open"
     )
@@ -140,9 +140,9 @@ def test_program_tags_become_chips_and_other_text_is_kept() -> None:
         ("One.", "Reminder of the program"),
         (" <b>kept</b> <system-reminder>open", ""),
     ]
-    (interruption,) = message_tags.split_tagged_text("[Request interrupted by user for tool use]")
+    (interruption,) = program_tags_in_messages.split_tagged_text("[Request interrupted by user for tool use]")
     assert (interruption.chip is not None, interruption.text) == (True, "Request interrupted by user for tool use")
-    assert not message_tags.has_tags("What does [Request interrupted by user] mean?")
+    assert not program_tags_in_messages.has_tags("What does [Request interrupted by user] mean?")
 
 
 def test_commands_of_an_editor_with_an_open_file_are_shown_as_files_and_differences() -> None:
@@ -317,7 +317,7 @@ def test_changed_cell_is_shown_as_a_cell() -> None:
 
 
 def test_tag_without_content_becomes_a_chip_instead_of_a_raw_tag() -> None:
-    (piece,) = message_tags.split_tagged_text("<local-command-stdout></local-command-stdout>")
+    (piece,) = program_tags_in_messages.split_tagged_text("<local-command-stdout></local-command-stdout>")
     assert (piece.text, piece.chip is not None) == ("", True)
 
 

@@ -137,7 +137,7 @@ def load_timeframe(
     )
     pauses = list(timeline_queries.prepare_pauses_query(session_pk, most=LIMIT))
     peer_query = (
-        timeline_queries.prepare_peer_calls_query(session_pk, *span.datetime_bounds, most=LIMIT + 1) if pauses else ()
+        timeline_queries.prepare_agent_calls_query(session_pk, *span.datetime_bounds, most=LIMIT + 1) if pauses else ()
     )
     peer_rows, earlier_peer_calls = _load_newest_rows_and_cut(peer_query, begin=3)
     runs = _load_runs_in_span(
@@ -158,7 +158,7 @@ def load_timeframe(
     decisions_by_call = run_lanes.group_decisions_by_call(_iterate_status_changing_decisions(decisions))
     calls_of_lanes = calls if len(runs) <= LANES else [row for row in calls if row[1] in lanes]
     run_lanes.add_calls_to_run_lanes(calls_of_lanes, decisions_by_call, lanes, events)
-    _add_peer_waits(peer_rows, courses)
+    _add_waits_for_agents(peer_rows, courses)
     _add_events(courses, pauses, decisions)
     for run_course in courses.values():
         _trim_run_to_span(run_course, span)
@@ -227,7 +227,7 @@ def _add_version_marks_and_turns(
             run_course.turns.append(Turn(kind, min(start, mark.end), mark.end, mark.version, mark.length))
 
 
-def _add_peer_waits(peer_rows: Iterable[tuple[Any, ...]], courses: dict[str, RunCourse]) -> None:
+def _add_waits_for_agents(peer_rows: Iterable[tuple[Any, ...]], courses: dict[str, RunCourse]) -> None:
     now = convert_to_microseconds(clock.now())
     for run, peer, status, created_at, settled_at in peer_rows:
         if run in courses:

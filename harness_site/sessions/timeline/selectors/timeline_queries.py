@@ -28,7 +28,7 @@ def prepare_calls_query(
     return run_lanes.select_newest_call_columns(ToolCall.objects.filter(overlap, session=session))[:most]
 
 
-def prepare_peer_calls_query(
+def prepare_agent_calls_query(
     session: int, since: datetime, until: datetime, *, most: int
 ) -> QuerySet[PeerCall, tuple[Any, ...]]:
     """Query run, peer, status, start and end of calls to other agents."""

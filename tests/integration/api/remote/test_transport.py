@@ -20,7 +20,7 @@ from checkpoints.remote import SyncRemoteCheckpointer
 from checkpoints.remote.http_connections import AnswerLost, Response
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.accounts.models import TokenRole
-from harness_site.api import client_checkpointers
+from harness_site.api import client_checkpointer_cache
 from harness_site.api.models import ApiWrite
 from tests.support.api_client import make_token
 from tests.support.factories import make_workspace
@@ -37,7 +37,7 @@ def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         key = headers.get("Idempotency-Key")
         if key and key not in lost:
             lost.append(key)
-            client_checkpointers.clear_client_cache()
+            client_checkpointer_cache.clear_client_cache()
             raise AnswerLost("lost", is_sent=True)
         return response
 

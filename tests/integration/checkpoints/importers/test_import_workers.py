@@ -14,7 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_in_processes import import_group
 from checkpoints.importers.import_transcripts import ImportOptions
-from checkpoints.importers.source_files import find_source_files
+from checkpoints.importers.transcript_source_files import find_source_files
 from checkpoints.management.commands.import_transcripts import DAMAGED_STATUS, REFUSED_STATUS
 from checkpoints.models import ImportedFile, Message, Session, ToolCall, Workspace
 from tests.conftest import StartChild

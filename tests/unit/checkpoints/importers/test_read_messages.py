@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from checkpoints import conf
-from checkpoints.importers import source_files
+from checkpoints.importers import transcript_source_files
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import UsageTotals, parse_time
 
 
-def read(path: Path, *, live: bool = False) -> source_files.FileReader:
-    return source_files.FileReader(source_files.describe_source_file(path, path.stem), ImportReport(), live=live)
+def read(path: Path, *, live: bool = False) -> transcript_source_files.FileReader:
+    return transcript_source_files.FileReader(
+        transcript_source_files.describe_source_file(path, path.stem), ImportReport(), live=live
+    )
 
 
 def test_objects_are_read_with_their_line_numbers(tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_damaged_line_is_reported_with_its_reason(tmp_path: Path, raw: bytes, wh
 def test_too_long_line_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": "%s"}\n{"b": 1}\n' % ("x" * 5000))
-    monkeypatch.setattr(source_files, "MAX_VALUE_BYTES", 100)
+    monkeypatch.setattr(transcript_source_files, "MAX_VALUE_BYTES", 100)
     reading = read(path)
     assert [line.value for line in reading.iterate_values()] == [{"b": 1}]
     assert [(damaged.line, damaged.why) for damaged in reading.report.damaged] == [(1, "it is too long")]

@@ -13,7 +13,7 @@ import h11
 from django.conf import settings
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from harness_site.serving.client_limits import ServerLimits
+from harness_site.serving.server_limits_from_environment import ServerLimits
 
 
 class LimitedConnection(H11Protocol):

@@ -16,11 +16,11 @@ from django.test.utils import CaptureQueriesContext
 from checkpoints.db import clock
 from checkpoints.models import Run
 from harness_site.accounts.models import TokenRole
-from harness_site.api import heartbeats as heartbeat_module
+from harness_site.api import batched_heartbeats as heartbeat_module
 from harness_site.api import rate_limit
-from harness_site.api.heartbeats import Heartbeat, Heartbeats, parse_heartbeat, renew_leases_of_heartbeats
+from harness_site.api.batched_heartbeats import Heartbeat, Heartbeats, parse_heartbeat, renew_leases_of_heartbeats
 from harness_site.api.rate_limit import Allowance
-from harness_site.serving.request_bodies import BODY
+from harness_site.serving.request_body_middleware import BODY
 from tests.support.api_client import ApiClient, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)

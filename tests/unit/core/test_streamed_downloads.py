@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness_site.core.downloads import CSV, HTML, JSONL, ExportFormat, build_download_response
+from harness_site.core.streamed_downloads import CSV, HTML, JSONL, ExportFormat, build_download_response
 
 
 def broken(pieces: list[str]) -> Iterator[str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness_site.serving.asgi_types import Message
-from harness_site.serving.client_limits import ServerLimits
 from harness_site.serving.request_threads import RequestThreads
-from harness_site.serving.slow_responses import ResponseDeadlines, stop_when_client_disconnects
+from harness_site.serving.server_limits_from_environment import ServerLimits
+from harness_site.serving.slow_client_response_limits import ResponseDeadlines, stop_when_client_disconnects
 
 PATIENCE = 30.0
 PIECE = b"x" * 70_000

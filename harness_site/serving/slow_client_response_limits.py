@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from harness_site.serving.asgi_types import Application, Message, Receive, Scope, Send
-from harness_site.serving.client_limits import ServerLimits
+from harness_site.serving.server_limits_from_environment import ServerLimits
 
 #: Key in the ASGI scope of the event that is set when nobody reads the response any more.
 _KEY: Final = "harness.abandoned"

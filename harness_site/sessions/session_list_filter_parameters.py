@@ -13,7 +13,7 @@ from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.list_filters import SessionFilter, Sort
 from harness_site.core.masking.masked_references import resolve_masked_reference
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.search import active_hours, search_query
+from harness_site.search import search_query, session_active_hour_facts
 from harness_site.search.hourly_call_statistics import DECIDING_PEOPLE
 from harness_site.search.models import Fact, Kind, Trait
 from harness_site.search.query_terms import SearchQuery
@@ -106,7 +106,9 @@ def _build_event_conditions(workspace: int, asked: QueryDict, times: TimeRange) 
     elif asked.get("interrupted"):
         conditions.append(_build_trait_condition(workspace, Trait.INTERRUPTED, ""))
     elif times:
-        conditions.append(Q(pk__in=active_hours.query_sessions_active_between(workspace, times.since, times.until)))
+        conditions.append(
+            Q(pk__in=session_active_hour_facts.query_sessions_active_between(workspace, times.since, times.until))
+        )
     if asked.get("decided"):
         conditions.append(_build_decided_condition(workspace, times))
     return conditions

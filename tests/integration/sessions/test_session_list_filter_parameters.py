@@ -16,8 +16,8 @@ from checkpoints.sessions.list_filters import SessionFilter, Sort, filter_sessio
 from harness_site.saved_views.filterable_lists import FILTERS
 from harness_site.search import indexer
 from harness_site.search.models import Fact, Progress
-from harness_site.sessions.filter_parameters import parse_session_filter
 from harness_site.sessions.selectors import session_list_pages, session_rows
+from harness_site.sessions.session_list_filter_parameters import parse_session_filter
 from tests.integration.search.conftest import complete
 from tests.integration.sessions.test_session_list import following, listed
 from tests.support.factories import (

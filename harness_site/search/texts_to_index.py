@@ -18,9 +18,14 @@ from harness_site.accounts import call_argument_secrets, masking_rules
 from harness_site.accounts.call_argument_secrets import StoredSize
 from harness_site.core.masking import masker
 from harness_site.core.rendering.hidden_characters import replace_unencodable
-from harness_site.search import active_hours, hourly_call_statistics, message_metadata_facts, text_extraction
-from harness_site.search.delete_triggers import SOURCES
+from harness_site.search import (
+    hourly_call_statistics,
+    message_metadata_facts,
+    session_active_hour_facts,
+    text_extraction,
+)
 from harness_site.search.hourly_call_statistics import Tally
+from harness_site.search.index_delete_triggers import SOURCES
 from harness_site.search.models import Kind, Problem, Trait
 from harness_site.search.text_extraction import ExtractedText
 
@@ -142,7 +147,10 @@ def _get_truncation_problem(extract: ExtractedText) -> Problem | None:
 
 def _build_indexed_message(row: Any, workspace: int) -> IndexedText:
     extract = text_extraction.extract_message_text(row.body, row.message_id)
-    facts = (*active_hours.build_hour_facts(row.created_at), *message_metadata_facts.build_context_facts(row.body))
+    facts = (
+        *session_active_hour_facts.build_hour_facts(row.created_at),
+        *message_metadata_facts.build_context_facts(row.body),
+    )
     return IndexedText(
         row.session_id,
         workspace,
@@ -165,7 +173,11 @@ def _build_indexed_call(row: Any, workspace: int) -> IndexedText:
         extract.text,
         revision=row.revision,
         open=still_open,
-        facts=((Trait.TOOL, row.tool), *interrupted, *active_hours.build_hour_facts(row.issued_at, row.settled_at)),
+        facts=(
+            (Trait.TOOL, row.tool),
+            *interrupted,
+            *session_active_hour_facts.build_hour_facts(row.issued_at, row.settled_at),
+        ),
         tally=None if still_open else hourly_call_statistics.build_call_tally(workspace, row),
         problem=_get_truncation_problem(extract),
     )
@@ -173,7 +185,7 @@ def _build_indexed_call(row: Any, workspace: int) -> IndexedText:
 
 def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
     by = ((Trait.DECIDED_BY, row.actor),) if row.actor_kind != ActorKind.MACHINE else ()
-    facts = (*by, *active_hours.build_hour_facts(row.created_at))
+    facts = (*by, *session_active_hour_facts.build_hour_facts(row.created_at))
     extract = text_extraction.extract_decision_text(row)
     return IndexedText(
         row.session_id,
@@ -188,7 +200,7 @@ def _build_indexed_decision(row: Any, workspace: int) -> IndexedText:
 
 def _build_indexed_session(row: Any, workspace: int) -> IndexedText:
     labels = tuple((Trait.LABEL, replace_unencodable(label)) for label in deserialize_labels(row.labels))
-    facts = (*labels, *active_hours.build_hour_facts(row.created_at))
+    facts = (*labels, *session_active_hour_facts.build_hour_facts(row.created_at))
     extract = text_extraction.extract_session_text(row)
     return IndexedText(row.pk, workspace, row.pk, extract.text, facts=facts, problem=_get_truncation_problem(extract))
 

@@ -14,7 +14,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Final
 
 from harness_site.serving.asgi_types import Application, Message, Receive, Scope, Send
-from harness_site.serving.client_limits import ServerLimits
+from harness_site.serving.server_limits_from_environment import ServerLimits
 
 #: Bytes of a body that are kept in memory; larger bodies go to a temporary file.
 MEMORY_BYTES: Final = 262_144

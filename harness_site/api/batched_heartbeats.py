@@ -28,11 +28,11 @@ from checkpoints.exceptions import RateLimited
 from checkpoints.sessions.heartbeat import renew_leases_of_runs
 from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.api import client_checkpointers, rate_limit
+from harness_site.api import client_checkpointer_cache, rate_limit
 from harness_site.api.ninja_api import EscapedConverter
 from harness_site.api.rate_limit import Allowance
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send
-from harness_site.serving.request_bodies import BODY
+from harness_site.serving.request_body_middleware import BODY
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ def _authenticate_agent_token(header: str, address: str) -> ApiToken | None:
 def _find_run_id(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
     if token is None:
         return None
-    store = client_checkpointers.get_or_create_checkpointer(token, heartbeat.client).store
+    store = client_checkpointer_cache.get_or_create_checkpointer(token, heartbeat.client).store
     owned_session = store.find_owned_session(heartbeat.session_id)
     return None if owned_session is None or owned_session.fence != heartbeat.fence else owned_session.run_id
 
