@@ -78,7 +78,7 @@ def issue_call(
             call = _read_intent_after_lost_commit(store, owned_session, intent, error)
         store.unanswered.discard(intent.key)
         status = CallStatus.ISSUED if isinstance(call, IssuedCall) else call.status
-        log_completeness.update_live_keys(owned_session, intent.key, status)
+        log_completeness.add_or_remove_live_key(owned_session, intent.key, status)
         if intent.policy != KeyPolicy.STEP:
             is_settled = status in SETTLED_CALL_STATUSES
             owned_session.operations.record_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)

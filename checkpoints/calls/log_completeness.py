@@ -18,7 +18,7 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store.store import OwnedSession
 
 
-def update_live_keys(owned_session: OwnedSession, key: str, status: str) -> None:
+def add_or_remove_live_key(owned_session: OwnedSession, key: str, status: str) -> None:
     """Remember that the log has a live call with this key, or that its call is not live any more."""
     if get_seal_keys() is None:
         return

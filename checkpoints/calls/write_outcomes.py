@@ -117,7 +117,9 @@ def _write_sealed_outcome(
     owned_session.sealed_head = owned_session_heads.record_written_head(connection.alias, after if is_settled else None)
     if is_settled:
         call_seals.cache_sealed_call(owned_session, call_pk, outcome.after)
-        log_completeness.update_live_keys(owned_session, outcome.after.columns["idempotency_key"], values["status"])
+        log_completeness.add_or_remove_live_key(
+            owned_session, outcome.after.columns["idempotency_key"], values["status"]
+        )
     return is_settled
 
 

@@ -225,7 +225,7 @@ def _write_state_row(store: Store, row: Session, new: NewState, writer: BlobWrit
     known = state_rows.read_channels_of_states(store.using, row, new.namespace, (new.parent_id, new.state_id))
     _require_bases_of_grown_lists(new, known.get(new.parent_id, {}))
     writer.insert_blobs(store.using, row)
-    channels = _resolve_channels(store, row, new, digests, known.get(new.parent_id, {}))
+    channels = _find_channel_values(store, row, new, digests, known.get(new.parent_id, {}))
     place = {"session": row, "namespace": new.namespace, "state_id": new.state_id}
     columns = {
         "parent_id": new.parent_id,
@@ -259,7 +259,7 @@ def _validate_namespace_and_ids(namespace: str, state_id: str) -> None:
         raise InvalidInput(f"The namespace {namespace[:40]}… is longer than {NAMESPACE_LENGTH} characters.")
 
 
-def _resolve_channels(
+def _find_channel_values(
     store: Store, row: Session, new: NewState, digests: Mapping[str, str], before: Channels
 ) -> Channels:
     """Find the value of each channel: a new one, or that of an earlier state with the same version of the channel.

@@ -118,16 +118,16 @@ class _Parent:
     def run(self, running: Sequence[_Worker]) -> None:
         """Give groups to workers until none is left; report the files of workers that have died."""
         for worker in running:
-            self._give_group(worker)
+            self._send_group_to_worker(worker)
         while busy := [worker for worker in running if worker.files]:
             ready = connection.wait([worker.link for worker in busy])
             for worker in busy:
                 if worker.link in ready:
-                    self._take_message(worker, busy)
+                    self._receive_worker_message(worker, busy)
         while self._groups:
             self._refuse_files(self._groups.popleft(), "all processes of the import have ended before it")
 
-    def _give_group(self, worker: _Worker) -> None:
+    def _send_group_to_worker(self, worker: _Worker) -> None:
         worker.files, worker.read = (self._groups.popleft() if self._groups else ()), 0
         if worker.files:
             try:
@@ -135,7 +135,7 @@ class _Parent:
             except OSError:  # it has died; the end of its messages says so
                 return
 
-    def _take_message(self, worker: _Worker, busy: Sequence[_Worker]) -> None:
+    def _receive_worker_message(self, worker: _Worker, busy: Sequence[_Worker]) -> None:
         path = worker.files[0].path
         try:
             message = worker.link.recv()
@@ -149,8 +149,8 @@ class _Parent:
             worker.read = message
         else:
             self._report.merge(message)
-            self._end_files(worker.files)
-            self._give_group(worker)
+            self._count_files_as_done(worker.files)
+            self._send_group_to_worker(worker)
         if self._progress is not None:
             read = min(self._done_bytes + sum(each.read for each in busy), self._total)
             number = min(self._done_files + 1, self._count)
@@ -158,9 +158,9 @@ class _Parent:
 
     def _refuse_files(self, files: Sequence[SourceFile], why: str) -> None:
         self._report.refused += [RefusedFile(str(file.path), why) for file in files]
-        self._end_files(files)
+        self._count_files_as_done(files)
 
-    def _end_files(self, files: Sequence[SourceFile]) -> None:
+    def _count_files_as_done(self, files: Sequence[SourceFile]) -> None:
         self._done_files += len(files)
         self._done_bytes += sum(file.size for file in files)
 

@@ -50,7 +50,7 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
             owner_name = f"run {owner.number} on {owner.host} (pid {owner.pid})"
             raise SessionBusy(session_id, owner_name, owner.heartbeat_at, owner.lease_expires_at)
         if owner is not None and owner.is_owning:
-            ownership.mark_owner_run_lost(store, row, owner)
+            ownership.end_lost_owner_run(store, row, owner)
         calls = paused_task_guards.close_all_paused_tasks(store, row, PauseStatus.CANCELLED)
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.CANCELLED, owner=None, fence=F("fence") + 1

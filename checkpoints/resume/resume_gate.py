@@ -106,7 +106,7 @@ def activate_session_after_decisions(store: Store, owned_session: OwnedSession) 
                 if session is not None and pending_calls.list_calls_at_gate(store, session):
                     return False
                 signed_decisions.verify_decisions_of_session(store.using, owned_session.pk)
-                ownership.mark_run_status(store, owned_session, RunStatus.RUNNING)
+                ownership.store_run_status(store, owned_session, RunStatus.RUNNING)
                 is_waiting = session is not None and pending_calls.list_undecided_calls(store, session)
                 status = SessionStatus.NEEDS_REVIEW if is_waiting else SessionStatus.ACTIVE
                 owned_row.update(status=status, gate_opened_at=Now())
@@ -120,7 +120,7 @@ def mark_run_waiting(store: Store, owned_session: OwnedSession) -> None:
     if owned_session.run.status == RunStatus.WAITING:
         return
     with database_operation(store.using), transaction.atomic(using=store.using):
-        ownership.mark_run_status(store, owned_session, RunStatus.WAITING)
+        ownership.store_run_status(store, owned_session, RunStatus.WAITING)
         actor = f"run {owned_session.run.number}"
         append_events.record_event(store, AuditKind.SESSION_NEEDS_REVIEW, session_pk=owned_session.pk, actor=actor)
     owned_session.run.status = RunStatus.WAITING

@@ -210,7 +210,7 @@ def find_live_owner_error(store: Store, row: Session) -> SessionBusy | None:
         return None
     if run_liveness.is_run_alive(owner) and not _is_unreleased_run_of_this_client(store, owner, row.session_id):
         return ownership.build_session_busy_error(row, owner)
-    ownership.mark_owner_run_lost(store, row, owner)
+    ownership.end_lost_owner_run(store, row, owner)
     return None
 
 

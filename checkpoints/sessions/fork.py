@@ -60,7 +60,7 @@ def fork_session(
         signed_decisions.verify_decisions_of_session(store.using, origin.pk)
         source = _find_source_version(store, origin, version)
         fork = _create_forked_session(store, origin, new_session_id, source)
-        run = _create_first_run(store, fork)
+        run = _create_ended_run_of_fork(store, fork)
         segment = Segment.objects.using(store.using).create(
             session=fork, parent_id=source.segment_id, parent_length=source.length
         )
@@ -124,7 +124,7 @@ def _create_forked_session(store: Store, origin: Session, new_session_id: str, s
     return fork
 
 
-def _create_first_run(store: Store, fork: Session) -> Run:
+def _create_ended_run_of_fork(store: Store, fork: Session) -> Run:
     """Create the run that stands for the fork operation: it has ended and owns nothing."""
     process = process_identity.get_identity_of_this_process()
     run = Run(

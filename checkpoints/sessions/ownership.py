@@ -140,7 +140,7 @@ def _require_takeover_grace(store: Store, owner: Run) -> None:
             raise _TakenTooRecently(GRACE - age)
 
 
-def mark_owner_run_lost(store: Store, row: Session, owner: Run, *, noticed_by: str = "sweeper") -> None:
+def end_lost_owner_run(store: Store, row: Session, owner: Run, *, noticed_by: str = "sweeper") -> None:
     """End a lost run without taking its session: the fence grows, and the calls it had issued are interrupted.
 
     `row` is locked. `noticed_by` names the actor in the audit trail.
@@ -160,7 +160,7 @@ def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCa
     if call.status != call_status_transitions.LOSE.before or run_liveness.is_run_alive(call.run):
         return call
     if row.owner is not None and row.owner_id == call.run_id:
-        mark_owner_run_lost(store, row, row.owner, noticed_by="gate")
+        end_lost_owner_run(store, row, row.owner, noticed_by="gate")
     else:
         _interrupt_orphaned_calls(store, row, row.owner, "gate")
     return ToolCall.objects.using(store.using).select_related("run").get(pk=call.pk)
@@ -283,7 +283,7 @@ def end_ownership_in_transaction(
     return True
 
 
-def mark_run_status(store: Store, owned_session: OwnedSession, status: RunStatus) -> None:
+def store_run_status(store: Store, owned_session: OwnedSession, status: RunStatus) -> None:
     """Store whether the owning run works or waits. Raises `OwnershipLost`."""
     with database_operation(store.using), transaction.atomic(using=store.using):
         if not renew_ownership(store, owned_session):

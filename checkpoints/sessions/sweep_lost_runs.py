@@ -77,5 +77,5 @@ def _end_lost_run_of_session(store: Store, session_pk: int) -> str | None:
         row = rows.filter(pk=session_pk).select_related("owner").first()
         if row is None or row.owner is None or not row.owner.is_owning or run_liveness.is_run_alive(row.owner):
             return None
-        ownership.mark_owner_run_lost(store, row, row.owner)
+        ownership.end_lost_owner_run(store, row, row.owner)
         return row.session_id

@@ -362,7 +362,7 @@ def count_results_after_edited_message(
     """
     edited, edited_bodies = prepared.messages[first - prepared.first :], prepared.bodies[first - prepared.first :]
     results = _count_results_by_call_id(edited)
-    call_ids = operations.filter_known_call_ids(results, lambda: call_queries.list_unanswered_calls(store, session_pk))
+    call_ids = operations.list_paired_call_ids(results, lambda: call_queries.list_unanswered_calls(store, session_pk))
     if not call_ids:
         return Counter()
     texts = [to_canonical_json(call_id)[1:-1] for call_id in call_ids]

@@ -59,7 +59,7 @@ def create_first_admin(token: str, *, name: str, email: str, password: str, requ
         workspace = _lock_default_workspace()
         require_valid_setup_token(token)
         user = User.objects.create_user(name, email=email, password=password)
-        _make_admin(user, workspace, request=request)
+        _grant_admin_role(user, workspace, request=request)
     return user
 
 
@@ -73,7 +73,7 @@ def appoint_first_admin(user: User, *, request: HttpRequest) -> None:
     with transaction.atomic():
         workspace = _lock_default_workspace()
         if not _has_admin():
-            _make_admin(user, workspace, request=request)
+            _grant_admin_role(user, workspace, request=request)
 
 
 def _has_admin() -> bool:
@@ -86,7 +86,7 @@ def _lock_default_workspace() -> Workspace:
     return Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
 
 
-def _make_admin(user: User, workspace: Workspace, *, request: HttpRequest) -> None:
+def _grant_admin_role(user: User, workspace: Workspace, *, request: HttpRequest) -> None:
     before = Membership.objects.filter(user=user, workspace=workspace).values_list("role", flat=True).first()
     member, _ = Membership.objects.update_or_create(user=user, workspace=workspace, defaults={"role": Role.ADMIN})
     kind = AuditKind.MEMBER_ADDED if before is None else AuditKind.ROLE_CHANGED

@@ -146,8 +146,8 @@ def build_entry_sentence(entry: AuditEntry) -> SafeString:
             "<b>{}</b>", get_status_shape_and_label(_HOOK_ANSWERS.get(decision, decision))[1]
         )
     values |= {
-        "actor": _format_actor_in_sentence(entry),
-        "session": _format_session_in_sentence(entry),
+        "actor": _render_actor_in_sentence(entry),
+        "session": _render_session_in_sentence(entry),
         "label": _format_value_in_sentence(entry.label),
     }
     sentence = _choose_sentence(entry, values)
@@ -166,7 +166,7 @@ def build_group_sentence(entry: AuditEntry, number: int) -> SafeString:
         sentence = gettext("{actor}: {label}, {number} times")
     return format_html(
         sentence,
-        actor=_format_actor_in_sentence(entry),
+        actor=_render_actor_in_sentence(entry),
         label=_format_value_in_sentence(entry.label),
         number=format_number(number),
     )
@@ -185,7 +185,7 @@ def _list_placeholders(sentence: str) -> frozenset[str]:
     return frozenset(name for _text, name, _format, _conversion in Formatter().parse(sentence) if name)
 
 
-def _format_actor_in_sentence(entry: AuditEntry) -> SafeString:
+def _render_actor_in_sentence(entry: AuditEntry) -> SafeString:
     note = gettext("(API token)") if entry.actor_kind == "token" else ""
     known = format_actor(entry.actor, entry.actor_kind)
     is_first_word = entry.actor_kind not in _ACCOUNTS and entry.kind != AuditKind.TAKEOVER
@@ -193,7 +193,7 @@ def _format_actor_in_sentence(entry: AuditEntry) -> SafeString:
     return format_html('{} <span class="muted">{}</span>', name, note) if note else name
 
 
-def _format_session_in_sentence(entry: AuditEntry) -> SafeString:
+def _render_session_in_sentence(entry: AuditEntry) -> SafeString:
     if entry.session_pk is not None:
         address = reverse("harness_sessions:session", args=[entry.session_pk])
         return format_html('<a href="{}" class="mono">{}</a>', address, _format_value_in_sentence(entry.session_id))

@@ -254,7 +254,7 @@ def format_money(amount: Decimal | None) -> str:
     return gettext("$%(amount)s") % {"amount": formatting.format_number(rounded, digits)}
 
 
-def format_rounded_money(amount: Decimal | None) -> SafeString | str:
+def render_rounded_money(amount: Decimal | None) -> SafeString | str:
     """Format an amount in US dollars with cents; the exact amount is shown on hover if it differs."""
     if amount is None:
         return format_money(None)

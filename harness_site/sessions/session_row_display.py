@@ -20,7 +20,7 @@ from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.sessions.selectors.session_rows import SessionRow
-from harness_site.sessions.session_formatting import format_count, format_rounded_money, format_session_status_chip
+from harness_site.sessions.session_formatting import format_count, format_session_status_chip, render_rounded_money
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import build_filter_url, render_copyable_text, render_time_ago
 
@@ -93,10 +93,10 @@ def build_session_lines(
                 ),
                 status_shape=shape,
                 status=status,
-                activity=_format_activity(row),
+                activity=_render_activity(row),
                 version=format_count(row.version),
                 messages=format_count(row.messages),
-                cost=format_rounded_money(row.cost),
+                cost=render_rounded_money(row.cost),
                 is_cost_estimated=row.is_cost_estimated,
                 time=_render_time_ago_of_row(row, sort),
             )
@@ -104,7 +104,7 @@ def build_session_lines(
     return convert_rows_or_mark_unreadable(rows, build_line, "session")
 
 
-def _format_activity(row: SessionRow) -> SafeString | str:
+def _render_activity(row: SessionRow) -> SafeString | str:
     owner = row.owner
     if row.is_finished and not row.has_times:
         return ""

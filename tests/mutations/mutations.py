@@ -247,7 +247,7 @@ MUTATIONS = [
     Mutation(
         "an append without a run ends the fence of a run that is gone",
         "checkpoints/sessions/append_without_lease.py",
-        "    ownership.mark_owner_run_lost(store, row, owner)\n",
+        "    ownership.end_lost_owner_run(store, row, owner)\n",
         "    pass\n",
         f"{TESTS}/sessions/test_append_without_lease.py::test_append_declares_a_lost_owner_lost",
     ),

@@ -165,7 +165,7 @@ class ListMemory:
             found = [known for place, known in self._lists.items() if place[:2] == (thread_id, namespace)]
         return {known.root: known for known in found}
 
-    def set_list(self, place: Place, known: SavedList | None) -> None:
+    def remember_list(self, place: Place, known: SavedList | None) -> None:
         """Remember a list; None forgets the one before it."""
         with self._lock:
             self._lists.pop(place, None)
@@ -179,7 +179,7 @@ class ListMemory:
         with self._lock:
             return self._transcripts.get(thread_id)
 
-    def set_transcript_digests(self, thread_id: str, version: int, message_digests: Sequence[str]) -> None:
+    def remember_transcript_digests(self, thread_id: str, version: int, message_digests: Sequence[str]) -> None:
         """Remember what the transcript of a version is."""
         with self._lock:
             self._transcripts.pop(thread_id, None)

@@ -172,11 +172,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             if isinstance(value, list):
                 elements = values[name]
                 fields, stored = message_list_cache.copy_fields(elements), message_list_cache.copy_messages(elements)
-                self._memory.set_list((thread_id, namespace, name), _build_saved_list(elements, fields, value, stored))
+                self._memory.remember_list(
+                    (thread_id, namespace, name), _build_saved_list(elements, fields, value, stored)
+                )
         for name, root in loaded.known.items():
             copied = known[root].copy_with_own_messages()
             values[name] = list(copied.elements)
-            self._memory.set_list((thread_id, namespace, name), copied)
+            self._memory.remember_list((thread_id, namespace, name), copied)
         return found
 
     def list(
@@ -241,7 +243,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             self._store_state(config, checkpoint, metadata, new_versions)
         except GrownListNotStored:  # another process has removed the state before it
             for name in new_versions:
-                self._memory.set_list((*_get_thread_and_namespace(config), name), None)
+                self._memory.remember_list((*_get_thread_and_namespace(config), name), None)
             self._store_state(config, checkpoint, metadata, new_versions)
         return _build_config(*_get_thread_and_namespace(config), checkpoint["id"])
 
@@ -288,9 +290,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
                 must_own=self._must_own,
             )
         for name, saved in known.items():
-            self._memory.set_list((thread_id, namespace, name), saved)
+            self._memory.remember_list((thread_id, namespace, name), saved)
         if is_shown and said is not None:
-            self._memory.set_transcript_digests(thread_id, version, said.digests)
+            self._memory.remember_transcript_digests(thread_id, version, said.digests)
 
     def _encode_only_new_elements(self, place: Place, value: Any) -> tuple[EncodedValue | GrownList, SavedList | None]:
         """Encode a value, of a list that begins as a saved one only what is new; and describe the new list."""

@@ -97,7 +97,7 @@ class Harness(Plugin):
         agent.hooks.add_callback(AfterToolCallEvent, self._raise_refusal)
         agent.hooks.add_callback(AfterInvocationEvent, self._release_session)
         # Before the session manager stores the message.
-        agent.hooks.add_callback(MessageAddedEvent, self._settle_results, order=HookOrder.SDK_FIRST)
+        agent.hooks.add_callback(MessageAddedEvent, self._replace_results_of_killed_calls, order=HookOrder.SDK_FIRST)
 
     def build_responses(self, agent_id: str = "default") -> list[dict[str, Any]]:
         """Build the input with which an interrupted agent continues, in any process.
@@ -195,7 +195,7 @@ class Harness(Plugin):
 
     # ---- results of calls that another process began
 
-    async def _settle_results(self, event: MessageAddedEvent[Any]) -> None:
+    async def _replace_results_of_killed_calls(self, event: MessageAddedEvent[Any]) -> None:
         """Let a message that answers calls of a killed process have their true results.
 
         Strands answers such a call with an error if the agent gets a new prompt. The call may have happened.

@@ -40,7 +40,7 @@ def mark_search_words(html: SafeString, words: tuple[str, ...], *, named: bool =
         at = match.end()
         word = next((index for index, group in enumerate(match.groups()) if group is not None), None)
         if word is None:
-            parts.append(_update_open_folds(match[0], folds, len(parts)))
+            parts.append(_track_open_folds(match[0], folds, len(parts)))
             continue
         for fold in folds:
             parts[fold] = "<details open" + parts[fold].removeprefix("<details").removeprefix(" open")
@@ -53,7 +53,7 @@ def mark_search_words(html: SafeString, words: tuple[str, ...], *, named: bool =
     return MarkedHtml(mark_safe("".join(parts)), complete)  # noqa: S308 - tags of ours around what is safe already
 
 
-def _update_open_folds(tag: str, folds: list[int], place: int) -> str:
+def _track_open_folds(tag: str, folds: list[int], place: int) -> str:
     """Track the stack of open folds at a tag."""
     if tag.startswith("<details"):
         folds.append(place)

@@ -13,15 +13,15 @@ from harness_site.core.masking.masked_references import build_masked_reference
 from harness_site.core.rendering.html_building import build_html, join_html
 from harness_site.overview.charts import Bar, Chart, format_step_of_period
 from harness_site.overview.periods import Period
-from harness_site.sessions.session_formatting import format_rounded_money
+from harness_site.sessions.session_formatting import render_rounded_money
 
 register = template.Library()
 
 
 @register.filter
-def format_cost_sum(amount: Decimal) -> SafeString | str:
+def render_cost_sum(amount: Decimal) -> SafeString | str:
     """Format a sum of costs with cents; a sum to which no session has stated a cost is unknown."""
-    return format_rounded_money(amount or None)
+    return render_rounded_money(amount or None)
 
 
 @register.filter

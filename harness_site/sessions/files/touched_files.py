@@ -127,7 +127,7 @@ def _add_call_to_files(
         if not file.calls or file.calls[-1].pk != pk:
             file.calls.append(FileCall(pk, tool, issued_at, is_read, is_applied))
         if is_applied and not is_read:
-            apply_change(file, change)
+            add_change_to_net_change(file, change)
         if is_applied and change.moved_to:
             files[change.moved_to] = file
     return open_path
@@ -160,7 +160,7 @@ def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange
         yield FileChange(path, "edited")
 
 
-def apply_change(file: TouchedFile, change: FileChange) -> None:
+def add_change_to_net_change(file: TouchedFile, change: FileChange) -> None:
     """Combine the net change of a file with a further change."""
     if change.kind == "deleted":
         file.is_deleted, file.hunks = True, []

@@ -81,7 +81,7 @@ register.filter("json_value", session_formatting.parse_stored_value)
 
 
 @register.filter
-def format_message_tokens(usage: Mapping[str, Any]) -> SafeString:
+def render_message_tokens(usage: Mapping[str, Any]) -> SafeString:
     """Format the tokens of one request by kind, one line each; only what is known."""
     tokens = usage_by_turn.count_tokens(usage)
     counts = (

@@ -18,7 +18,7 @@ from harness_site.overview import current_counts, periods, totals
 from harness_site.overview.totals import SessionTotals
 from harness_site.search import hourly_call_statistics, hourly_session_totals, indexer, merge_hours_into_days
 from harness_site.search.models import DecisionSums, Progress, SessionSums, ToolSums
-from harness_site.sessions.session_formatting import format_rounded_money
+from harness_site.sessions.session_formatting import render_rounded_money
 from tests.integration.search.conftest import complete
 from tests.support.factories import (
     make_call,
@@ -415,7 +415,7 @@ def test_hostile_names_are_escaped(reader: Client) -> None:
     ],
 )
 def test_amounts_are_rounded_to_cents_and_exact_on_hover(amount: str, shown: str) -> None:
-    assert format_rounded_money(Decimal(amount)) == shown
+    assert render_rounded_money(Decimal(amount)) == shown
 
 
 def test_the_share_of_failed_sessions_is_compared_with_the_period_before(reader: Client) -> None:

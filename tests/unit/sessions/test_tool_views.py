@@ -7,7 +7,7 @@ import pytest
 
 from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK
-from harness_site.sessions.files.touched_files import TouchedFile, apply_change
+from harness_site.sessions.files.touched_files import TouchedFile, add_change_to_net_change
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing, program_tags_in_messages
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
@@ -238,10 +238,10 @@ def test_tool_that_is_named_after_its_command_is_shown_as_a_command() -> None:
 def test_net_change_of_a_file_omits_reverted_edits() -> None:
     file = TouchedFile("a")
     for old, new in (("one", "two"), ("two", "three"), ("x", "y"), ("y", "x")):
-        apply_change(file, FileChange("a", "edited", (Hunk(old, new),)))
+        add_change_to_net_change(file, FileChange("a", "edited", (Hunk(old, new),)))
     assert file.hunks == [Hunk("one", "three")]
-    apply_change(file, FileChange("a", "written", (Hunk("", "all", 1),)))
-    apply_change(file, FileChange("a", "edited", (Hunk("all", "all of it"),)))
+    add_change_to_net_change(file, FileChange("a", "written", (Hunk("", "all", 1),)))
+    add_change_to_net_change(file, FileChange("a", "edited", (Hunk("all", "all of it"),)))
     assert (file.hunks, file.is_written) == ([Hunk("", "all of it", 1)], True)
 
 
