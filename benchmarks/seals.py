@@ -1,49 +1,149 @@
-"""`python -m benchmarks.seals [database URL]`: cost of seals, each operation with them and without, alternating."""
+"""`python -m benchmarks.seals [database URL]`: cost of seals, of a witness and of signatures, beside their targets.
+
+Three processes do the same work on the same database: without seals, with them, and with a witness in a file too. They
+take turns at each operation, and each one's first operation in its turn is not measured. So every measured operation
+has a partner of the same moment, and what is printed is the median of the differences between partners.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
+from django.db import connections
 
 from benchmarks.call_costs import ARGS, RESULT
+from benchmarks.samples import shuffle_for_turn
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired
 from checkpoints.seals.seal_keys import get_seal_keys
 
-ROUNDS = 60
-#: Turns of a session in one round; the first one is not measured, because it makes what a process makes once.
-TURNS = 6
-LOADS = 150
+#: Measured operations of each kind, and those that are not measured, because a process makes some things once.
+ROUNDS, LOADS, WARM_UP = 300, 150, 10
 LOADED_MESSAGES = 400
+FIRST_MESSAGES = 20
 #: Decisions, half of them signed.
 DECISIONS = 120
 TEXT = "The lamp arrived broken, and the second parcel was lost. " * 8
-#: Seconds of an operation without seals, and with them.
-Seconds = tuple[list[float], list[float]]
+SEAL_KEY = "5e" * 32
+#: Kinds of processes.
+PLAIN, SEALED, WITNESSED = "without seals", "with seals", "with a witness"
+#: Largest share by which an operation may be slower with seals.
+TARGETS = {"save": 0.03, "dispatch": 0.03, "load_latest, cached": 0.10, "load_latest, cold": 0.40}
+#: Largest number of seconds that a witness in a file may add to a write, and the writes of an operation.
+WITNESS_TARGET = 0.0002
+WRITES = {"save": 1, "dispatch": 2}
+
+
+class Cost(NamedTuple):
+    """Cost of one operation: seconds, seconds of the processor, and statements."""
+
+    wall: float
+    processor: float
+    statements: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Costs of one operation before and after something is turned on, in pairs of the same moment."""
+
+    before: Sequence[Cost]
+    after: Sequence[Cost]
+
+    def get_median(self, unit: str) -> float:
+        """Return the median before."""
+        return float(statistics.median(getattr(cost, unit) for cost in self.before))
+
+    def get_difference(self, unit: str) -> float:
+        """Return the median of the differences between partners."""
+        pairs = zip(self.before, self.after, strict=True)
+        return float(statistics.median(getattr(after, unit) - getattr(before, unit) for before, after in pairs))
+
+    def get_share(self, unit: str) -> float:
+        """Return the difference as a share of the median before."""
+        return self.get_difference(unit) / self.get_median(unit)
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--worker"]:
+        _serve_operations(*sys.argv[2:4])
+        return
     url = sys.argv[1] if len(sys.argv) > 1 else f"sqlite:///{tempfile.mkdtemp()}/seals.db"
-    checkpointer = SyncCheckpointer.open(url, migrate=True)
-    with checkpointer:
-        _print_comparison(_measure_turns(checkpointer))
-        _print_comparison(_measure_loads(checkpointer))
-        _print_witness()
+    with SyncCheckpointer.open(url, migrate=True) as checkpointer:
+        _print_paired_costs(url)
+        _print_witness_kinds()
         _print_decisions(checkpointer)
         _print_verification(checkpointer)
 
 
-def _switch_seals(*, on: bool) -> None:
-    settings.HARNESS_SEAL_KEY = "5e" * 32 if on else ""
-    get_seal_keys.cache_clear()
-    get_seal_keys()
+# Processes that take turns.
+
+
+def _serve_operations(url: str, kind: str) -> None:
+    """Do one operation for each line of the standard input, and print its cost."""
+    with SyncCheckpointer.open(url) as checkpointer:
+        operations = _build_operations(checkpointer, kind)
+        for line in sys.stdin:
+            operation = operations[line.strip()]
+            operation()
+            print(json.dumps(operation()), flush=True)
+
+
+def _build_operations(checkpointer: SyncCheckpointer, kind: str) -> dict[str, Callable[[], Cost]]:
+    """Build the measured operations of one process, each in a session of its own."""
+    from checkpoints.versions.version_seals import verified_transcripts
+
+    using = checkpointer.store.using
+    for name in ("save", "dispatch", "load"):
+        checkpointer.start_session(f"{name} {kind}")
+    transcript = [_build_message(number) for number in range(FIRST_MESSAGES)]
+    checkpointer.save_checkpoint(f"load {kind}", [_build_message(n) for n in range(LOADED_MESSAGES)], {}, 0)
+    registry = ToolRegistry(checkpointer=checkpointer, session_id=f"dispatch {kind}")
+    registry.tool(name="pay")(lambda **_: RESULT)
+    calls = iter(range(10**9))
+
+    def save() -> Cost:
+        transcript.extend(_build_message(len(transcript) + number) for number in range(2))
+        turn = {"turn": len(transcript)}
+        return _measure(using, lambda: checkpointer.save_checkpoint(f"save {kind}", transcript, turn, 0.1))
+
+    def dispatch() -> Cost:
+        number = next(calls)
+        return _measure(using, lambda: registry.dispatch("pay", {**ARGS, "order": number}, f"c{number}"))
+
+    def load() -> Cost:
+        return _measure(using, lambda: checkpointer.load_latest(f"load {kind}"))
+
+    def load_cold() -> Cost:
+        verified_transcripts.clear()
+        return load()
+
+    return {"save": save, "dispatch": dispatch, "load_latest, cached": load, "load_latest, cold": load_cold}
+
+
+def _measure(using: str, work: Callable[[], object]) -> Cost:
+    statements = [0]
+
+    def count(execute: Callable[..., Any], *args: Any) -> Any:
+        statements[0] += 1
+        return execute(*args)
+
+    with connections[using].execute_wrapper(count):
+        start, processor_start = time.perf_counter(), time.process_time()
+        work()
+        processor, wall = time.process_time() - processor_start, time.perf_counter() - start
+    return Cost(wall, processor, statements[0])
 
 
 def _build_message(number: int) -> dict[str, Any]:
@@ -51,78 +151,91 @@ def _build_message(number: int) -> dict[str, Any]:
     return {"id": f"m{number}", "role": role, "blocks": [{"kind": "text", "text": f"{number} {TEXT}"}]}
 
 
-def _measure_turns(checkpointer: SyncCheckpointer) -> dict[str, Seconds]:
-    """Measure the calls and saves of two sessions in turn: one without seals, one with them."""
-    names = ("save", "save, processor", "call and result", "call and result, processor")
-    seconds: dict[str, Seconds] = {name: ([], []) for name in names}
-    sessions = []
-    for on in (False, True):
-        _switch_seals(on=on)
-        checkpointer.start_session(f"turns {on}")
-        sessions.append([_build_message(number) for number in range(20)])
-    for number in range(ROUNDS):
-        for on in (False, True) if number % 2 else (True, False):
-            _switch_seals(on=on)
-            for turn in range(TURNS):
-                sessions[on], *took = _play_turn(checkpointer, f"turns {on}", sessions[on])
-                if turn:
-                    for name, measured in zip(names, took, strict=True):
-                        seconds[name][on].append(measured)
-    return seconds
+@contextmanager
+def _start_worker(url: str, kind: str, witness: Path) -> Iterator[Callable[[str], Cost]]:
+    """Start a process of a kind. Gives the function that has it do an operation, and returns the cost."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
+    if kind != PLAIN:
+        environment["HARNESS_SEAL_KEY"] = SEAL_KEY
+    if kind == WITNESSED:
+        environment["HARNESS_WITNESS"] = str(witness)
+    command = [sys.executable, "-m", "benchmarks.seals", "--worker", url, kind]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
+        requests, answers = process.stdin, process.stdout
+        assert requests is not None  # noqa: S101 - they are pipes
+        assert answers is not None  # noqa: S101
+
+        def run(operation: str) -> Cost:
+            print(operation, file=requests, flush=True)
+            answer = answers.readline()
+            if not answer:
+                raise RuntimeError(f"The process {kind} has ended.")
+            return Cost(*json.loads(answer))
+
+        yield run
+        requests.close()
 
 
-def _play_turn(
-    checkpointer: SyncCheckpointer, session_id: str, transcript: list[dict[str, Any]]
-) -> tuple[list[dict[str, Any]], float, float, float, float]:
-    """Make a call and save a version. Returns the transcript, and the seconds and processor seconds of each."""
-    turn = len(transcript)
-    start, cpu_start = time.perf_counter(), time.thread_time()
-    checkpointer.record_tool_call_issued(session_id, f"c{turn}", "pay", {**ARGS, "n": turn}, f"{session_id} {turn}")
-    checkpointer.record_tool_call_result(session_id, f"c{turn}", RESULT, True)
-    call, cpu_call = time.perf_counter() - start, time.thread_time() - cpu_start
-    transcript = [*transcript, _build_message(turn), _build_message(turn + 1)]
-    start, cpu_start = time.perf_counter(), time.thread_time()
-    checkpointer.save_checkpoint(session_id, transcript, {"turn": turn}, 0.1)
-    return transcript, time.perf_counter() - start, time.thread_time() - cpu_start, call, cpu_call
+def _measure_alternating(url: str) -> dict[tuple[str, str], list[Cost]]:
+    """Measure every operation in each kind of process. Returns the costs by operation and kind, in the same order."""
+    from checkpoints.seals.witness_file import FileWitness
+
+    costs: dict[tuple[str, str], list[Cost]] = {}
+    with ExitStack() as stack:
+        witness = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "witness"
+        FileWitness.create_storage(witness)
+        kinds = (PLAIN, SEALED, WITNESSED)
+        workers = [(kind, stack.enter_context(_start_worker(url, kind, witness))) for kind in kinds]
+        for operation in TARGETS:
+            rounds = LOADS if operation.startswith("load") else ROUNDS
+            for number in range(rounds + WARM_UP):
+                for kind, run in shuffle_for_turn(workers, number):
+                    cost = run(operation)
+                    if number >= WARM_UP:
+                        costs.setdefault((operation, kind), []).append(cost)
+    return costs
 
 
-def _measure_loads(checkpointer: SyncCheckpointer) -> dict[str, Seconds]:
-    """Measure the processor time of loading a long transcript, whose verified beginning is remembered or not."""
-    from checkpoints.versions.version_seals import verified_transcripts
-
-    transcript = [_build_message(number) for number in range(LOADED_MESSAGES)]
-    for on in (False, True):
-        _switch_seals(on=on)
-        checkpointer.start_session(f"load {on}")
-        checkpointer.save_checkpoint(f"load {on}", transcript, {}, 0)
-    kinds = {"load, first time": True, "load, again": False}
-    seconds: dict[str, Seconds] = {kind: ([], []) for kind in kinds}
-    for _ in range(LOADS):
-        for kind, is_first in kinds.items():
-            for on in (False, True):
-                _switch_seals(on=on)
-                checkpointer.load_latest(f"load {on}")  # makes what a process makes once
-                if is_first:
-                    verified_transcripts.clear()
-                start = time.thread_time()
-                checkpointer.load_latest(f"load {on}")
-                seconds[kind][on].append(time.thread_time() - start)
-    return seconds
+def _print_paired_costs(url: str) -> None:
+    costs = _measure_alternating(url)
+    for operation, target in TARGETS.items():
+        sealed = Comparison(costs[operation, PLAIN], costs[operation, SEALED])
+        for unit in ("wall", "processor"):
+            goal = f"target {target:+.0%}: {_describe_verdict(sealed.get_share(unit) <= target)}"
+            print(
+                f"{operation:20} {unit:10} {sealed.get_median(unit) * 1e6:7.0f} µs "
+                f"{sealed.get_difference(unit) * 1e6:+7.1f} µs with seals {sealed.get_share(unit):+7.1%}  {goal}"
+            )
+        medians = [statistics.median(cost.statements for cost in costs[operation, kind]) for kind in (PLAIN, SEALED)]
+        print(f"{operation:20} statements {medians[0]:7.0f}    {medians[1]:7.0f}    with seals")
+    for operation, writes in WRITES.items():
+        witnessed = Comparison(costs[operation, SEALED], costs[operation, WITNESSED])
+        for unit in ("wall", "processor"):
+            seconds = witnessed.get_difference(unit) / writes
+            goal = f"target {WITNESS_TARGET * 1e6:+.0f} µs: {_describe_verdict(seconds <= WITNESS_TARGET)}"
+            print(f"{operation:20} {unit:10} {'':10} {seconds * 1e6:+7.1f} µs a write with a witness file  {goal}")
 
 
-def _print_comparison(seconds: dict[str, Seconds]) -> None:
-    for name, (without, sealed) in seconds.items():
-        before, after = statistics.median(without), statistics.median(sealed)
-        print(f"{name:26} {before * 1e6:7.0f} µs  {after * 1e6:7.0f} µs with seals  {after / before - 1:+.1%}")
+def _describe_verdict(reached: bool) -> str:
+    return "reached" if reached else "MISSED"
 
 
-def _print_witness() -> None:
-    """Print the time that a witness adds to an operation: one note before its commit, one after."""
+# Costs without a target.
+
+
+def _switch_seals_on() -> None:
+    settings.HARNESS_SEAL_KEY = SEAL_KEY
+    get_seal_keys.cache_clear()
+
+
+def _print_witness_kinds() -> None:
+    """Print the time of the two notes that a witness of each kind takes for an operation, by themselves."""
     from checkpoints.seals.witness_file import FileWitness
     from checkpoints.seals.witness_folder import FolderWitness
     from checkpoints.seals.witness_records import WitnessedHead
 
-    _switch_seals(on=True)
+    _switch_seals_on()
     kinds = ((FileWitness, False, "file, batched"), (FileWitness, True, "file, each"))
     for make, sync_each, kind in (
         *kinds,
@@ -137,7 +250,7 @@ def _print_witness() -> None:
             witness.record_expected_head(head)
             witness.record_written_head(head)
             seconds.append(time.perf_counter() - start)
-        print(f"witness, {kind:17} {statistics.median(seconds) * 1e6:7.0f} µs an operation")
+        print(f"witness, {kind:17} {statistics.median(seconds) * 1e6:7.0f} µs two notes")
 
 
 def _print_decisions(checkpointer: SyncCheckpointer) -> None:
@@ -183,7 +296,7 @@ def _print_verification(checkpointer: SyncCheckpointer) -> None:
     from checkpoints.integrity.verification import VerificationCounts, find_session_problems
     from checkpoints.models import Session
 
-    _switch_seals(on=True)
+    _switch_seals_on()
     counts, start = VerificationCounts(), time.thread_time()
     for session in Session.objects.using(checkpointer.store.using).exclude(row_seal=None):
         problems = list(find_session_problems(checkpointer.store.using, session, counts))
