@@ -105,7 +105,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
         "timeline": run_lanes.load_run_lanes(pk, events) if is_live and head.row.has_times else None,
         "takeovers": events.takeovers,
         **_build_version_context(request, head, place),
-        **_build_environment_context(head, window),
+        **_build_subagent_and_permission_context(head, window),
     }
     return render(request, "sessions/transcript.html", context)
 
@@ -121,7 +121,7 @@ def _build_version_context(request: HttpRequest, head: SessionHead, place: Trans
     }
 
 
-def _build_environment_context(head: SessionHead, window: Conversation) -> dict[str, Any]:
+def _build_subagent_and_permission_context(head: SessionHead, window: Conversation) -> dict[str, Any]:
     """Build the variables for the subagents of calls, and for the permission modes in which messages were written."""
     facts = read_session_environment(head.stored)
     modes = facts.permission_modes
