@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +91,27 @@ def test_sqlite_connection_is_durable(tmp_path: Path) -> None:
         "    for name in ('journal_mode', 'synchronous', 'foreign_keys')]))"
     )
     assert in_a_process(code) == ["wal", 2, 1]
+
+
+@pytest.mark.parametrize(("existing", "expected"), [(None, 8192), (4096, 4096)], ids=["new", "existing"])
+def test_only_a_new_sqlite_file_has_large_pages(
+    start_child: StartChild, tmp_path: Path, existing: int | None, expected: int
+) -> None:
+    path = tmp_path / "agent.db"
+    if existing is not None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(f"PRAGMA page_size={existing}")
+            connection.execute("CREATE TABLE other (id INTEGER)")
+
+    child = start_child(child_scripts.save_once, fresh=True, place=str(path), how="open", folder=str(tmp_path))
+
+    assert child.result() == SAVED
+    assert read_page_size(path) == expected
+
+
+def read_page_size(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("PRAGMA page_size").fetchone()[0])
 
 
 def test_django_project_shares_its_connection(tmp_path: Path) -> None:
