@@ -177,7 +177,7 @@ class _Handle:
 
     # operations
 
-    def _flush_and_get_owned_session(self) -> OwnedSession:
+    def _flush_and_require_owned_session(self) -> OwnedSession:
         """Return the owned session of this handle. Raises `NotOwner` after its end, and `OwnershipLost`."""
         owned_session = self._backend.flush_and_require_owned_session(self.session_id)
         if self._held is None:
@@ -194,15 +194,15 @@ class _Handle:
         return self.registry
 
     def _append_version(self, new: Sequence[dict[str, Any]], change: VersionChange) -> int:
-        head = self._flush_and_get_owned_session().head
+        head = self._flush_and_require_owned_session().head
         return self._backend.append_version(self.session_id, new, change, expected_version=head.version)
 
     def _save_version(self, transcript: Sequence[dict[str, Any]], change: VersionChange) -> int:
-        self._flush_and_get_owned_session()
+        self._flush_and_require_owned_session()
         return self._backend.save_version(self.session_id, transcript, change)
 
     def _finish_session(self, status: str, result: Any) -> None:
-        owned_session = self._flush_and_get_owned_session()
+        owned_session = self._flush_and_require_owned_session()
         self._backend.finish_session(self.session_id, status, result)
         self._version, self._held = owned_session.head.version, None
         self._finished, self._result = True, result

@@ -17,7 +17,7 @@ from checkpoints.integrity.verification import (
     find_workspace_problems,
 )
 from checkpoints.models import IntegrityCheck, Session, Workspace
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, sealed_model
 
 #: Number of sessions after which the progress is stored.
 BATCH_SIZE = 100
@@ -54,12 +54,9 @@ def verify_workspace(
     Yields:
         Each session, in the order of their keys, and at the end the rows that belong to no session.
     """
-    checks = IntegrityCheck.objects.using(using)
-    check = checks.filter(workspace=workspace_pk).first()
+    check = IntegrityCheck.objects.using(using).filter(workspace=workspace_pk).first()
     if check is None or check.finished or not (resume and is_check_written_by_library(check)):
-        check = IntegrityCheck(workspace_id=workspace_pk)
-        checks.filter(workspace=workspace_pk).delete()
-        check.save(using=using, force_insert=True)
+        check = _begin_check(using, workspace_pk)
     rows_before, named = counts.rows - check.rows, json.loads(check.named)
     sessions = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk")
     while batch := list(sessions.filter(pk__gt=check.reached)[:BATCH_SIZE]):
@@ -75,6 +72,23 @@ def verify_workspace(
     yield others
     check.finished, check.rows = True, counts.rows - rows_before
     _save_check_progress(using, check, named)
+
+
+def _begin_check(using: str, workspace_pk: int) -> IntegrityCheck:
+    """Replace the stored result of a workspace by an empty one."""
+    return sealed_model.replace_report(
+        IntegrityCheck,
+        using,
+        workspace_pk,
+        started_at=Now(),
+        reached_at=Now(),
+        reached=0,
+        finished=False,
+        sessions=0,
+        rows=0,
+        problems=0,
+        named="[]",
+    )
 
 
 def verify_and_quarantine_session(using: str, session: Session, counts: VerificationCounts) -> CheckedSession:

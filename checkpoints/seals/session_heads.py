@@ -23,11 +23,10 @@ from django.db import connections, models
 from checkpoints.exceptions import IntegrityError, WitnessAhead
 from checkpoints.seals import row_seals, witness
 from checkpoints.seals.row_seals import SealStart
-from checkpoints.seals.seal_keys import SealKey, SealKeys, get_seal_keys
+from checkpoints.seals.seal_keys import NUMBER_SIZE, SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.witness_records import WitnessedHead
 
 _MODULUS = 1 << 256
-_SUM_SIZE = 32
 _NONCE_SIZE = 16
 #: Columns of a session that only writes of its head change.
 HEAD_FIELDS = ("newest_seal", "head_number", "row_sum")
@@ -328,7 +327,7 @@ def _compute_row_sum_mask(key: SealKey, session_pk: int, nonce: bytes) -> int:
 def _mask_row_sum(key: SealKey, session_pk: int, total: int) -> bytes:
     nonce = os.urandom(_NONCE_SIZE)
     masked = (total + _compute_row_sum_mask(key, session_pk, nonce)) % _MODULUS
-    return nonce + masked.to_bytes(_SUM_SIZE, "big")
+    return nonce + masked.to_bytes(NUMBER_SIZE, "big")
 
 
 def _unmask_row_sum(key: SealKey, session_pk: int, stored: bytes) -> int:
