@@ -27,7 +27,7 @@ from checkpoints.audit.chain_writer import seal_events
 from checkpoints.audit.hash_chain import compute_seal
 from checkpoints.exceptions import IntegrityError, InvalidInput
 from checkpoints.models import AuditChain, AuditEvent
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, sealed_model
 
 _CHUNK = 2000
 #: Largest number of reported flaws; a chain that is wrong throughout needs no longer list.
@@ -86,7 +86,9 @@ def verify_chain(workspace_pk: int, *, anchor: tuple[int, str] | None = None, us
     reading.report_events_beyond_chain_end(_find_event_numbers_after(workspace_pk, chain.number, using), chains.get())
     verdict = ChainVerdict(reading.checked, chain.number, chain.seal, tuple(reading.flaws))
     problem = " ".join(flaw.what for flaw in verdict.flaws[:3])
-    chains.update(verified_at=Now(), verified_number=chain.number, problem=problem)
+    sealed_model.replace_report(
+        AuditChain, using, workspace_pk, verified_at=Now(), verified_number=chain.number, problem=problem
+    )
     return verdict
 
 

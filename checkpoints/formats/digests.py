@@ -40,6 +40,16 @@ def compute_hash_chains(bodies: Iterable[str], previous: bytes = EMPTY_CHAIN) ->
     return links
 
 
+def compute_last_hash_chain(bodies: Iterable[str], previous: bytes = EMPTY_CHAIN) -> bytes:
+    """Return the chain after the last one of `bodies`, starting from `previous`, which it is if there are none."""
+    chain, new_link = previous or _INITIAL_HASH, _NEW_LINK
+    for body in bodies:
+        link = new_link()
+        link.update(chain + body.encode())
+        chain = link.digest()
+    return previous if chain is _INITIAL_HASH else chain
+
+
 def digest_text(text: str) -> str:
     """Return the hex digest of a text, such as a call's canonical arguments or its result."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_SIZE, person=b"text").hexdigest()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from django.db.models.functions import Now
 
 from checkpoints.exceptions import SealError
 from checkpoints.integrity import quarantine
+from checkpoints.integrity.missing_sessions import MissingSession
 from checkpoints.integrity.verification import (
     IntegrityProblem,
     VerificationCounts,
@@ -17,7 +18,7 @@ from checkpoints.integrity.verification import (
     find_workspace_problems,
 )
 from checkpoints.models import IntegrityCheck, Session, Workspace
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_seals, sealed_model
 
 #: Number of sessions after which the progress is stored.
 BATCH_SIZE = 100
@@ -38,7 +39,12 @@ class CheckedSession:
 
 
 def verify_workspace(
-    using: str, workspace_pk: int, counts: VerificationCounts, *, resume: bool = False
+    using: str,
+    workspace_pk: int,
+    counts: VerificationCounts,
+    *,
+    resume: bool = False,
+    missing: Iterable[MissingSession] = (),
 ) -> Iterator[CheckedSession]:
     """Verify all sessions of a workspace, and store the result for its audit page.
 
@@ -50,16 +56,15 @@ def verify_workspace(
         counts: Gets the number of rows that were verified.
         resume: Whether to go on where the last verification ended, if it was interrupted. One whose stored result was
             altered begins again.
+        missing: Sessions that the database lacks, of all workspaces.
 
     Yields:
-        Each session, in the order of their keys, and at the end the rows that belong to no session.
+        Each session, in the order of their keys, and at the end the rows that belong to no session, with the missing
+        sessions of the workspace.
     """
-    checks = IntegrityCheck.objects.using(using)
-    check = checks.filter(workspace=workspace_pk).first()
+    check = IntegrityCheck.objects.using(using).filter(workspace=workspace_pk).first()
     if check is None or check.finished or not (resume and is_check_written_by_library(check)):
-        check = IntegrityCheck(workspace_id=workspace_pk)
-        checks.filter(workspace=workspace_pk).delete()
-        check.save(using=using, force_insert=True)
+        check = _begin_check(using, workspace_pk)
     rows_before, named = counts.rows - check.rows, json.loads(check.named)
     sessions = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk")
     while batch := list(sessions.filter(pk__gt=check.reached)[:BATCH_SIZE]):
@@ -71,10 +76,28 @@ def verify_workspace(
         check.reached, check.rows = batch[-1].pk, counts.rows - rows_before
         _save_check_progress(using, check, named)
     others = CheckedSession(None, "", list(find_workspace_problems(using, workspace_pk, counts)))
+    others.problems += [session.to_problem() for session in missing if session.workspace_pk == workspace_pk]
     named += _add_problems_to_check(check, others)
     yield others
     check.finished, check.rows = True, counts.rows - rows_before
     _save_check_progress(using, check, named)
+
+
+def _begin_check(using: str, workspace_pk: int) -> IntegrityCheck:
+    """Replace the stored result of a workspace by an empty one."""
+    return sealed_model.replace_report(
+        IntegrityCheck,
+        using,
+        workspace_pk,
+        started_at=Now(),
+        reached_at=Now(),
+        reached=0,
+        finished=False,
+        sessions=0,
+        rows=0,
+        problems=0,
+        named="[]",
+    )
 
 
 def verify_and_quarantine_session(using: str, session: Session, counts: VerificationCounts) -> CheckedSession:

@@ -44,6 +44,7 @@ class Migration(migrations.Migration):
                         to="checkpoints.workspace",
                     ),
                 ),
+                ("row_seal", models.BinaryField(max_length=32, null=True)),
                 ("number", models.BigIntegerField(db_default=0, default=0)),
                 ("seal", models.CharField(blank=True, max_length=64)),
                 ("verified_at", models.DateTimeField(null=True)),

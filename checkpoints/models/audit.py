@@ -60,8 +60,19 @@ class AuditEvent(SealedModel):
         return f"{self.kind} by {self.actor}"
 
 
-class AuditChain(models.Model):
-    """End of a workspace's chain, and the result of the last verification. Its row is the lock of sealing."""
+class AuditChain(SealedModel):
+    """End of a workspace's chain, and the result of the last verification. Its row is the lock of sealing.
+
+    The seal says that `verify_audit` has written the result, but not that it is the newest one. There is none before
+    the first verification.
+    """
+
+    sealed_fields = ("workspace", "verified_at", "verified_number", "problem")
+    unsealed_fields = {
+        "number": "a verification compares it with the entries",
+        "seal": "the last link of the hash chain",
+        "row_seal": "the seal itself",
+    }
 
     workspace = models.OneToOneField(Workspace, on_delete=models.PROTECT, primary_key=True, related_name="+")
     number = models.BigIntegerField(default=0, db_default=0)
@@ -70,6 +81,11 @@ class AuditChain(models.Model):
     verified_number = models.BigIntegerField(default=0, db_default=0)
     #: Flaw found then, as a sentence; empty if there was none.
     problem = models.TextField(blank=True)
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether the row says anything about a verification."""
+        return self.verified_at is not None or bool(self.problem)
 
     def __str__(self) -> str:
         return f"audit chain up to {self.number}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -29,8 +30,22 @@ REQUIRED_SETTING = "HARNESS_SEAL_REQUIRED"
 #: Number of bytes of a key's id at the beginning of each seal, and of a whole seal.
 KEY_ID_SIZE = 4
 SEAL_SIZE = 32
+#: Number of bytes of a keyed number.
+NUMBER_SIZE = 32
 _KEY_PATTERN = re.compile(r"[0-9a-fA-F]{64}")
 _FLAGS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+class _DigestCopiers(dict[str, Callable[[], Any]]):
+    """Functions that return a new keyed digest for a purpose: a copy of one that is kept, which takes less time."""
+
+    def __init__(self, secret: bytes, size: int) -> None:
+        super().__init__()
+        self._secret, self._size = secret, size
+
+    def __missing__(self, purpose: str) -> Callable[[], Any]:
+        digest = blake2b(key=self._secret, digest_size=self._size, person=purpose.encode())
+        return self.setdefault(purpose, digest.copy)
 
 
 class SealKey:
@@ -40,17 +55,19 @@ class SealKey:
     """
 
     def __init__(self, secret: bytes) -> None:
-        self._secret = secret
         self.id = blake2b(secret, digest_size=KEY_ID_SIZE, person=b"seal key id").digest()
-        self._states: dict[str, Any] = {}
+        self._new_seals = _DigestCopiers(secret, SEAL_SIZE - KEY_ID_SIZE)
+        self._new_numbers = _DigestCopiers(secret, NUMBER_SIZE)
 
     def compute_seal(self, purpose: str, content: bytes) -> bytes:
         """Return the seal of `content`: the id of this key, and a keyed digest."""
-        return self.finish_seal(self.start_seal(purpose), content)
+        state = self._new_seals[purpose]()
+        state.update(content)
+        return self.id + state.digest()  # type: ignore[no-any-return]
 
-    def start_seal(self, purpose: str, content: bytes = b"") -> Any:
+    def start_seal(self, purpose: str, content: bytes) -> Any:
         """Return the state of a digest after `content`, the beginning of what several seals cover."""
-        state = self._copy_digest_state(purpose, SEAL_SIZE - KEY_ID_SIZE)
+        state = self._new_seals[purpose]()
         state.update(content)
         return state
 
@@ -61,17 +78,9 @@ class SealKey:
 
     def compute_keyed_number(self, purpose: str, content: bytes) -> int:
         """Return a keyed number of 256 bits for `content`."""
-        state = self._copy_digest_state(purpose, 32)
+        state = self._new_numbers[purpose]()
         state.update(content)
         return int.from_bytes(state.digest(), "big")
-
-    def _copy_digest_state(self, purpose: str, size: int) -> Any:
-        """Return a new keyed digest for a purpose: a copy of one that is kept, because it takes longer to make one."""
-        try:
-            return self._states[purpose].copy()
-        except KeyError:
-            self._states[purpose] = blake2b(key=self._secret, digest_size=size, person=purpose.encode())
-            return self._states[purpose].copy()
 
     def __repr__(self) -> str:
         return f"<SealKey {self.id.hex()}>"

@@ -154,6 +154,28 @@ def seal_stored_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> Non
         _seal_rows_and_update_heads(rows.model, rows.db, list(rows.values_list("pk", flat=True)), keys, counted=counted)
 
 
+def replace_report(model: type[SomeModel], using: str, workspace_pk: int, **columns: Any) -> SomeModel:
+    """Write the report of a workspace, and seal it. What the one before said, and whether it was altered, is lost.
+
+    The row is updated, not deleted, so that a role without the right to delete may write it.
+
+    Args:
+        model: Sealed model with one row for each workspace.
+        using: Connection alias.
+        workspace_pk: Key of the workspace.
+        columns: Values of the report.
+
+    Returns:
+        The row as it is stored.
+    """
+    stored: models.QuerySet[SomeModel] = models.QuerySet(model, using=using).filter(workspace=workspace_pk)
+    with transaction.atomic(using=using):
+        if not stored.update(**columns):
+            stored.bulk_create([model(workspace_id=workspace_pk, **columns)])
+        seal_stored_rows(stored)
+        return stored.get()
+
+
 def _is_counted_in_session_head(model: type[models.Model]) -> bool:
     return bool(getattr(model, "counted_in_head", False))
 

@@ -22,12 +22,11 @@ from django.db import connections, models
 
 from checkpoints.exceptions import IntegrityError, WitnessAhead
 from checkpoints.seals import row_seals, witness
-from checkpoints.seals.keys import SealKey, SealKeys, get_seal_keys
+from checkpoints.seals.keys import NUMBER_SIZE, SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.row_seals import SealStart
-from checkpoints.seals.witness_records import WitnessedHead
+from checkpoints.seals.witness_records import WitnessedHead, build_session_name
 
 _MODULUS = 1 << 256
-_SUM_SIZE = 32
 _NONCE_SIZE = 16
 #: Columns of a session that only writes of its head change.
 HEAD_FIELDS = ("newest_seal", "head_number", "row_sum")
@@ -51,7 +50,7 @@ class SessionHead(NamedTuple):
     def to_witnessed_head(self) -> WitnessedHead:
         """Return what a witness notes of this head, which has to have a seal."""
         assert self.seal is not None  # noqa: S101 - of a head that was advanced
-        return WitnessedHead(f"{self.columns['key_space']}:{self.session_pk}", self.number, self.seal)
+        return WitnessedHead(build_session_name(self.columns["key_space"], self.session_pk), self.number, self.seal)
 
     @property
     def number(self) -> int:
@@ -328,7 +327,7 @@ def _compute_row_sum_mask(key: SealKey, session_pk: int, nonce: bytes) -> int:
 def _mask_row_sum(key: SealKey, session_pk: int, total: int) -> bytes:
     nonce = os.urandom(_NONCE_SIZE)
     masked = (total + _compute_row_sum_mask(key, session_pk, nonce)) % _MODULUS
-    return nonce + masked.to_bytes(_SUM_SIZE, "big")
+    return nonce + masked.to_bytes(NUMBER_SIZE, "big")
 
 
 def _unmask_row_sum(key: SealKey, session_pk: int, stored: bytes) -> int:

@@ -128,8 +128,7 @@ def verify_transcript(
         known, previous = verified_transcripts.find_verified_prefix(place, bodies)
     else:
         previous = _read_chain_before(connection, segment_id, first)
-    links = digests.compute_hash_chains(bodies[known:] if known else bodies, previous)
-    if (links[-1] if links else previous) != chain:
+    if digests.compute_last_hash_chain(bodies[known:] if known else bodies, previous) != chain:
         _raise_error_of_first_mismatch(connection, segment_id, bodies, first)
     if first == 0 and known < len(bodies):
         verified_transcripts.add_transcript(place, bodies, chain)

@@ -164,7 +164,10 @@ class EntryGroup:
 
 @dataclass(frozen=True, slots=True)
 class ChainIntegrity:
-    """The end of the chain, how many entries wait for their seal, and what the last verification found."""
+    """The end of the chain, how many entries wait for their seal, and what the last verification found.
+
+    `flaw` says why that report is not to be believed, as in `RowsCheck`.
+    """
 
     number: int
     seal: str
@@ -172,6 +175,7 @@ class ChainIntegrity:
     verified_at: datetime | None
     verified_number: int
     problem: str
+    flaw: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +231,15 @@ def iterate_all_entries(workspace_pk: int, wanted: AuditFilter) -> Iterator[Audi
 
 def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
     chain = _query_audit_chain(workspace_pk).first() or AuditChain()
-    waiting = _query_unsealed_events(workspace_pk).count()
-    return ChainIntegrity(chain.number, chain.seal, waiting, chain.verified_at, chain.verified_number, chain.problem)
+    return ChainIntegrity(
+        chain.number,
+        chain.seal,
+        _query_unsealed_events(workspace_pk).count(),
+        chain.verified_at,
+        chain.verified_number,
+        chain.problem,
+        _find_report_flaw(chain) if chain.has_verdict else "",
+    )
 
 
 def load_last_row_verification(workspace_pk: int) -> RowsCheck | None:
@@ -249,9 +260,9 @@ def load_last_row_verification(workspace_pk: int) -> RowsCheck | None:
     )
 
 
-def _find_report_flaw(check: IntegrityCheck) -> str:
+def _find_report_flaw(report: IntegrityCheck | AuditChain) -> str:
     try:
-        row_seals.verify_row(check)
+        row_seals.verify_row(report)
     except RowNotSealed:
         return "unsealed"
     except IntegrityError:

@@ -111,7 +111,7 @@ def observe(address: str, token: str, session_id: str) -> dict[str, Any]:
         store: Any = cp.store
         for name in ("", "-fork", "-asks"):
             latest: dict[str, Any] = cp.load_latest(session_id + name) or {}
-            facts = store.transport.read(f"/sessions/{session_id}{name}")
+            facts = store.transport.send_read_request(f"/sessions/{session_id}{name}")
             seen[name] = (
                 latest["transcript"],
                 [version["version"] for version in cp.list_checkpoints(session_id + name)],

@@ -18,7 +18,7 @@ from checkpoints import audit
 from checkpoints.audit import append_events
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, Role
-from checkpoints.models import AuditEvent, IntegrityCheck, Session, Workspace
+from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, Workspace
 from checkpoints.seals.decision_keys import create_key_pair
 from harness_site.audit import audit_trail_query, event_sentences
 from harness_site.audit.audit_trail_query import AuditSubject
@@ -339,3 +339,37 @@ def test_page_names_a_forged_report_of_the_integrity_verification(
     settings.HARNESS_SEAL_KEY = "a1" * 32
     if "row_seal" not in forged:
         assert "sealed with a key that this site does not have" in visible_text(reader.get("/audit/"))
+
+
+@pytest.mark.parametrize(
+    ("forged", "named"),
+    [
+        ({"problem": ""}, "was altered"),
+        ({"problem": "", "row_seal": None}, "has no seal"),
+        ({"problem": "", "verified_number": 5}, "was altered"),
+        ({"verified_at": None}, "was altered"),
+        ({"verified_at": timezone.now()}, "was altered"),
+    ],
+)
+def test_page_names_a_forged_report_of_the_audit_verification(
+    reader: Client, settings: Settings, forged: dict[str, Any], named: str
+) -> None:
+    settings.HARNESS_SEAL_KEY = "5e" * 32
+    session = make_session()
+    happened(session=session)
+    audit.seal_events(make_workspace().pk)
+    QuerySet(AuditEvent).update(actor="mallory")
+    assert not audit.verify_chain(make_workspace().pk).is_intact
+    assert "Report not genuine" not in visible_text(reader.get("/audit/"))
+    QuerySet(AuditChain).update(**forged)
+
+    for page in ("/audit/", f"/sessions/{session.pk}/history/"):
+        text = visible_text(reader.get(page))
+        assert "Report not genuine" in text
+        assert f"The stored report of the last verification {named}" in text
+        assert "Not intact" not in text
+        assert "Verified" not in text
+    QuerySet(AuditChain).update(verified_at=None, verified_number=0, problem="", row_seal=None)
+    assert "Not verified yet" in visible_text(reader.get("/audit/"))
+    audit.verify_chain(make_workspace().pk)
+    assert "Report not genuine" not in visible_text(reader.get("/audit/"))

@@ -103,6 +103,18 @@ def test_agent_and_site_work_with_their_roles(urls: dict[str, str], tmp_path: Pa
         manage(urls["site"], command)
 
 
+def test_all_rows_can_be_verified_with_every_role_again_and_again(
+    urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_SEAL_KEY", "5e" * 32)
+    monkeypatch.setenv("HARNESS_SEAL_REQUIRED", "0")  # for the sessions of the other tests
+    python(urls["agent"], "cp.start_session('verified'); cp.save_checkpoint('verified', [], {}, 0)")
+    for role in ("site", "agent", "site"):
+        manage(urls[role], "verify_integrity", "--all")
+        assert value(urls["owner"], "SELECT finished FROM checkpoints_integritycheck") is True
+    manage(urls["site"], "verify_audit")
+
+
 def interrupted_call(url: str) -> int:
     """Return the interrupted call of the dead agent, after another process has detected it."""
     deadline = time.monotonic() + PATIENCE

@@ -57,6 +57,7 @@ def import_by_workers(url: str, path: str, statement: int = 0, fault: str = "", 
     """
     from django.db import connections
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs tests in the background ignores it
     checkpointer = SyncCheckpointer.open(url)
     parent, numbers = os.getpid(), count(1)
     faults = {

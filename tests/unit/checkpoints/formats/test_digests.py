@@ -73,3 +73,11 @@ DIFFERENT: list[tuple[Any, ...]] = [
 
 def test_different_parts_have_different_keys() -> None:
     assert len({digests.digest_key_parts(*parts) for parts in DIFFERENT}) == len(DIFFERENT)
+
+
+def test_the_last_link_is_that_of_the_whole_chain() -> None:
+    whole = digests.compute_hash_chains(["a", "b", "é"])
+    assert digests.compute_last_hash_chain(["a", "b", "é"]) == whole[-1]
+    assert digests.compute_last_hash_chain(["b", "é"], whole[0]) == whole[-1]
+    assert digests.compute_last_hash_chain([], whole[0]) == whole[0]
+    assert digests.compute_last_hash_chain([]) == digests.EMPTY_CHAIN

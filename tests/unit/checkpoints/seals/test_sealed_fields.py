@@ -17,7 +17,6 @@ SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_model
 #: Tables without seals: what they hold decides nothing that an agent does, or is in sealed rows too.
 UNSEALED_MODELS = {
     "Blob",  # sealed rows name its content by its digest
-    "AuditChain",  # the end of the hash chain
     "ImportedFile",  # what an import need not read again
     "Run",  # ownership, which is no record
     "Workspace",
