@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from django.db.models.functions import Now
 
 from checkpoints.exceptions import SealError
 from checkpoints.integrity import quarantine
+from checkpoints.integrity.missing_sessions import MissingSession
 from checkpoints.integrity.verification import (
     IntegrityProblem,
     VerificationCounts,
@@ -38,7 +39,12 @@ class CheckedSession:
 
 
 def verify_workspace(
-    using: str, workspace_pk: int, counts: VerificationCounts, *, resume: bool = False
+    using: str,
+    workspace_pk: int,
+    counts: VerificationCounts,
+    *,
+    resume: bool = False,
+    missing: Iterable[MissingSession] = (),
 ) -> Iterator[CheckedSession]:
     """Verify all sessions of a workspace, and store the result for its audit page.
 
@@ -50,9 +56,11 @@ def verify_workspace(
         counts: Gets the number of rows that were verified.
         resume: Whether to go on where the last verification ended, if it was interrupted. One whose stored result was
             altered begins again.
+        missing: Sessions that the database lacks, of all workspaces.
 
     Yields:
-        Each session, in the order of their keys, and at the end the rows that belong to no session.
+        Each session, in the order of their keys, and at the end the rows that belong to no session, with the missing
+        sessions of the workspace.
     """
     check = IntegrityCheck.objects.using(using).filter(workspace=workspace_pk).first()
     if check is None or check.finished or not (resume and is_check_written_by_library(check)):
@@ -68,6 +76,7 @@ def verify_workspace(
         check.reached, check.rows = batch[-1].pk, counts.rows - rows_before
         _save_check_progress(using, check, named)
     others = CheckedSession(None, "", list(find_workspace_problems(using, workspace_pk, counts)))
+    others.problems += [session.to_problem() for session in missing if session.workspace_pk == workspace_pk]
     named += _add_problems_to_check(check, others)
     yield others
     check.finished, check.rows = True, counts.rows - rows_before

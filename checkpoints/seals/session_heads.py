@@ -24,7 +24,7 @@ from checkpoints.exceptions import IntegrityError, WitnessAhead
 from checkpoints.seals import row_seals, witness
 from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.seal_keys import NUMBER_SIZE, SealKey, SealKeys, get_seal_keys
-from checkpoints.seals.witness_records import WitnessedHead
+from checkpoints.seals.witness_records import WitnessedHead, build_session_name
 
 _MODULUS = 1 << 256
 _NONCE_SIZE = 16
@@ -50,7 +50,7 @@ class SessionHead(NamedTuple):
     def to_witnessed_head(self) -> WitnessedHead:
         """Return what a witness notes of this head, which has to have a seal."""
         assert self.seal is not None  # noqa: S101 - of a head that was advanced
-        return WitnessedHead(f"{self.columns['key_space']}:{self.session_pk}", self.number, self.seal)
+        return WitnessedHead(build_session_name(self.columns["key_space"], self.session_pk), self.number, self.seal)
 
     @property
     def number(self) -> int:

@@ -28,12 +28,15 @@ from checkpoints.exceptions import (
     WitnessAhead,
     WitnessBehind,
 )
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness_database import DatabaseWitness
 from checkpoints.seals.witness_file import FileWitness
 from checkpoints.seals.witness_folder import FolderWitness
 from checkpoints.seals.witness_records import (
     WitnessedHead,
     WitnessedSession,
+    build_head_of_deleted_session,
+    build_session_name,
 )
 
 SETTING = "HARNESS_WITNESS"
@@ -54,6 +57,9 @@ class Witness(Protocol):
 
     def find_session(self, name: str) -> WitnessedSession | None:
         """Find what is known of a session; None if nothing is."""
+
+    def list_session_names(self) -> list[str]:
+        """List the names of all sessions of which anything was noted."""
 
 
 @cache
@@ -99,6 +105,17 @@ def record_written_head_on_commit(using: str, head: WitnessedHead) -> None:
     witness = get_witness()
     if witness is not None:
         transaction.on_commit(lambda: witness.record_written_head(head), using=using)
+
+
+def record_deleted_session_on_commit(using: str, key_space: str, session_pk: int) -> None:
+    """Note that this library has deleted a session, when its transaction is committed. Nothing without a key of seals.
+
+    If the witness cannot be written then, the error is logged, and the session counts as missing until it is adopted.
+    """
+    witness = get_witness()
+    if witness is not None and get_seal_keys() is not None:
+        head = build_head_of_deleted_session(build_session_name(key_space, session_pk))
+        transaction.on_commit(lambda: witness.record_accepted_head(head), using=using, robust=True)
 
 
 def require_head_is_newest(session_id: str, head: WitnessedHead) -> None:

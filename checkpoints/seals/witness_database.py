@@ -111,6 +111,11 @@ class DatabaseWitness:
             session.apply_record(*self._parse_row(name, *row))
         return session if rows else None
 
+    def list_session_names(self) -> list[str]:
+        with self._open_cursor() as cursor:
+            cursor.execute(f"SELECT DISTINCT session FROM {TABLE}")  # noqa: S608 - a constant
+            return [name for (name,) in cursor.fetchall()]
+
     def _parse_row(self, name: str, pk: int, kind: str, number: int, line: str) -> tuple[str, WitnessedHead]:
         try:
             record = parse_record(line.encode())

@@ -74,6 +74,11 @@ class FileWitness:
             self._read_and_apply_new_lines()
             return self._sessions.get(name)
 
+    def list_session_names(self) -> list[str]:
+        with self._lock:
+            self._read_and_apply_new_lines()
+            return list(self._sessions)
+
     def _require_file_not_truncated(self) -> None:
         """Require that the file is still there, with everything that this process has seen in it."""
         status = os.fstat(self._get_or_open_descriptor())

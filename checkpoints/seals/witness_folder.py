@@ -73,6 +73,10 @@ class FolderWitness:
             folder = self._read_and_apply_new_files(name)
             return folder.session if folder.read else None
 
+    def list_session_names(self) -> list[str]:
+        self._require_mark_file()
+        return [place.name.replace("-", ":") for place in self.path.iterdir() if place.is_dir()]
+
     def _write_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
         self._require_mark_file()
         content, place = encode_record(kind, head), self._get_session_folder(head.name)

@@ -23,9 +23,22 @@ class WitnessedHead:
     seal: bytes
 
 
+def build_session_name(key_space: str, session_pk: int) -> str:
+    """Build the name of a session in a witness."""
+    return f"{key_space}:{session_pk}"
+
+
+def build_head_of_deleted_session(name: str) -> WitnessedHead:
+    """Build what is noted as the newest head of a session that is gone: it has no writes and no seal."""
+    return WitnessedHead(name, -1, b"")
+
+
 @dataclass
 class WitnessedSession:
-    """Record of a witness about one session: the last confirmed seal, and the seals expected since."""
+    """Record of a witness about one session: the last confirmed seal, and the seals expected since.
+
+    `number` is negative if no write was confirmed, and after the session was deleted.
+    """
 
     number: int = -1
     seal: bytes = b""

@@ -35,6 +35,7 @@ from checkpoints.models import (
     Session,
     ToolCall,
 )
+from checkpoints.seals import witness
 from checkpoints.sessions import framework_state_retention, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.store import Store
@@ -262,6 +263,7 @@ def _delete_session_rows(store: Store, row: Session) -> RemovalCounts:
     Session.objects.using(store.using).filter(forked_from=row).update(forked_from=None, forked_version=None)
     Run.objects.using(store.using).filter(session=row).delete()
     Session.objects.using(store.using).filter(pk=row.pk).delete()
+    witness.record_deleted_session_on_commit(store.using, row.key_space, row.pk)
     return RemovalCounts(versions, messages)
 
 

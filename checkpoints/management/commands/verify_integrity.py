@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from checkpoints.exceptions import CheckpointsError
-from checkpoints.integrity import verify_workspace
+from checkpoints.integrity import missing_sessions, verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import Session
 from checkpoints.seals.decision_keys import VERIFY_SETTING, get_decision_keys
@@ -64,5 +64,6 @@ class Command(BaseCommand):
             for session in Session.objects.using(using).filter(session_id=options["session"]).order_by("pk"):
                 yield verify_workspace.verify_and_quarantine_session(using, session, counts)
             return
-        for workspace_pk in verify_workspace.list_workspaces_to_check(using, resume=options["resume"]):
-            yield from verify_workspace.verify_workspace(using, workspace_pk, counts, resume=options["resume"])
+        resume, missing = options["resume"], missing_sessions.find_missing_sessions(using)
+        for workspace_pk in verify_workspace.list_workspaces_to_check(using, resume=resume):
+            yield from verify_workspace.verify_workspace(using, workspace_pk, counts, resume=resume, missing=missing)

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from checkpoints.exceptions import CheckpointsError
+from checkpoints.integrity import missing_sessions
 from checkpoints.integrity.accept_restored_head import accept_stored_head
 from checkpoints.models import Session
 from checkpoints.seals.witness import SETTING, get_witness
@@ -52,6 +53,19 @@ class Command(BaseCommand):
             except CheckpointsError as error:
                 raise CommandError(f"{changed} of {len(pks)} sessions were noted. {error}") from error
         self.stdout.write(f"{changed} of {len(pks)} sessions were noted; the others were known as they are.")
+        if not options["session"]:
+            self._accept_missing_sessions(using, options["reason"])
+
+    def _accept_missing_sessions(self, using: str, reason: str) -> None:
+        """Note that the sessions which the database lacks are gone."""
+        try:
+            missing = missing_sessions.find_missing_sessions(using)
+            for session in missing:
+                missing_sessions.accept_missing_session(using, session, actor=getpass.getuser(), reason=reason)
+        except CheckpointsError as error:
+            raise CommandError(str(error)) from error
+        if missing:
+            self.stdout.write(f"{len(missing)} sessions that the database lacks were noted as gone.")
 
 
 def _create_witness(witness: object, using: str) -> None:

@@ -1,0 +1,114 @@
+"""Sessions that the witness knows and the database lacks, although this library has not deleted them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from checkpoints.audit import append_events
+from checkpoints.enums import ActorKind, AuditKind
+from checkpoints.exceptions import ReasonRequired
+from checkpoints.integrity.verification import IntegrityProblem
+from checkpoints.models import AuditEvent, Session, Workspace
+from checkpoints.seals import witness
+from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.seals.witness_records import build_head_of_deleted_session, build_session_name
+
+#: Number of sessions that one statement looks for.
+_BATCH_SIZE = 500
+
+
+@dataclass(frozen=True)
+class MissingSession:
+    """Session that the witness knows and the database lacks.
+
+    Attributes:
+        name: Name of the session in the witness.
+        pk: Key that its row had.
+        number: Number of its last write.
+        workspace_pk: Key of its workspace, by the audit trail; of the first one if no entry is left.
+    """
+
+    name: str
+    pk: int
+    number: int
+    workspace_pk: int
+
+    def to_problem(self) -> IntegrityProblem:
+        """Return what a verification says about it."""
+        why = (
+            f"the witness knows it, with {self.number} writes, and it is missing: somebody has deleted it, or has put "
+            "an older copy of the database back"
+        )
+        return IntegrityProblem(Session._meta.db_table, str(self.pk), why)
+
+
+def find_missing_sessions(using: str) -> list[MissingSession]:
+    """Find the sessions that the witness knows, and that were neither deleted by this library nor are in the database.
+
+    None without a witness or without a key of seals. Raises the witness's own subclasses of `WitnessError`.
+    """
+    kept = witness.get_witness()
+    if kept is None or get_seal_keys() is None:
+        return []
+    missing = []
+    # The names are read before the database, so that one that is created meanwhile is in both.
+    for name in _iterate_names_without_row(using, kept.list_session_names()):
+        known = kept.find_session(name)
+        if known is not None and known.number >= 0:
+            pk = _parse_session_key(name)
+            missing.append(MissingSession(name, pk, known.number, _find_workspace(using, pk)))
+    return missing
+
+
+def accept_missing_session(using: str, missing: MissingSession, *, actor: str, reason: str) -> None:
+    """Note in the witness that a session is gone, and record who did it and why.
+
+    Args:
+        using: Connection alias.
+        missing: The session, as `find_missing_sessions` returns it.
+        actor: Name of who does it.
+        reason: Why, in a sentence.
+
+    Raises:
+        ReasonRequired: There is no reason.
+    """
+    kept = witness.get_witness()
+    if not reason.strip():
+        raise ReasonRequired
+    if kept is None:
+        return
+    with transaction.atomic(using=using):
+        append_events.append_event(
+            using,
+            missing.workspace_pk,
+            AuditKind.WITNESS_ADOPTED,
+            session_pk=missing.pk,
+            actor=actor,
+            actor_kind=ActorKind.MACHINE,
+            details={"reason": reason, "known": missing.number, "stored": -1},
+        )
+        kept.record_accepted_head(build_head_of_deleted_session(missing.name))
+
+
+def _iterate_names_without_row(using: str, names: list[str]) -> Iterator[str]:
+    for start in range(0, len(names), _BATCH_SIZE):
+        batch = names[start : start + _BATCH_SIZE]
+        rows = Session.objects.using(using).filter(pk__in=[_parse_session_key(name) for name in batch])
+        stored = {build_session_name(key_space, pk) for pk, key_space in rows.values_list("pk", "key_space")}
+        yield from (name for name in batch if name not in stored)
+
+
+def _parse_session_key(name: str) -> int:
+    return int(name.rpartition(":")[2])
+
+
+def _find_workspace(using: str, session_pk: int) -> int:
+    """Find the workspace of a session that is gone by its newest entry in the audit trail; else the first workspace."""
+    events = AuditEvent.objects.using(using).filter(session=session_pk).order_by("-pk")
+    known = events.values_list("workspace_id", flat=True).first()
+    if known is None:
+        known = Workspace.objects.using(using).order_by("pk").values_list("pk", flat=True)[0]
+    return known
