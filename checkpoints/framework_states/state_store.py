@@ -40,7 +40,7 @@ from checkpoints.store import row_lookups
 from checkpoints.store.call_records import CallIntent
 from checkpoints.store.store import OwnedSession, Store
 from checkpoints.versions import save_version
-from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList, load_values
+from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList, NewValue, load_values
 
 #: Version of a channel: a number or a text of the framework.
 ChannelVersion = int | float | str
@@ -71,7 +71,7 @@ class NewState:
     body: Encoded
     metadata: Encoded
     versions: Mapping[str, ChannelVersion]
-    values: Mapping[str, EncodedValue | GrownList]
+    values: Mapping[str, NewValue]
     changed: Collection[str]
     rebuilt: Collection[str] = ()
 
@@ -82,7 +82,7 @@ class NewWrite:
 
     position: int
     channel: str
-    value: EncodedValue
+    value: NewValue
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 A value is the type and the bytes that a framework's serializer gave, or a list of such values. Each element of a list
 is a blob of its own, and the list is a tree of nodes: every full group of digests becomes a node, and every full group
 of nodes the next level. A list that grows at its end shares all full groups with its former self, so that what is
-stored for an append does not grow with the length of the list.
+stored for an append does not grow with the length of the list. An element that resembles another value is stored as a
+patch of that.
 """
 
 from __future__ import annotations
@@ -27,6 +28,31 @@ EncodedValue = Encoded | list[Encoded]
 
 
 @dataclass(frozen=True)
+class PatchedValue:
+    """Value that is stored as the difference from another one of the same type.
+
+    Attributes:
+        base: The other value.
+        patch: Content of the blob that stands for the value: the digest of `base`, and the difference.
+    """
+
+    base: Encoded
+    patch: bytes
+
+
+#: Element of a list to store.
+NewElement = Encoded | PatchedValue
+
+
+class StoredList(list[Encoded]):
+    """List as it was loaded, with the digests of its elements."""
+
+    def __init__(self, elements: Iterable[Encoded], element_digests: Sequence[str]) -> None:
+        super().__init__(elements)
+        self.digests = element_digests
+
+
+@dataclass(frozen=True)
 class GrownList:
     """List that begins as a stored one, so that only what is new has to be stored.
 
@@ -38,15 +64,23 @@ class GrownList:
 
     base: str
     kept: Sequence[str]
-    added: Sequence[Encoded]
+    added: Sequence[NewElement]
 
 
+#: Value to store.
+NewValue = EncodedValue | list[NewElement] | GrownList
 #: Type of the nodes of a list. The types of serializers do not begin with a dot.
 LIST_TYPE = ".list"
+#: Type of the patches that stand for elements of a list.
+PATCH_TYPE = ".patch"
+_REFERRING_TYPES = frozenset({LIST_TYPE, PATCH_TYPE})
 _ENTRY_SIZE = digests.BLOB_DIGEST_SIZE + 1
 _GROUP_SIZE = 8
 #: Shorter bytes are stored as they are.
 _MIN_COMPRESSED_SIZE = 256
+#: Bytes that a patch compresses at once, and those around the same place in the base that it may refer to; together
+#: they are less than the 32 KB that zlib looks back.
+_PATCH_CHUNK_SIZE, _PATCH_MARGIN = 16_384, 4_096
 _BLOB_FIELDS = ("session", "digest", "type", "content", "compressed")
 #: Up to this number of blobs are sent without asking whether they are stored.
 _MAX_UNCHECKED = 8
@@ -60,17 +94,20 @@ class BlobWriter:
 
     blobs: dict[str, Encoded] = field(default_factory=dict)
 
-    def add_value(self, value: EncodedValue | GrownList) -> str:
+    def add_value(self, value: NewValue) -> str:
         """Add a value, and return the digest that stands for it."""
         if isinstance(value, GrownList):
-            entries = [*map(_build_node_entry, value.kept), *(self._add_element(*item) for item in value.added)]
+            entries = [*map(_build_node_entry, value.kept), *map(self._add_element, value.added)]
             return self._add_list(entries, len(value.kept))
         if isinstance(value, list):
-            return self._add_list([self._add_element(*item) for item in value])
+            return self._add_list(list(map(self._add_element, value)))
         return self._add_blob(*value)
 
-    def _add_element(self, type_: str, content: bytes) -> bytes:
-        return _build_node_entry(self._add_blob(type_, content))
+    def _add_element(self, element: NewElement) -> bytes:
+        if isinstance(element, PatchedValue):
+            self._add_blob(*element.base)  # it may have been removed meanwhile
+            return _build_node_entry(self._add_blob(PATCH_TYPE, element.patch))
+        return _build_node_entry(self._add_blob(*element))
 
     def _add_blob(self, type_: str, content: bytes) -> str:
         digest = digests.digest_blob(type_, content)
@@ -109,6 +146,48 @@ class BlobWriter:
         insert_rows(using, Blob, _BLOB_FIELDS, new, ignore_conflicts=True)
 
 
+def digest_element(element: NewElement) -> str:
+    """Return the digest of the blob that stands for an element of a list."""
+    if isinstance(element, PatchedValue):
+        return digests.digest_blob(PATCH_TYPE, element.patch)
+    return digests.digest_blob(*element)
+
+
+def patch_if_shorter(value: Encoded, base: Encoded) -> NewElement:
+    """Return a value as a patch of another one, or as it is if that is not much shorter.
+
+    Args:
+        value: Type and bytes.
+        base: Value that has most of these bytes, at about the same places.
+    """
+    content = value[1]
+    if value == base or value[0] != base[0] or len(content) < _MIN_COMPRESSED_SIZE:
+        return value
+    parts = [bytes.fromhex(digests.digest_blob(*base))]
+    for start in range(0, len(content), _PATCH_CHUNK_SIZE):
+        packer = zlib.compressobj(9, zdict=_get_patch_window(base[1], start))
+        parts += packer.compress(content[start : start + _PATCH_CHUNK_SIZE]), packer.flush()
+    patch = b"".join(parts)
+    return PatchedValue(base, patch) if len(patch) < len(content) // 4 else value
+
+
+def _apply_patch(patch: bytes, base: Encoded) -> Encoded:
+    """Return the value that a patch stands for. Raises `ValueError`."""
+    packed, content = patch[digests.BLOB_DIGEST_SIZE :], b""
+    try:
+        while packed:
+            unpacker = zlib.decompressobj(zdict=_get_patch_window(base[1], len(content)))
+            content += unpacker.decompress(packed) + unpacker.flush()
+            packed = unpacker.unused_data
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    return base[0], content
+
+
+def _get_patch_window(base: bytes, start: int) -> bytes:
+    return base[max(0, start - _PATCH_MARGIN) : start + _PATCH_CHUNK_SIZE + _PATCH_MARGIN]
+
+
 def _build_node_entry(digest: str, level: int = 0) -> bytes:
     """Build the entry of a node: the number of levels below it, and a digest."""
     return bytes((level,)) + bytes.fromhex(digest)
@@ -124,25 +203,48 @@ def _build_blob_columns(type_: str, content: bytes) -> tuple[str, bytes, bool]:
 def load_values(using: str, session: Session, digests: Iterable[str]) -> dict[str, EncodedValue]:
     """Load values by their digests. Raises `CheckpointCorrupted` for one that is missing or altered."""
     blobs = _load_reachable_blobs(using, session, digests)
-    return {digest: _build_value(blobs, digest) for digest in digests}
+    try:
+        return {digest: _build_value(blobs, digest) for digest in digests}
+    except ValueError as error:
+        raise CheckpointCorrupted(session.session_id, "a patched value", str(error)) from error
 
 
 def _build_value(blobs: Mapping[str, Encoded], digest: str) -> EncodedValue:
+    if blobs[digest][0] != LIST_TYPE:
+        return blobs[digest]
+    elements = list(_iterate_element_digests(blobs, digest))
+    return StoredList((_build_element(blobs, element) for element in elements), elements)
+
+
+def _build_element(blobs: Mapping[str, Encoded], digest: str) -> Encoded:
     type_, content = blobs[digest]
-    return (type_, content) if type_ != LIST_TYPE else list(_iterate_list_items(blobs, content))
+    if type_ != PATCH_TYPE:
+        return type_, content
+    return _apply_patch(content, blobs[_get_base_digest(content)])
 
 
-def _iterate_list_items(blobs: Mapping[str, Encoded], node: bytes) -> Iterable[Encoded]:
-    for level, digest in _iterate_node_entries(node):
+def _iterate_element_digests(blobs: Mapping[str, Encoded], node_digest: str) -> Iterable[str]:
+    for level, digest in _iterate_node_entries(blobs[node_digest][1]):
         if level == 0:
-            yield blobs[digest]
+            yield digest
         else:
-            yield from _iterate_list_items(blobs, blobs[digest][1])
+            yield from _iterate_element_digests(blobs, digest)
 
 
 def _iterate_node_entries(node: bytes) -> Iterable[tuple[int, str]]:
     for start in range(0, len(node), _ENTRY_SIZE):
         yield node[start], node[start + 1 : start + _ENTRY_SIZE].hex()
+
+
+def _get_base_digest(patch: bytes) -> str:
+    return patch[: digests.BLOB_DIGEST_SIZE].hex()
+
+
+def _list_referenced_digests(type_: str, content: bytes) -> Sequence[str]:
+    """List the digests of the blobs that a blob needs."""
+    if type_ == LIST_TYPE:
+        return [digest for _, digest in _iterate_node_entries(content)]
+    return [_get_base_digest(content)] if type_ == PATCH_TYPE else []
 
 
 def _load_reachable_blobs(using: str, session: Session, roots: Iterable[str]) -> dict[str, Encoded]:
@@ -152,8 +254,7 @@ def _load_reachable_blobs(using: str, session: Session, roots: Iterable[str]) ->
         rows = {row.digest: row for row in _query_blobs(using, session, wanted)}
         for digest in wanted:
             blobs[digest] = _decode_blob(session, digest, rows.get(digest))
-        nodes = [blobs[digest][1] for digest in wanted if blobs[digest][0] == LIST_TYPE]
-        wanted = {digest for node in nodes for _, digest in _iterate_node_entries(node)} - blobs.keys()
+        wanted = {each for digest in wanted for each in _list_referenced_digests(*blobs[digest])} - blobs.keys()
     return blobs
 
 
@@ -176,12 +277,12 @@ def delete_unreachable_blobs(using: str, session: Session, roots: Iterable[str])
     needed, wanted = set[str](), set(roots)
     while wanted:
         needed |= wanted
-        nodes = [row for row in _query_blobs(using, session, wanted) if row.type == LIST_TYPE]
-        contents = [_decode_blob(session, row.digest, row)[1] for row in nodes]
-        wanted = {digest for node in contents for _, digest in _iterate_node_entries(node)} - needed
-    rows = Blob.objects.using(using).filter(session=session)
-    unreachable = [digest for digest in rows.values_list("digest", flat=True) if digest not in needed]
-    return sum(rows.filter(digest__in=part).delete()[0] for part in _split_into_query_batches(unreachable))
+        rows = [row for row in _query_blobs(using, session, wanted) if row.type in _REFERRING_TYPES]
+        blobs = [_decode_blob(session, row.digest, row) for row in rows]
+        wanted = {digest for blob in blobs for digest in _list_referenced_digests(*blob)} - needed
+    stored = Blob.objects.using(using).filter(session=session)
+    unreachable = [digest for digest in stored.values_list("digest", flat=True) if digest not in needed]
+    return sum(stored.filter(digest__in=part).delete()[0] for part in _split_into_query_batches(unreachable))
 
 
 def _split_into_query_batches(digests: Sequence[str]) -> Iterable[Sequence[str]]:

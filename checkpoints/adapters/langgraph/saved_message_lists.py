@@ -9,11 +9,13 @@ from __future__ import annotations
 import copy
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import BaseMessage
+
+from checkpoints.versions.blobs import Encoded
 
 #: Thread, namespace and channel of a list.
 Place = tuple[str, str, str]
@@ -151,6 +153,8 @@ class ListMemory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lists: OrderedDict[Place, SavedList] = OrderedDict()
+        #: Messages that were written since the last state, by identity, and values that contain them as bytes.
+        self._written: OrderedDict[tuple[str, str], dict[int, tuple[BaseMessage, Encoded]]] = OrderedDict()
         #: Newest version of each thread, and the digests of the messages that are its transcript.
         self._transcripts: OrderedDict[str, tuple[int, Sequence[str]]] = OrderedDict()
 
@@ -173,6 +177,28 @@ class ListMemory:
                 self._lists[place] = known
                 while len(self._lists) > _MAX_LISTS:
                     self._lists.popitem(last=False)
+
+    def add_written_messages(self, thread_id: str, namespace: str, written: Iterable[tuple[Any, Encoded]]) -> None:
+        """Remember messages of a thread and namespace, each with a stored value that contains it.
+
+        A message that is remembered already keeps its value.
+        """
+        added = {id(each): (each, value) for each, value in written if isinstance(each, BaseMessage)}
+        with self._lock:
+            known = self._written.pop((thread_id, namespace), {})
+            self._written[thread_id, namespace] = {**added, **known}
+            while len(self._written) > _MAX_LISTS:
+                self._written.popitem(last=False)
+
+    def take_written_messages(self, thread_id: str, namespace: str) -> Mapping[int, tuple[BaseMessage, Encoded]]:
+        """Return and forget the messages that were written since the last state."""
+        with self._lock:
+            return self._written.pop((thread_id, namespace), {})
+
+    def find_written_messages(self, thread_id: str, namespace: str) -> Mapping[int, tuple[BaseMessage, Encoded]]:
+        """Return the messages that were written since the last state, by identity."""
+        with self._lock:
+            return self._written.get((thread_id, namespace), {})
 
     def find_transcript_digests(self, thread_id: str) -> tuple[int, Sequence[str]] | None:
         """Return the newest version that this process knows, and the digests of its messages."""

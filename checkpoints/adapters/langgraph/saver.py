@@ -37,7 +37,6 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
-from checkpoints.formats import digests
 from checkpoints.framework_states import interrupt_decisions, remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import GrownListNotStored, LoadedState, NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -46,7 +45,17 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.call_records import CallIntent
 from checkpoints.store.store import Store
 from checkpoints.tools.guard import ToolPolicies
-from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList
+from checkpoints.versions.blobs import (
+    BlobWriter,
+    Encoded,
+    EncodedValue,
+    GrownList,
+    NewElement,
+    NewValue,
+    StoredList,
+    digest_element,
+    patch_if_shorter,
+)
 
 if TYPE_CHECKING:
     from checkpoints.adapters.langgraph.owned_thread_saver import OwnedThreadSaver
@@ -55,7 +64,7 @@ T = TypeVar("T")
 #: Metadata that names the channels whose values are rebuilt from the writes of earlier states.
 _DELTA_KEY = "counters_since_delta_snapshot"
 #: Parts of a state that are stored beside its body.
-_OWN_COLUMNS = frozenset({"channel_values", "channel_versions"})
+_OWN_COLUMNS = frozenset({"id", "channel_values", "channel_versions"})
 _PAGE_SIZE = 20
 #: Digits of the version of a channel.
 _VERSION_WIDTH = 10
@@ -169,10 +178,11 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         found = self._build_tuple(loaded)
         values = found.checkpoint["channel_values"]
         for name, value in loaded.values.items():
-            if isinstance(value, list):
+            if isinstance(value, StoredList):
                 elements = values[name]
                 fields, stored = saved_message_lists.copy_fields(elements), saved_message_lists.copy_messages(elements)
-                self._memory.set_list((thread_id, namespace, name), _build_saved_list(elements, fields, value, stored))
+                saved = _build_saved_list(elements, fields, value.digests, stored)
+                self._memory.set_list((thread_id, namespace, name), saved)
         for name, root in loaded.known.items():
             copied = known[root].copy_with_own_messages()
             values[name] = list(copied.elements)
@@ -207,7 +217,12 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def _build_tuple(self, loaded: LoadedState) -> CheckpointTuple:
         values = {name: self._decode(value) for name, value in loaded.values.items()}
         stored = self.serde.loads_typed(loaded.body)
-        checkpoint: Checkpoint = {**stored, "channel_values": values, "channel_versions": loaded.versions}
+        checkpoint: Checkpoint = {
+            **stored,
+            "id": loaded.state_id,
+            "channel_values": values,
+            "channel_versions": loaded.versions,
+        }
         parent = _build_config(loaded.session_id, loaded.namespace, loaded.parent_id) if loaded.parent_id else None
         return CheckpointTuple(
             _build_config(loaded.session_id, loaded.namespace, loaded.state_id),
@@ -222,10 +237,15 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             return self.serde.loads_typed(value)
         return [self.serde.loads_typed(item) for item in value]
 
-    def _encode(self, value: Any) -> EncodedValue:
+    def _encode_write(self, thread_id: str, namespace: str, value: Any) -> NewValue:
+        """Encode what a task wrote, and remember the messages in it for the state that will have them."""
         if type(value) is not list:
             return self.serde.dumps_typed(value)
-        return [self.serde.dumps_typed(item) for item in value]
+        elements = list(value)
+        encoded = [self.serde.dumps_typed(item) for item in elements]
+        written = self._memory.find_written_messages(thread_id, namespace)
+        self._memory.add_written_messages(thread_id, namespace, zip(elements, encoded, strict=True))
+        return _patch_written_messages(elements, encoded, written)
 
     # ---- writing
 
@@ -252,11 +272,15 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         body = {name: value for name, value in checkpoint.items() if name not in _OWN_COLUMNS}
         values = checkpoint["channel_values"]
         stored_metadata = get_serializable_checkpoint_metadata(config, metadata)
+        written = self._memory.take_written_messages(thread_id, namespace)
         encoded = {
-            name: self._encode_only_new_elements((thread_id, namespace, name), values[name])
+            name: self._encode_only_new_elements((thread_id, namespace, name), values[name], written)
             for name in versions
             if name in values
         }
+        for name, (value, _) in encoded.items():
+            if isinstance(value, tuple):
+                self._memory.add_written_messages(thread_id, namespace, _iterate_messages_in_input(values[name], value))
         new = NewState(
             namespace,
             checkpoint["id"],
@@ -292,7 +316,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if is_shown and said is not None:
             self._memory.set_transcript_digests(thread_id, version, said.digests)
 
-    def _encode_only_new_elements(self, place: Place, value: Any) -> tuple[EncodedValue | GrownList, SavedList | None]:
+    def _encode_only_new_elements(
+        self, place: Place, value: Any, written: Mapping[int, tuple[Any, Encoded]]
+    ) -> tuple[NewValue, SavedList | None]:
         """Encode a value, of a list that begins as a saved one only what is new; and describe the new list."""
         if type(value) is not list:
             return self.serde.dumps_typed(value), None
@@ -300,12 +326,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         known = self._memory.find_list(place)
         kept = 0 if known is None else known.count_unchanged_elements(elements)
         fields = saved_message_lists.copy_fields(elements[kept:])
-        added = [self.serde.dumps_typed(item) for item in elements[kept:]]
-        stored = [self.serde.loads_typed(item) for item in added]
+        encoded = [self.serde.dumps_typed(item) for item in elements[kept:]]
+        stored = [self.serde.loads_typed(item) for item in encoded]
+        added = _patch_written_messages(elements[kept:], encoded, written)
+        added_digests = list(map(digest_element, added))
         if known is None or not kept:
-            return added, _build_saved_list(elements, fields, added, stored)
+            return added, _build_saved_list(elements, fields, added_digests, stored)
         grown = GrownList(known.root, known.digests[:kept], added)
-        added_digests = [digests.digest_blob(*item) for item in added]
         return grown, known.build_extended_list(
             kept, elements, fields, stored, added_digests, BlobWriter().add_value(grown)
         )
@@ -357,7 +384,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         thread_id, namespace = _get_thread_and_namespace(config)
         checkpoint_id = str(config["configurable"]["checkpoint_id"])
         encoded = [
-            NewWrite(WRITES_IDX_MAP.get(channel, position), channel, self._encode(value))
+            NewWrite(WRITES_IDX_MAP.get(channel, position), channel, self._encode_write(thread_id, namespace, value))
             for position, (channel, value) in enumerate(writes)
         ]
         channels = {channel for channel, _ in writes}
@@ -582,11 +609,30 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         await self._run_blocking(partial(self.prune, thread_ids, strategy=strategy))
 
 
+def _iterate_messages_in_input(value: Any, encoded: Encoded) -> Iterator[tuple[Any, Encoded]]:
+    """Iterate over the lists' elements of an input, each with the encoded input."""
+    for items in value.values() if isinstance(value, dict) else ():
+        for item in items if isinstance(items, list) else ():
+            yield item, encoded
+
+
+def _patch_written_messages(
+    elements: Sequence[Any], encoded: Sequence[Encoded], written: Mapping[int, tuple[Any, Encoded]]
+) -> list[NewElement]:
+    """Return encoded elements, those that were written before as patches.
+
+    A reducer gives a message its identifier, so a task's write and the state differ in that.
+    """
+    return [
+        patch_if_shorter(value, written[id(element)][1]) if id(element) in written else value
+        for element, value in zip(elements, encoded, strict=True)
+    ]
+
+
 def _build_saved_list(
-    elements: Sequence[Any], fields: Sequence[Any] | None, encoded: Sequence[Encoded], stored: Sequence[Any]
+    elements: Sequence[Any], fields: Sequence[Any] | None, element_digests: Sequence[str], stored: Sequence[Any]
 ) -> SavedList | None:
-    """Describe a list with its encoded elements, and with what a load gives of them."""
-    element_digests = [digests.digest_blob(*item) for item in encoded]
+    """Describe a list with the digests of its elements, and with what a load gives of them."""
     root = BlobWriter().add_value(GrownList("", element_digests, []))
     return EMPTY_LIST.build_extended_list(0, elements, fields, stored, element_digests, root)
 

@@ -1,8 +1,11 @@
 """Agents of LangChain with the guard: transcripts, replays, approvals, branches, subgraphs."""
 
 import asyncio
+import random
 import threading
+import zlib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -369,6 +372,25 @@ def test_a_list_grows_from_a_state_that_another_process_removed(cp: SyncCheckpoi
     stored = agent.get_state(config()).values["messages"]
     assert [message.content for message in stored][-1] == "gone"
     assert len(stored) == 4
+
+
+def test_a_message_is_stored_once(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    letters = random.Random(1)
+    text = "".join(letters.choices("abcdefghijklmnopqrstuvwxyz ", k=4000))
+    expected: list[str] = []
+    sizes: list[int] = []
+    for client in (cp, cp, open_checkpointer()):
+        graph = StateGraph(MessagesState).add_node("say", lambda state: {"messages": [AIMessage("yes")]})
+        agent = graph.add_edge(START, "say").compile(checkpointer=HarnessSaver(client))
+        for _ in range(3):
+            expected += [f"{text}{len(expected)}", "yes"]
+            agent.invoke({"messages": [HumanMessage(expected[-2])]}, config(), durability="sync")
+            sizes.append(sum(len(blob.content) for blob in Blob.objects.all()))
+        assert [message.content for message in agent.get_state(config()).values["messages"]] == expected
+        assert len(list(agent.get_state_history(config()))) == 3 * len(sizes)
+    growth = [after - before for before, after in pairwise(sizes)]
+    once = len(zlib.compress(text.encode()))
+    assert max(growth) < 1.5 * once
 
 
 def test_a_loaded_message_is_the_programs_own(cp: SyncCheckpointer, effects: Path) -> None:

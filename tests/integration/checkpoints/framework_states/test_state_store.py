@@ -1,5 +1,6 @@
 """States of frameworks: values are restored equal, appends store little, and removal leaves nothing behind."""
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.versions.blobs import EncodedValue, convert_value_to_json
+from checkpoints.versions.blobs import EncodedValue, NewValue, convert_value_to_json, patch_if_shorter
 from tests.integration.checkpoints.session_setups import conversation, text_message
 
 Open = Callable[..., SyncCheckpointer]
@@ -28,7 +29,7 @@ def _save(
     session_id: str = "s",
     transcript: list[dict[str, Any]] | None = None,
     versions: dict[str, int] | None = None,
-    **values: EncodedValue,
+    **values: NewValue,
 ) -> None:
     new = NewState(
         "",
@@ -99,6 +100,50 @@ def test_removed_states_remove_their_blobs(cp: SyncCheckpointer) -> None:
     assert Blob.objects.count() == 40 + 5 + 1  # five full groups, and the list
     remove_and_copy_states.delete_session_with_states(cp.store, "s")
     assert not Blob.objects.exists()
+
+
+def _build_similar_values(size: int) -> tuple[tuple[str, bytes], tuple[str, bytes]]:
+    """Build two values of random bytes that differ at both ends."""
+    content = random.Random(size).randbytes(size)
+    return ("msgpack", b"\x81base" + content + b"none"), ("msgpack", content + b"identifier")
+
+
+@pytest.mark.parametrize("size", [256, 5_000, 16_384, 100_000])
+def test_value_like_another_one_is_stored_as_a_patch(cp: SyncCheckpointer, size: int) -> None:
+    base, value = _build_similar_values(size)
+    _save(cp, 0, messages=[_item(1), patch_if_shorter(value, base)])
+    assert _load(cp) == {"messages": [_item(1), value]}
+    patch = Blob.objects.get(type=".patch")
+    assert len(patch.content) < 100 + size // 50
+
+
+def test_value_unlike_another_one_is_stored_as_it_is() -> None:
+    base, value = _build_similar_values(1000)
+    assert patch_if_shorter(value, _build_similar_values(1001)[0]) == value
+    assert patch_if_shorter(value, ("json", base[1])) == value
+    assert patch_if_shorter(value, value) == value
+
+
+def test_base_of_a_patch_stays_as_long_as_the_patch(cp: SyncCheckpointer) -> None:
+    base, value = _build_similar_values(1000)
+    _save(cp, 0)
+    state_store.save_task_writes(cp.store, "s", "", "0000", "task", "", [NewWrite(0, "a", [base])])
+    _save(cp, 1, messages=[patch_if_shorter(value, base)])
+    remove_and_copy_states.delete_selected_states(cp.store, "s", lambda states: [states[-1]])
+    assert _load(cp) == {"messages": [value]}
+    assert Blob.objects.count() == 3
+    remove_and_copy_states.copy_states(cp.store, "s", "copy")
+    assert _load(cp, session_id="copy") == {"messages": [value]}
+    remove_and_copy_states.delete_selected_states(cp.store, "s")
+    assert not Blob.objects.filter(session__session_id="s").exists()
+
+
+def test_patch_without_its_base_is_refused(cp: SyncCheckpointer) -> None:
+    base, value = _build_similar_values(1000)
+    _save(cp, 0, messages=[patch_if_shorter(value, base)])
+    Blob.objects.filter(type="msgpack").delete()
+    with pytest.raises(CheckpointCorrupted, match="is missing"):
+        _load(cp)
 
 
 def test_missing_or_altered_blob_is_refused(cp: SyncCheckpointer) -> None:
