@@ -107,7 +107,8 @@ class CodexReader:
             builder.report.unknown[f"item {item.get('type', item.get('record_type', 'without a type'))}"] += 1
             builder.add_note(item)
             return
-        builder.report.unknown.update(exchange.unknown)
+        if exchange.unknown:
+            builder.report.unknown.update(exchange.unknown)
         for body in exchange.messages:
             is_prompt = body.get("role") == "user" and not _is_inserted_message(body)
             role = {} if is_prompt or body.get("role") != "user" else {"role": "system"}

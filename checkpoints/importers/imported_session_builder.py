@@ -198,7 +198,7 @@ class TranscriptBuilder:
     def add_note(self, note: Any) -> None:
         """Note an entry that is no part of the conversation; it is stored with the next message."""
         self._notes.append(note)
-        self._notes_size += len(to_canonical_json(note, "note"))
+        self._notes_size += len(repr(note))  # about as long as its JSON, which is made with the message
         if self._notes_size > _MAX_NOTES_PER_MESSAGE:
             self._write_notes()
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, UserPromptPart
 
 from checkpoints.exceptions import InvalidInput, NotRepresentable
 from checkpoints.formats import pydantic_ai_messages
@@ -29,10 +31,44 @@ def encode_entries(entries: Sequence[ConversationEntry]) -> list[NewEntry]:
         json.dumps(messages, ensure_ascii=False).encode()  # the framework reads no lone surrogates
     except ValueError as error:
         raise NotRepresentable("message", str(error)) from error
+    for entry, message in zip(entries, messages, strict=True):
+        _remove_empty_fields(message, entry.message)
     return [
         NewEntry(entry.id, entry.parent_id, _add_envelope(entry, message))
         for entry, message in zip(entries, messages, strict=True)
     ]
+
+
+def _remove_empty_fields(message: dict[str, Any], source: ModelMessage) -> None:
+    """Remove the fields of a message, its parts and its usage that are null, 0 or {} and are that without being stated.
+
+    These are up to a few hundred bytes of a message.
+    """
+    _remove_empty_defaults(message, source)
+    for part, source_part in zip(message["parts"], source.parts, strict=True):
+        _remove_empty_defaults(part, source_part)
+    if isinstance(source, ModelResponse):
+        _remove_empty_defaults(message["usage"], source.usage)
+
+
+def _remove_empty_defaults(values: dict[str, Any], source: Any) -> None:
+    for name, default in _list_empty_defaults(source.__class__):
+        if name in values and _is_empty(values[name]) and values[name] == default:
+            del values[name]
+
+
+@cache
+def _list_empty_defaults(kind: Any) -> Sequence[tuple[str, Any]]:
+    """List the fields of a class that are empty by default, with their defaults."""
+    defaults = [
+        (field.name, field.default if field.default_factory is dataclasses.MISSING else field.default_factory())
+        for field in dataclasses.fields(kind)
+    ]
+    return [(name, default) for name, default in defaults if _is_empty(default)]
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value == {} or (type(value) in (int, float) and value == 0)
 
 
 def _add_envelope(entry: ConversationEntry, message: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from pydantic_ai.conversation_store import (
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, SystemPromptPart, ThinkingPart, UserPromptPart
 from pydantic_ai.models.test import TestModel
-from pydantic_ai.usage import RunUsage
+from pydantic_ai.usage import RequestUsage, RunUsage
 
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.pydantic_ai import HarnessConversationStore
@@ -396,6 +396,25 @@ def test_files_and_thoughts_come_back_equal(cp: SyncCheckpointer) -> None:
 
 
 # bad input
+
+
+def test_empty_fields_are_not_stored_and_come_back_equal(cp: SyncCheckpointer) -> None:
+    store = HarnessConversationStore(cp)
+    call, result = ToolCallPart("look", None, "c1"), ToolReturnPart("look", None, "c1", timestamp=NOON)
+    said: list[ModelMessage] = [
+        ModelRequest(parts=[UserPromptPart("", timestamp=NOON)], instructions="", metadata={}),
+        ModelResponse(parts=[TextPart("", id="")], timestamp=NOON, usage=RequestUsage(input_tokens=7)),
+        ModelResponse(parts=[call], timestamp=NOON, metadata={"seen": None, "count": 0}),
+        ModelRequest(parts=[result]),
+    ]
+    _save(store, "s", said)
+    assert asyncio.run(store.load("s")).messages == said
+    stored = _load_transcript(cp, "s")
+    assert stored[1]["usage"] == {"input_tokens": 7}
+    assert (stored[0]["instructions"], stored[0]["metadata"]) == ("", {})
+    assert stored[2]["metadata"] == {"seen": None, "count": 0}
+    assert stored[3]["parts"][0]["content"] is None
+    assert [key for message in stored for key, value in message.items() if value is None] == []
 
 
 def test_a_session_that_is_no_conversation_is_not_taken_over(cp: SyncCheckpointer) -> None:

@@ -289,6 +289,7 @@ class TestExport:
 
 
 def test_page_shows_whether_decisions_are_signed(reader: Client, settings: Settings) -> None:
+    settings.HARNESS_DECISION_SIGNING_KEY = ""
     assert "Decisions of people are not signed" in visible_text(reader.get("/audit/"))
     keys = create_key_pair()
     settings.HARNESS_DECISION_SIGNING_KEY = keys.signing
