@@ -64,7 +64,8 @@ def require_no_lost_call(using: str, owned_session: OwnedSession, session: Sessi
         return
     require_complete_log(using, session)
     if hash(key) in owned_session.other_sessions:
-        require_complete_log_of_other_session(using, owned_session.other_sessions.pop(hash(key)))
+        require_complete_log_of_other_session(using, owned_session.other_sessions[hash(key)])
+        del owned_session.other_sessions[hash(key)]
     owned_session.live_keys.discard(hash(key))
 
 

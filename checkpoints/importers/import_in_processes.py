@@ -11,6 +11,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
@@ -78,12 +79,13 @@ def import_in_processes(
         if has_pool(each):
             each.close_pool()  # type: ignore[attr-defined]
     groups = deque(_group_files(files))
-    running = [_start_worker(store, options) for _ in range(min(workers, len(groups)))]
+    running: list[_Worker] = []
     try:
+        running.extend(_start_worker(store, options) for _ in range(min(workers, len(groups))))
         _Parent(report, files, groups, progress).run(running)
     finally:
         for worker in running:
-            if worker.files or worker.process.exitcode is not None:
+            if worker.files:
                 worker.process.terminate()
             worker.link.close()
         for worker in running:
@@ -245,7 +247,11 @@ def _import_together(
                 with transaction.atomic(using=store.using):
                     folder.finish_file(file_import)
                     folder.save_imported_files()
-            except UNEXPECTED_CONTENT:
+            except UNEXPECTED_CONTENT as error:
+                if transaction.get_rollback(using=store.using):
+                    raise StorageError(
+                        f"The transaction of several files was lost: {error}", may_have_happened=False
+                    ) from error
                 rest.append(file_import.file)
             else:
                 imported.append(folder.report)
@@ -263,9 +269,10 @@ def _import_alone(
         folder = FolderImport(store, options, ImportReport(), obstacles=_OBSTACLES)
         try:
             folder.import_or_report(file, on_read, is_single=False)
-            folder.save_imported_files()
         except _OBSTACLES as error:
             refused.refused = [RefusedFile(str(file.path), str(error))]
         else:
+            with suppress(StorageError):  # then the file is read again next time, which changes nothing
+                folder.save_imported_files()
             return folder.report
     return refused

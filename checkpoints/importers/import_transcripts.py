@@ -11,6 +11,7 @@ from typing import Any
 
 from checkpoints import SyncCheckpointer
 from checkpoints.db import clock
+from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointsError, InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
@@ -330,12 +331,13 @@ class FolderImport:
         rows, self._read = self._read, []
         if not rows:
             return
-        ImportedFile.objects.using(self._store.using).bulk_create(
-            rows,
-            update_conflicts=True,
-            unique_fields=["workspace", "path_digest"],
-            update_fields=["path", "format", "size", "modified_ns", "sessions", "live", "read_at"],
-        )
+        with database_operation(self._store.using):
+            ImportedFile.objects.using(self._store.using).bulk_create(
+                rows,
+                update_conflicts=True,
+                unique_fields=["workspace", "path_digest"],
+                update_fields=["path", "format", "size", "modified_ns", "sessions", "live", "read_at"],
+            )
 
     def _list_unchanged_files(self, files: Sequence[SourceFile]) -> set[Path]:
         """List the files whose last import still holds, from their sizes and times alone."""

@@ -25,6 +25,7 @@ from checkpoints.peers import agent_call_join_counters
 from checkpoints.peers.pause_run_until_agents_respond import build_deadline_expression
 from checkpoints.peers.requests_to_other_agents import Deadline, Swept
 from checkpoints.sessions import paused_task_guards
+from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
 
 #: Largest number of calls that one sweep expires, plus the remaining ones of the last session.
@@ -52,7 +53,7 @@ def extend_deadline(store: Store, call_id: str, deadline: Deadline) -> datetime:
         call.refresh_from_db(using=store.using)
         if not count:
             raise PeerCallOver(call_id, call.status)
-        paused_task_guards.increment_session_revision(store, row)
+        row_lookups.increment_session_revision(store, row.pk)
         return call.deadline
 
 
@@ -95,7 +96,7 @@ def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
             )
         joins = Join.objects.using(store.using).filter(pk__in={call.join_id for call in calls}).order_by("pk")
         complete = [join.join_id for join in joins if _add_expired_calls_to_join(store, join, calls, receipt)]
-        paused_task_guards.increment_session_revision(store, row)
+        row_lookups.increment_session_revision(store, row.pk)
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
 

@@ -55,7 +55,7 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
         Session.objects.using(store.using).filter(pk=row.pk).update(
             status=SessionStatus.CANCELLED, owner=None, fence=F("fence") + 1
         )
-        paused_task_guards.increment_session_revision(store, row)
+        row_lookups.increment_session_revision(store, row.pk)
         append_events.record_event(
             store, AuditKind.PEERS_CANCELLED, session_pk=row.pk, actor="peers", calls=calls, reason=reason
         )

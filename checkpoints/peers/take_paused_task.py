@@ -134,7 +134,7 @@ def _mark_task_and_joins_taken(store: Store, session_id: str) -> _TakenRows:
             status=PauseStatus.TAKEN, taken_version=row.latest_version, taken_at=Now()
         )
         tasks.update(times_taken=F("times_taken") + 1)
-        paused_task_guards.increment_session_revision(store, row)
+        row_lookups.increment_session_revision(store, row.pk)
         task.refresh_from_db(using=store.using)
         open_joins = Join.objects.using(store.using).filter(session=row, status=JoinStatus.WAITING).order_by("pk")
         results = [TakenJoin(join.join_id, join.task.number, _load_join_results(store, join)) for join in joins]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import json
+import os
 import urllib.request
 import zlib
 from collections.abc import Mapping
@@ -91,17 +92,28 @@ class HttpConnections:
         )
         self._failures_before_sending = (core.ConnectError, core.ConnectTimeout, core.PoolTimeout)
         context = httpx.create_ssl_context()  # as `SSL_CERT_FILE` and `SSL_CERT_DIR` say
-        self._pool = core.ConnectionPool(
-            ssl_context=context,
-            proxy=_build_proxy(httpx, core, _find_proxy(address.scheme, address.host), context),
-            max_connections=MAX_CONNECTIONS,
-            max_keepalive_connections=MAX_CONNECTIONS,
-            keepalive_expiry=IDLE_SECONDS,
-        )
+        self._pool_options = {
+            "ssl_context": context,
+            "proxy": _build_proxy(httpx, core, _find_proxy(address.scheme, address.host), context),
+            "max_connections": MAX_CONNECTIONS,
+            "max_keepalive_connections": MAX_CONNECTIONS,
+            "keepalive_expiry": IDLE_SECONDS,
+        }
+        #: Pool of each process that has used this object. A forked process keeps the pool of its parent, unused:
+        #: two processes that read from one connection get each other's answers, and closing it would end both.
+        self._pools: dict[int, Any] = {}
 
     def close(self) -> None:
-        """Close the connections."""
-        self._pool.close()
+        """Close the connections of this process."""
+        if (pool := self._pools.get(os.getpid())) is not None:
+            pool.close()
+
+    def _get_pool(self) -> Any:
+        """Return the pool of this process, which is made at its first request."""
+        pool = self._pools.get(os.getpid())
+        if pool is None:
+            pool = self._pools.setdefault(os.getpid(), self._httpcore.ConnectionPool(**self._pool_options))
+        return pool
 
     def request(
         self,
@@ -139,7 +151,7 @@ class HttpConnections:
             },
         )
         try:
-            received = self._pool.handle_request(request)
+            received = self._get_pool().handle_request(request)
             try:
                 content = received.read()
             finally:

@@ -7,6 +7,7 @@ time, so the folder may be a mount of object storage whose objects are locked.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ from checkpoints.seals.witness_records import (
 #: File that says that the folder is a witness, and not the empty place of a mount that is missing.
 MARK_NAME = "witness"
 _NUMBER_DIGITS = 12
+#: Names of the folders of sessions. Others, such as `lost+found`, are not the witness's.
+_SESSION_FOLDER = re.compile(r"([0-9a-f]+)-(\d+)")
 
 
 @dataclass
@@ -75,7 +78,8 @@ class FolderWitness:
 
     def list_session_names(self) -> list[str]:
         self._require_mark_file()
-        return [place.name.replace("-", ":") for place in self.path.iterdir() if place.is_dir()]
+        matches = (_SESSION_FOLDER.fullmatch(place.name) for place in self.path.iterdir() if place.is_dir())
+        return [f"{match[1]}:{match[2]}" for match in matches if match]
 
     def _write_record(self, kind: str, head: WitnessedHead, *, sync: bool) -> None:
         self._require_mark_file()

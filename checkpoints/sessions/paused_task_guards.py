@@ -8,7 +8,7 @@ has saved anything.
 
 from __future__ import annotations
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, NoticeKind, PauseStatus, PeerCallStatus
@@ -80,9 +80,3 @@ def close_all_paused_tasks(store: Store, row: Session, status: PauseStatus) -> i
         tell_after=Now(),
         tell_attempts=0,
     )
-
-
-def increment_session_revision(store: Store, row: Session) -> None:
-    """Increment the session's revision, so that its pages refresh."""
-    session_row = Session.objects.using(store.using).filter(pk=row.pk)
-    session_row.update(revision=F("revision") + 1, updated_at=Now())

@@ -122,8 +122,17 @@ def _list_batched_requests(prefix: str, value: Mapping[str, Any], messages: obje
 
 
 def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
-    """Build the intent of a call that a person has to approve. Raises what `ToolPolicies.build_tool` raises."""
+    """Build the intent of a call that a person has to approve.
+
+    Raises what `ToolPolicies.build_tool` raises; `InvalidInput` if the interrupt allows none of the known decisions.
+    """
     is_plain = request.tool == PLAIN_TOOL and request.call_id is not None and not policies.knows_tool(PLAIN_TOOL)
+    kinds = tuple(kind.value for kind in APPROVAL_KINDS if kind in (request.allowed or ()))
+    if request.allowed is not None and not kinds:
+        raise InvalidInput(
+            f"The interrupt about {request.tool!r} allows only the decisions {list(request.allowed)}. "
+            f"None of them is one of {[kind.value for kind in APPROVAL_KINDS]}."
+        )
     wanted = _PLAIN_POLICIES if is_plain else policies.require_approval(request.tool)
     tool = wanted.build_tool(request.tool, print)
     stored = to_canonical_json(request.args, "args")
@@ -134,7 +143,7 @@ def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
         **{
             **{name: getattr(intent, name) for name in CallIntent.__dataclass_fields__},
             "sentence": sentence,
-            "allowed_decisions": tuple(kind.value for kind in APPROVAL_KINDS if kind in (request.allowed or ())),
+            "allowed_decisions": kinds,
             "policy": None if request.tool == PLAIN_TOOL else KeyPolicy.UNANSWERED,
         }
     )

@@ -95,7 +95,7 @@ def begin_run(store: Store, session_id: str, items: list[Item], run: OpenRun, de
         store,
         session_id,
         description,
-        lambda row, newest: _build_content_with_input(row, newest, items, replace(run, agent=run.agent)),
+        lambda row, newest: _build_content_with_input(row, newest, items, run),
     )
 
 

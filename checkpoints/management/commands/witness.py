@@ -29,6 +29,12 @@ class Command(BaseCommand):
         )
         parser.add_argument("--session", metavar="ID", help="only this session, in every workspace that has it")
         parser.add_argument("--all", action="store_true", help="all sessions; `create` always takes all")
+        parser.add_argument(
+            "--missing",
+            action="store_true",
+            help="with --all: also note the sessions that this database lacks as gone; only if the witness is of this "
+            "database alone",
+        )
         parser.add_argument("--reason", required=True, help="why, for the audit trail")
         parser.add_argument("--database", default="default", help="connection alias")
 
@@ -40,6 +46,8 @@ class Command(BaseCommand):
             _create_witness(witness, using)
         elif bool(options["session"]) == options["all"]:
             raise CommandError("Give either --session ID or --all.")
+        if options["missing"] and not options["all"]:
+            raise CommandError("--missing goes with adopt --all.")
         sessions = Session.objects.using(using).order_by("pk")
         if options["action"] == "adopt" and options["session"]:
             sessions = sessions.filter(session_id=options["session"])
@@ -53,7 +61,7 @@ class Command(BaseCommand):
             except CheckpointsError as error:
                 raise CommandError(f"{changed} of {len(pks)} sessions were noted. {error}") from error
         self.stdout.write(f"{changed} of {len(pks)} sessions were noted; the others were known as they are.")
-        if not options["session"]:
+        if options["missing"]:
             self._accept_missing_sessions(using, options["reason"])
 
     def _accept_missing_sessions(self, using: str, reason: str) -> None:

@@ -139,6 +139,17 @@ def test_a_question_that_is_asked_again_gets_the_decisions_that_are_allowed_now(
         _decide(cp, call.call_id, {"type": "approve"})
 
 
+def test_a_question_that_allows_no_known_decision_is_refused(cp: SyncCheckpointer) -> None:
+    def ask(state: Any) -> None:
+        review = [{"action_name": "send", "allowed_decisions": ["accept"]}]
+        interrupt({"action_requests": [{"name": "send", "args": {"to": "ann"}}], "review_configs": review})
+
+    graph = StateGraph(MessagesState).add_node("ask", ask).add_edge(START, "ask").compile(checkpointer=HarnessSaver(cp))
+    with pytest.raises(InvalidInput, match="allows only the decisions \\['accept'\\]"):
+        graph.invoke(QUESTION, config())
+    assert not ToolCall.objects.exists()
+
+
 def test_a_decision_that_a_changed_graph_does_not_accept_can_be_withdrawn(cp: SyncCheckpointer) -> None:
     saver = HarnessSaver(cp)
     agent = build_agent(saver, [], "batched", allowed=["approve"])

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from checkpoints.exceptions import InvalidInput
+from checkpoints.remote import http_connections
 from checkpoints.remote.http_connections import AnswerLost, HttpConnections, Response
 from tests.support.certificate_authority import Authority
 
@@ -116,6 +117,21 @@ def test_connection_is_used_again(start_server: StartServer) -> None:
         ["Content-Length: 7", "", '{"b":2}'],
         f"http://127.0.0.1:{server.port}/root/api/v1",
     )
+
+
+def test_another_process_opens_connections_of_its_own(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_server(*[build_answer(b"{}")] * 3)
+    connections = HttpConnections(f"http://127.0.0.1:{server.port}", "", {})
+    send(connections)
+    with monkeypatch.context() as forked:
+        forked.setattr(http_connections.os, "getpid", lambda: -1)
+        send(connections)
+        connections.close()
+    send(connections)
+    connections.close()
+    assert [number for number, _ in server.received] == [1, 2, 1]
 
 
 def test_connection_that_the_server_has_closed_is_replaced(start_server: StartServer) -> None:

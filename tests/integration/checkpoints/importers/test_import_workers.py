@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connections
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_in_processes import import_group
-from checkpoints.importers.import_transcripts import ImportOptions
+from checkpoints.importers.import_transcripts import FileImport, FolderImport, ImportOptions
 from checkpoints.importers.transcript_source_files import find_source_files
 from checkpoints.management.commands.import_transcripts import DAMAGED_STATUS, REFUSED_STATUS
 from checkpoints.models import ImportedFile, Message, Session, ToolCall, Workspace
@@ -114,6 +115,23 @@ def test_file_that_cannot_be_written_takes_no_other_with_it(cp: SyncCheckpointer
     assert [refused.path for refused in report.refused] == [str(files[2].path)]
     assert sorted(report.session_ids) == sorted(file.path.stem for file in files if file is not files[2])
     assert ImportedFile.objects.count() == 3
+
+
+def test_group_whose_connection_is_lost_is_imported_file_by_file(
+    cp: SyncCheckpointer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, finish, lost = find_source_files(folder)[1:5], FolderImport.finish_file, list[Path]()
+
+    def lose_connection_once(self: FolderImport, file_import: FileImport) -> None:
+        if file_import.file == files[2] and not lost:
+            lost.append(file_import.file.path)
+            connections[cp.store.using].connection.close()
+        finish(self, file_import)
+
+    monkeypatch.setattr(FolderImport, "finish_file", lose_connection_once)
+    report = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    assert (len(lost), report.refused, report.sessions) == (1, [], 4)
+    assert (Session.objects.count(), ImportedFile.objects.count()) == (4, 4)
 
 
 def test_command_with_workers_has_the_same_exit_statuses(

@@ -17,6 +17,7 @@ from pytest_django.plugin import DjangoDbBlocker
 from checkpoints import SyncCheckpointer
 from checkpoints.models import AuditEvent, Checkpoint, IntegrityCheck, Message, Run, Segment, Session
 from checkpoints.seals.witness import get_witness
+from checkpoints.seals.witness_folder import FolderWitness
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
 from tests.integration.checkpoints.integrity.test_witness import forget_witness, set_witness
@@ -102,13 +103,13 @@ def test_a_missing_session_is_adopted_with_a_reason(cp: SyncCheckpointer) -> Non
     assert len(verify()) == 1
 
     assert "1 sessions that the database lacks were noted as gone." in set_witness(
-        "adopt", "--all", "--reason", "Restored the backup of Monday."
+        "adopt", "--all", "--missing", "--reason", "Restored the backup of Monday."
     )
     details = json.loads(AuditEvent.objects.get(kind="witness_adopted", session=pk).details)
     assert details["reason"] == "Restored the backup of Monday."
     assert details["known"] >= 0
     assert verify() == []
-    assert "lacks" not in set_witness("adopt", "--all", "--reason", "Again.")
+    assert "lacks" not in set_witness("adopt", "--all", "--missing", "--reason", "Again.")
 
 
 def test_sessions_are_not_looked_for_without_a_witness(cp: SyncCheckpointer, settings: Any) -> None:
@@ -116,3 +117,17 @@ def test_sessions_are_not_looked_for_without_a_witness(cp: SyncCheckpointer, set
     settings.HARNESS_WITNESS = ""
     assert get_witness() is None
     assert verify() == []
+
+
+def test_folders_of_others_in_the_witness_are_no_sessions(tmp_path: Path) -> None:
+    FolderWitness.create_storage(tmp_path)
+    (tmp_path / "lost+found").mkdir()
+    assert FolderWitness(tmp_path).list_session_names() == []
+
+
+def test_sessions_are_noted_as_gone_only_on_request(cp: SyncCheckpointer) -> None:
+    delete_behind_the_library("s")
+    assert "lacks" not in set_witness("adopt", "--all", "--reason", "Restored the backup of Monday.")
+    assert len(verify()) == 1
+    with pytest.raises(CommandError, match="--missing goes with adopt --all"):
+        set_witness("adopt", "--session", "other", "--missing", "--reason", "Only this one.")
