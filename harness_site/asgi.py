@@ -34,6 +34,7 @@ from harness_site.serving.request_threads import RequestThreads  # noqa: E402
 from harness_site.serving.slow_client_response_limits import ResponseDeadlines, stop_when_client_disconnects  # noqa: E402
 
 THREADS = 8
+LIVENESS_PATH = "/health/live"
 
 _threads = RequestThreads(stop_when_client_disconnects(_wsgi), threads=THREADS)
 #: A thread of its own for the health checks, which must not wait for pages that take long.
@@ -53,10 +54,15 @@ async def _knows_nobody(scope: Scope) -> bool:
     return False
 
 
+def _get_path(scope: Scope) -> str:
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
 async def _route_request_to_thread_pool(scope: Scope, receive: Receive, send: Send) -> None:
-    path = scope["path"].removeprefix(scope.get("root_path", ""))
+    path = _get_path(scope)
     application: Application = _threads
-    if path == "/health/live":
+    if path == LIVENESS_PATH:
         application = _live_thread
     elif path.startswith("/health/"):
         application = _health_thread
@@ -92,7 +98,9 @@ _router: Any = ProtocolTypeRouter(
 async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve the site; until the database has its tables, refuse what would read them."""
     is_lifespan = scope["type"] == "lifespan"
-    if is_lifespan or probe.was_current or await database_sync_to_async(probe.find_problem)() is None:
+    if scope["type"] == "http" and _get_path(scope) == LIVENESS_PATH:
+        await _refusals(scope, receive, send)  # it says that this process answers, whatever the database does
+    elif is_lifespan or probe.was_current or await database_sync_to_async(probe.find_problem)() is None:
         await _router(scope, receive, send)
     elif scope["type"] == "http":
         await _refusals(scope, receive, send)

@@ -16,13 +16,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.apps import apps
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
+from checkpoints.conf import PREPARE_THRESHOLD
 from checkpoints.models import AuditChain, AuditEvent, Decision, EarlyResponse, LateResult, Workspace
 
 _LIBRARY: Final = "checkpoints"
@@ -32,6 +33,9 @@ _RECORDS: Final[tuple[type[Model], ...]] = (AuditEvent, Decision, LateResult)
 _READ_BY_AGENTS: Final[tuple[type[Model], ...]] = (Workspace, AuditChain)
 #: Tables from which the library deletes rows in its daily work.
 _DELETED: Final[tuple[type[Model], ...]] = (EarlyResponse,)
+
+#: Options of the site's connections that are not those of an agent's.
+_OPTIONS_OF_SITE: Final = frozenset({"pool", "server_side_binding", "options", "sslcert", "sslkey"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +89,21 @@ def generate_agent_login_statements(login: str, password: str, role: str) -> Ite
 
 
 def build_database_url(user: str, password: str) -> str:
-    """Build the URL of this site's PostgreSQL database for a login. The site's own login is not in it."""
+    """Build the URL of this site's PostgreSQL database for a login, with the options of the site's connections.
+
+    The site's own login and its client certificate are not in it.
+    """
     database = connection.settings_dict
     host = quote(str(database["HOST"] or "localhost"), safe="")
     port = f":{database['PORT']}" if database["PORT"] else ""
-    return f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}@{host}{port}/{quote(str(database['NAME']))}"
+    options = {
+        name: "none" if value is None else value
+        for name, value in database["OPTIONS"].items()
+        if name not in _OPTIONS_OF_SITE and (name, value) != ("prepare_threshold", PREPARE_THRESHOLD)
+    }
+    query = f"?{urlencode(options)}" if options else ""
+    name = quote(str(database["NAME"]))
+    return f"postgresql://{quote(user, safe='')}:{quote(password, safe='')}@{host}{port}/{name}{query}"
 
 
 def check_role_name(name: str) -> None:
@@ -120,11 +134,10 @@ def list_site_table_privileges(model: type[Model]) -> list[str]:
     if model._meta.app_label != _LIBRARY:
         return ["SELECT", "INSERT", "UPDATE", "DELETE"]
     if model is AuditEvent:
-        position_columns = ", ".join(map(_quote_identifier, ("number", "seal")))
-        return ["SELECT", "INSERT", f"UPDATE ({position_columns})"]
+        return ["SELECT", "INSERT", _build_column_update_privilege("number", "seal")]
     if model is Decision:
         # The search index locks rows that it reads (FOR KEY SHARE), which needs the right to update some column.
-        return ["SELECT", "INSERT", f"UPDATE ({_quote_identifier('id')})"]
+        return ["SELECT", "INSERT", _build_column_update_privilege("id", "row_seal")]
     return _list_library_table_privileges(model)
 
 
@@ -132,9 +145,16 @@ def _list_library_table_privileges(model: type[Model]) -> list[str]:
     rights = ["SELECT", "INSERT"]
     if model not in _RECORDS:
         rights.append("UPDATE")
+    elif model is not AuditEvent:
+        # Their seal covers the time that the database gave them, so it is written after the row.
+        rights.append(_build_column_update_privilege("row_seal"))
     if model in _DELETED:
         rights.append("DELETE")
     return rights
+
+
+def _build_column_update_privilege(*columns: str) -> str:
+    return f"UPDATE ({', '.join(map(_quote_identifier, columns))})"
 
 
 def _build_create_role_statement(name: str) -> str:

@@ -47,7 +47,7 @@ def report_readiness(request: HttpRequest) -> JsonResponse:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-        problem = None if probe.is_current() else StartupProblem.MIGRATIONS
+        problem = probe.find_problem()
     except Error:
         problem = StartupProblem.DATABASE
     if problem is None:

@@ -18,6 +18,7 @@ from ninja.security import HttpBearer
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import (
+    CheckpointsError,
     InvalidFields,
     InvalidIdentifier,
     RequestInProgress,
@@ -149,8 +150,12 @@ def _serve_authenticated(
         return idempotent_writes.claim_call_of_write_without_key(request.token, _serve_view(request, view, key, None))
     try:
         with idempotent_writes.serve_alone(authorization, key):
-            if _can_note_with_token(authorization, key):
-                write = _read_write(request, key)
+            if _can_note_with_token(request, authorization, key):
+                try:
+                    write = _read_write(request, key)
+                except CheckpointsError:
+                    accept()  # a refused token and the limit of requests come before what is wrong with the body
+                    raise
                 reader = idempotent_writes.NotingTokenReader(write)
                 accept(reader.read_row)
                 note = reader.build_note(request.token)
@@ -182,13 +187,14 @@ def _accept_request(
         _require_known_parameters(request, parameters)
 
 
-def _can_note_with_token(authorization: str, key: str) -> bool:
+def _can_note_with_token(request: ApiRequest, authorization: str, key: str) -> bool:
     """Return True if the token and the key of a write need only one statement.
 
-    It has to be a token that this process has accepted before, and that may make a request now: what a stranger sends
-    is not decompressed, and a request that is refused leaves no note.
+    It has to be a token that this process has accepted before, and that may make a request now, and the request has no
+    parameters that could be unknown: what a stranger sends is not decompressed, and a request that is refused leaves
+    no note, except for one that comes just when its token has used up its requests.
     """
-    if connection.vendor != "postgresql":
+    if connection.vendor != "postgresql" or request.META.get("QUERY_STRING"):
         return False
     try:
         validate_id("Idempotency-Key", key)

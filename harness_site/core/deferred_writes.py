@@ -65,8 +65,9 @@ class DeferredWrites(Generic[K, V]):
             try:
                 if self._being_written:
                     self._write_batch(self._being_written)
-            except DatabaseError as error:
-                logger.warning("%d %s could not be written: %s", len(self._being_written), self._name, error)
+            except Exception as error:  # other writes of this process go on
+                count, unexpected = len(self._being_written), not isinstance(error, DatabaseError)
+                logger.warning("%d %s could not be written: %s", count, self._name, error, exc_info=unexpected)
             finally:
                 with self._lock:
                     self._being_written = {}

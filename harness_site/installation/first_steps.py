@@ -61,7 +61,7 @@ def has_open_steps(request: HttpRequest, member: Membership) -> bool:
         and _is_status_ok(check_site_address(request))
         and _has_second_factor(member.user)
         and find_oldest_session(member.workspace) is not None
-        and probe.is_current()
+        and probe.find_problem() is None
     )
 
 

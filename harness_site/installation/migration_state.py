@@ -92,11 +92,6 @@ class SchemaProbe:
         """Whether the tables are known to be complete, without asking the database."""
         return self._is_current
 
-    def is_current(self) -> bool:
-        """Return whether every migration is applied. Raises `django.db.Error`."""
-        self._is_current = self._is_current or load_schema_state().is_current
-        return self._is_current
-
     def find_problem(self) -> StartupProblem | None:
         """Return why no page can be served yet; None from the moment when the tables were complete once.
 
@@ -128,7 +123,8 @@ class SchemaProbe:
 
     def _check(self) -> StartupProblem | None:
         try:
-            return None if self.is_current() else StartupProblem.MIGRATIONS
+            self._is_current = load_schema_state().is_current
+            return None if self._is_current else StartupProblem.MIGRATIONS
         except Error:
             return StartupProblem.DATABASE
 

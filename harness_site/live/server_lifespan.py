@@ -1,7 +1,7 @@
 """ASGI lifespan of a web process: starts its background tasks, and stops them at the shutdown."""
 
 import asyncio
-import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -14,6 +14,8 @@ from harness_site.live.change_feed_task import ChangeFeedTask
 from harness_site.live.sweep_task import SweepTask
 from harness_site.notifications.delivery_task import DeliveryTask
 from harness_site.search.index_task import IndexerTask
+
+logger = logging.getLogger(__name__)
 
 #: Interval of looking whether the tables exist, while they do not.
 TABLES_SECONDS = 1.0
@@ -37,8 +39,12 @@ async def handle_lifespan(scope: dict[str, Any], receive: Receive, send: Send) -
         elif message["type"] == "lifespan.shutdown":
             if starting is not None:
                 starting.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
+                try:
                     await starting
+                except asyncio.CancelledError:
+                    pass
+                except Exception:  # the tasks that have started are stopped all the same
+                    logger.exception("The tasks in the background did not start.")
             for task in tasks:
                 await task.stop()
             await database_sync_to_async(deferred_writes.flush_all)()

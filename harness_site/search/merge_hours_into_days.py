@@ -18,12 +18,15 @@ def get_day_start(moment: datetime) -> datetime:
 
 
 def get_start_of_hourly_sums(now: datetime) -> datetime:
-    """Return the start of the first day whose hours are kept: yesterday."""
-    return get_day_start(now) - timedelta(days=1)
+    """Return the start of the first day whose hours are kept: the day before yesterday.
+
+    The newest 24 hours are compared with those before, which begin on that day.
+    """
+    return get_day_start(now) - timedelta(days=2)
 
 
 def merge_hourly_sums_into_days(now: datetime) -> None:
-    """Add up the hours of all days before yesterday."""
+    """Add up the hours of all days whose hours are not kept."""
     for model in (ToolSums, DecisionSums):
         while _merge_chunk_of_hours(model, get_start_of_hourly_sums(now)):
             pass

@@ -49,6 +49,7 @@ class Command(BaseCommand):
         if options["print_sql"]:
             self.stdout.write("".join(f"{statement};\n" for statement in ("BEGIN", *statements, "COMMIT")), ending="")
         else:
+            _refuse_role_of_others(role)
             if not options["rights_only"]:
                 _refuse_existing_role(login)
             _run_statements(statements, login)
@@ -64,6 +65,22 @@ def _refuse_existing_role(login: str) -> None:
         cursor.execute("SELECT rolname FROM pg_roles WHERE rolname = %s", [login])
         if cursor.fetchone() is not None:
             raise CommandError(f"There is a role {login} already, and it stays as it is. Choose another name.")
+
+
+def _refuse_role_of_others(role: str) -> None:
+    """Refuse a role whose rights would be taken away, or which may do more than agents may."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT rolsuper OR rolcanlogin OR rolname = current_user
+                OR EXISTS (SELECT FROM pg_class WHERE relowner = pg_roles.oid AND relkind = 'r')
+            FROM pg_roles WHERE rolname = %s
+            """,
+            [role],
+        )
+        row = cursor.fetchone()
+    if row is not None and row[0]:
+        raise CommandError(f"The role {role} is a login or owns tables. Choose a role that only agents have.")
 
 
 def _run_statements(statements: Iterable[str], login: str) -> None:

@@ -195,7 +195,7 @@ def test_readiness_check_detects_an_unreachable_database(client: Client, monkeyp
         raise OperationalError("server closed the connection")
 
     probe = migration_state.SchemaProbe()
-    monkeypatch.setattr(probe, "is_current", fail)
+    monkeypatch.setattr(probe, "find_problem", fail)
     monkeypatch.setattr("harness_site.home_and_health_views.probe", probe)
     refused = client.get("/health/ready")
     assert (refused.status_code, refused.json()["problem"]) == (503, "database")

@@ -1,5 +1,6 @@
 """A site that is started before `migrate`: it says what to run, and continues by itself."""
 
+import asyncio
 import http.client
 import os
 import subprocess
@@ -15,7 +16,7 @@ from django.test import Client
 
 from examples.demo.demo_processes import START_TIMEOUT_SECONDS, start_site
 from harness_site import unmigrated_database_middleware
-from harness_site.asgi import application
+from harness_site.asgi import application, direct_application
 from harness_site.core.background_task import BackgroundTask
 from harness_site.installation import migration_state
 from harness_site.installation.migration_state import SchemaProbe, SchemaState, StartupProblem
@@ -82,6 +83,29 @@ def test_setup_link_is_printed_as_soon_as_the_tables_exist(monkeypatch: pytest.M
     assert (probe.find_problem(), printed) == (None, ["link"])
     probe.call_when_current(lambda: printed.append("at once"))
     assert printed == ["link", "at once"]
+
+
+def test_liveness_does_not_wait_for_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise AssertionError("The database was asked.")
+
+    async def request_liveness() -> int:
+        messages: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b""} if not messages else {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            messages.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": "/health/live", "query_string": b"", "headers": []}
+        await direct_application({**scope, "http_version": "1.1", "scheme": "http"}, receive, send)
+        status: int = messages[0]["status"]
+        return status
+
+    monkeypatch.setattr(migration_state.probe, "_is_current", False)
+    monkeypatch.setattr(migration_state.probe, "find_problem", fail)
+    assert asyncio.run(request_liveness()) == 200
 
 
 def test_database_that_does_not_answer_is_asked_once_a_second_and_logged_once(

@@ -30,8 +30,9 @@ PATIENCE: Final = 90
 
 @pytest.fixture(scope="module")
 def urls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """URLs of one database by role; `owner` is the superuser who created it."""
-    with Cluster() as server:
+    """URLs of one database by role; `owner` is the superuser who created it. All processes have a key of seals."""
+    with pytest.MonkeyPatch.context() as environment, Cluster() as server:
+        environment.setenv("HARNESS_SEAL_KEY", "5e" * 32)
         prepare(server.url)
         for _ in range(2):  # it may run again
             script = manage(server.url, "database_roles")
@@ -103,11 +104,7 @@ def test_agent_and_site_work_with_their_roles(urls: dict[str, str], tmp_path: Pa
         manage(urls["site"], command)
 
 
-def test_all_rows_can_be_verified_with_every_role_again_and_again(
-    urls: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HARNESS_SEAL_KEY", "5e" * 32)
-    monkeypatch.setenv("HARNESS_SEAL_REQUIRED", "0")  # for the sessions of the other tests
+def test_all_rows_can_be_verified_with_every_role_again_and_again(urls: dict[str, str]) -> None:
     python(urls["agent"], "cp.start_session('verified'); cp.save_checkpoint('verified', [], {}, 0)")
     for role in ("site", "agent", "site"):
         manage(urls[role], "verify_integrity", "--all")
@@ -248,6 +245,14 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
         again = run_command(url, "create_agent_login")
         assert "There is a role my_agent already, and it stays as it is." in again.stderr
         manage(url, "create_agent_login", "--rights-only")
+        for taken in (owner, "my_agent"):
+            of_others = run_command(url, "create_agent_login", "second", "--role", taken)
+            assert (
+                f"The role {taken} is a login or owns tables. Choose a role that only agents have." in of_others.stderr
+            )
+        assert value(url, "SELECT count(*) FROM checkpoints_session") == 1
+        with_options = manage(f"{url}?sslmode=prefer&prepare_threshold=none", "create_agent_login", "third").strip()
+        assert with_options.endswith(f"/{database}?prepare_threshold=none&sslmode=prefer'")
         with psycopg.connect(server.url, autocommit=True) as admin:
             admin.execute(f"ALTER ROLE {owner} NOCREATEROLE".encode())
         may_not = run_command(url, "create_agent_login", "second")

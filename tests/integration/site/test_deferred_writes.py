@@ -51,9 +51,10 @@ def test_forgotten_values_are_not_written() -> None:
     assert seen == []
 
 
-def test_failure_of_the_database_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [DatabaseError, ValueError])
+def test_failure_of_a_write_is_logged(caplog: pytest.LogCaptureFixture, error: type[Exception]) -> None:
     def write(batch: Mapping[int, str]) -> None:
-        raise DatabaseError("It restarts.")
+        raise error("It restarts.")
 
     writes: DeferredWrites[int, str] = DeferredWrites("values", write)
     writes.write_later(1, "a")

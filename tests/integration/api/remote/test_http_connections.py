@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import socket
 import ssl
 import threading
@@ -12,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from checkpoints.exceptions import InvalidInput
-from checkpoints.remote import http_connections
 from checkpoints.remote.http_connections import AnswerLost, HttpConnections, Response
 from tests.support.certificate_authority import Authority
 
@@ -126,7 +126,7 @@ def test_another_process_opens_connections_of_its_own(
     connections = HttpConnections(f"http://127.0.0.1:{server.port}", "", {})
     send(connections)
     with monkeypatch.context() as forked:
-        forked.setattr(http_connections.os, "getpid", lambda: -1)
+        forked.setattr(os, "getpid", lambda: -1)
         send(connections)
         connections.close()
     send(connections)
