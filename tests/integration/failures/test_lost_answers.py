@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from checkpoints import SyncCheckpointer, ToolRegistry, conf
+from checkpoints import SyncCheckpointer, ToolRegistry, database_url
 from checkpoints.enums import PeerCallStatus
 from checkpoints.exceptions import PeerCallExists, ResultNotRecorded, SessionFinished, StorageUnavailable
 from checkpoints.models import Checkpoint, PausedTask, PeerCall, Session, ToolCall
@@ -36,7 +36,7 @@ def server() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def short_connection_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the time that a checkpointer waits for a connection."""
-    monkeypatch.setattr(conf, "POOL_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(database_url, "POOL_TIMEOUT_SECONDS", 0.3)
 
 
 @dataclass(frozen=True)
