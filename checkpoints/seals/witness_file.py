@@ -81,11 +81,12 @@ class FileWitness:
 
     def _require_file_not_truncated(self) -> None:
         """Require that the file is still there, with everything that this process has seen in it."""
+        known_size = self._known_size  # read before the file is looked at: other threads append meanwhile
         status = os.fstat(self._get_or_open_descriptor())
         if status.st_nlink == 0:
             raise WitnessMissing(str(self.path), "it was deleted or replaced")
-        if status.st_size < self._known_size:
-            raise WitnessTruncated(str(self.path), self._known_size, status.st_size)
+        if status.st_size < known_size:
+            raise WitnessTruncated(str(self.path), known_size, status.st_size)
         self._known_size = max(self._known_size, status.st_size)
 
     def _append_record(self, kind: str, head: WitnessedHead) -> None:
@@ -121,11 +122,12 @@ class FileWitness:
 
     def _read_and_apply_new_lines(self) -> None:
         """Read what was appended since the last time, and verify it."""
+        known_size = max(self._read_to, self._known_size)
         try:
             with self.path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
-                if size < max(self._read_to, self._known_size):
-                    raise WitnessTruncated(str(self.path), max(self._read_to, self._known_size), size)
+                if size < known_size:
+                    raise WitnessTruncated(str(self.path), known_size, size)
                 file.seek(self._read_to)
                 content = file.read(size - self._read_to)
         except OSError as error:

@@ -29,7 +29,8 @@ def test_altered_paused_task_is_not_ready(open_checkpointer: Open, model: type[S
     cp.accept_response("s p2", {"left": 0})
     assert [(task["session_id"], task["ready"]) for task in cp.list_paused()] == [("s", True)]
     with rolled_back():
-        plain(model).update(row_seal=bytes(plain(model).values_list("row_seal", flat=True)[0])[:31] + b"\0")
+        seal = bytes(plain(model).values_list("row_seal", flat=True)[0])
+        plain(model).update(row_seal=seal[:31] + bytes([seal[31] ^ 1]))
         assert [task["ready"] for task in cp.list_paused()] == [False]
         assert cp.list_paused(ready=True) == []
 
