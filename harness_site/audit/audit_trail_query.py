@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, timedelta
 from itertools import groupby
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from checkpoints.formats import parse_json, parse_or_text
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
+from harness_site.core.time_range_parameters import get_utc_midnight
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 
 PAGE = 40
@@ -309,16 +310,10 @@ def _query_filtered_events(workspace_pk: int, audit_filter: AuditFilter) -> Quer
         )
         matching_events = matching_events.filter(session__in=list(matching_sessions.values_list("pk", flat=True)))
     if audit_filter.first:
-        matching_events = matching_events.filter(created_at__gte=_get_utc_midnight(audit_filter.first))
+        matching_events = matching_events.filter(created_at__gte=get_utc_midnight(audit_filter.first))
     if audit_filter.last:
-        matching_events = matching_events.filter(
-            created_at__lt=_get_utc_midnight(audit_filter.last) + timedelta(days=1)
-        )
+        matching_events = matching_events.filter(created_at__lt=get_utc_midnight(audit_filter.last) + timedelta(days=1))
     return matching_events
-
-
-def _get_utc_midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
 
 
 def _build_entries(workspace_pk: int, events: list[AuditEvent]) -> tuple[AuditEntry | UnreadableRecord, ...]:

@@ -54,6 +54,11 @@ def format_time_parameter(moment: datetime) -> str:
     return utc.isoformat(timespec="auto" if utc.second or utc.microsecond else "minutes")
 
 
+def get_utc_midnight(day: date) -> datetime:
+    """Return the moment at which a day begins in UTC."""
+    return datetime.combine(day, time.min, UTC)
+
+
 def parse_date(text: str) -> date | None:
     """Parse a date; None if it is invalid."""
     try:
@@ -72,6 +77,6 @@ def parse_range_start(text: str) -> datetime | None:
 def _parse_bound(text: str, length_of_day: timedelta) -> tuple[datetime | None, str]:
     """Return a bound of a range and its normal form; a day ends after its length."""
     if (day := parse_date(text)) is not None:
-        return datetime.combine(day, time.min, UTC) + length_of_day, day.isoformat()
+        return get_utc_midnight(day) + length_of_day, day.isoformat()
     moment = parse_aware_datetime(text, needs_zone=False)
     return (None, "") if moment is None else (moment, format_time_parameter(moment))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from django.http import QueryDict
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from harness_site.core.time_range_parameters import format_time_parameter, parse_date
+from harness_site.core.time_range_parameters import format_time_parameter, get_utc_midnight, parse_date
 
 #: Value of the parameter `period` → (label, number of days); no days stands for 24 hours.
 CHOICES: Final = {
@@ -95,7 +95,7 @@ def parse_period(query: QueryDict, now: datetime) -> tuple[Period, str]:
         )
     if first.year < 2000:
         return _build_period(DEFAULT, now), _("Choose days after 1999. The last 14 days are shown instead.")
-    return Period("", _get_utc_midnight(first), _get_utc_midnight(last) + _DAY, _DAY), ""
+    return Period("", get_utc_midnight(first), get_utc_midnight(last) + _DAY, _DAY), ""
 
 
 def build_range_query(since: datetime, until: datetime) -> str:
@@ -107,9 +107,5 @@ def _build_period(key: str, now: datetime) -> Period:
     if not days:
         end = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0) + _HOUR
         return Period(key, end - _DAY, end, _HOUR)
-    end = _get_utc_midnight(now.astimezone(UTC).date()) + _DAY
+    end = get_utc_midnight(now.astimezone(UTC).date()) + _DAY
     return Period(key, end - days * _DAY, end, _DAY)
-
-
-def _get_utc_midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)
