@@ -27,7 +27,7 @@ def test_query_count_is_independent_of_the_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute)
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(17):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -38,7 +38,7 @@ def test_query_count_is_independent_of_the_decisions(
 ) -> None:
     for minute in range(decisions):
         make_decision(call=interrupted(minute, status=CallStatus.COMPLETED))
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(13):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
 
