@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
+from benchmarks.benchmark_databases import Databases, Kind
 from benchmarks.crowds.crowd import Crowd
-from benchmarks.databases import Databases, Kind
 from benchmarks.django_setup import create_library_tables, create_plain_tables
-from benchmarks.measurement_extent import Plan
+from benchmarks.full_and_quick_run_sizes import Plan
 
 WAYS = ("library", "statement")
 

@@ -24,7 +24,7 @@ from django.conf import settings
 from django.db import connections
 
 from benchmarks.call_costs import ARGS, RESULT
-from benchmarks.samples import shuffle_for_turn
+from benchmarks.duration_samples import shuffle_for_turn
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -83,7 +83,7 @@ def main() -> None:
     with SyncCheckpointer.open(url, migrate=True) as checkpointer:
         _print_paired_costs(url)
         _print_witness_kinds()
-        _print_decisions(checkpointer)
+        _print_decision_signature_costs(checkpointer)
         _print_verification(checkpointer)
 
 
@@ -253,7 +253,7 @@ def _print_witness_kinds() -> None:
         print(f"witness, {kind:17} {statistics.median(seconds) * 1e6:7.0f} µs two notes")
 
 
-def _print_decisions(checkpointer: SyncCheckpointer) -> None:
+def _print_decision_signature_costs(checkpointer: SyncCheckpointer) -> None:
     """Print the time of a decision with a signature and without, and of its verification."""
     from checkpoints.calls import decision_signatures, signed_decisions
     from checkpoints.seals.decision_keys import create_key_pair, get_decision_keys

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db.models import Model
 
 from benchmarks.load.generated_session_sizes import Size
-from benchmarks.load.words import AGENTS, LABELS, PEOPLE, TOOLS, SentenceGenerator
+from benchmarks.load.random_sentences import AGENTS, LABELS, PEOPLE, TOOLS, SentenceGenerator
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.enums import (
     ActorKind,

@@ -85,7 +85,7 @@ def verify_workspace(
 
 def _begin_check(using: str, workspace_pk: int) -> IntegrityCheck:
     """Replace the stored result of a workspace by an empty one."""
-    return sealed_model.replace_report(
+    return sealed_model.write_sealed_workspace_report(
         IntegrityCheck,
         using,
         workspace_pk,

@@ -164,7 +164,7 @@ class Transport:
         if self._is_closed:
             raise CheckpointerClosed
         connect_seconds = min(CONNECT_SECONDS, seconds)
-        response = self._connections.request(
+        response = self._connections.send_once_and_read_response(
             method, target, headers, body, seconds=seconds, connect_seconds=connect_seconds
         )
         if response.status >= HTTPStatus.MULTIPLE_CHOICES:

@@ -15,7 +15,7 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import create_finish_release, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.tracing import RESUME, trace_session_flow
 from checkpoints.versions import run_position, save_version
 

@@ -23,8 +23,8 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Session
 from checkpoints.peers import Join, Notice, PeerCall, TakenTask
+from examples.peers_over_http.http_transport import HttpTransport, Message
 from examples.peers_over_http.skills import Questions, Skill
-from examples.peers_over_http.wire import HttpTransport, Message
 
 #: Seconds between two rounds of the loop without messages.
 ROUND_SECONDS = 0.2
@@ -131,13 +131,15 @@ class Agent:
             answers |= message["answers"]
         outcome = self.skill(request["request"], answers)
         if isinstance(outcome, Questions):
-            self.checkpointer.pause_for_peers(session_id, {}, [self._build_join(request["call_id"], outcome)])
+            self.checkpointer.pause_for_peers(
+                session_id, {}, [self._build_join_of_questions(request["call_id"], outcome)]
+            )
         else:
             transcript = [*transcript, {"said": outcome.result}]
             self.checkpointer.save_checkpoint(session_id, transcript, None, 0, phase="run_terminal")
             self._deliver_answer(session_id, request, outcome.result)
 
-    def _build_join(self, call_id: str, questions: Questions) -> Join:
+    def _build_join_of_questions(self, call_id: str, questions: Questions) -> Join:
         """Build the join of questions, with ids that are the same whenever this request is processed."""
         return Join(
             "questions",

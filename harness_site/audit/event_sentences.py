@@ -154,7 +154,7 @@ def build_entry_sentence(entry: AuditEntry) -> SafeString:
     return format_html(sentence, **{name: values[name] for name in _list_placeholders(sentence)})
 
 
-def build_group_sentence(entry: AuditEntry, number: int) -> SafeString:
+def build_grouped_entries_sentence(entry: AuditEntry, number: int) -> SafeString:
     """Build the sentence of several entries that differ in their session alone."""
     if entry.kind == AuditKind.EXCERPTED:
         sentence = gettext("{actor} saw excerpts of {number} sessions")

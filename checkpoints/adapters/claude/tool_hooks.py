@@ -17,12 +17,12 @@ from typing import Any, Final, Literal, TypeVar
 
 from claude_agent_sdk import HookMatcher
 
-from checkpoints.adapters.adapter_client import run_on_thread
 from checkpoints.adapters.claude import transcript_keys
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
 from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.adapters.sync_or_async_client import run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer

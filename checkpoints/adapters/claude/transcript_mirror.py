@@ -33,8 +33,8 @@ from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
-from checkpoints.store.store import OwnedSession, Store, TranscriptHead
 
 AGENT_NAME: Final = transcript_reader.AGENT_NAME
 #: Sessions that a transaction has locked, by identifier, each with its state if the client owns it.
@@ -170,7 +170,7 @@ class MirrorWriter(ImportWriter):
         session_id = self.origin.session_id
         if session_id in self._locked or sessions.filter(session_id=session_id).exists():
             row, run = self._lock_session()
-            self._load_transcript(row, run, calls)
+            self._load_existing_transcript(row, run, calls)
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         row, run = self._lock_session()
@@ -188,11 +188,15 @@ class MirrorWriter(ImportWriter):
         if row.head_segment_id is None:
             row.head_segment = Segment.objects.using(using).create(session=row)
             Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)
-        run = self._run if self._run is not None and self._run.session_id == row.pk else self._get_read_run(row)
+        run = (
+            self._run
+            if self._run is not None and self._run.session_id == row.pk
+            else self._get_or_create_import_run(row)
+        )
         self._row, self._run, self._owned_session = row, run, owned_session
         return row, run
 
-    def _get_read_run(self, row: Session) -> Run:
+    def _get_or_create_import_run(self, row: Session) -> Run:
         run = Run.objects.using(self.store.using).filter(session=row, number=_READ_RUN_NUMBER).first()
         if run is None:
             run = imported_session_rows.build_import_run(row, _READ_RUN_NUMBER, row.created_at)

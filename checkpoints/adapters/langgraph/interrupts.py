@@ -166,12 +166,12 @@ def build_answer(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, Decis
     """
     requests = list_call_requests(interrupt)
     if requests[0].tool == PLAIN_TOOL and requests[0].call_id == interrupt.id:
-        return _build_plain_answer(*calls[requests[0].key])
+        return _build_answer_to_plain_interrupt(*calls[requests[0].key])
     decisions = [_build_decision(request, *calls[request.key]) for request in requests]
     return {"decisions": decisions} if is_batched_request(interrupt) else decisions[0]
 
 
-def _build_plain_answer(call: ToolCall, kind: DecisionKind) -> Any:
+def _build_answer_to_plain_interrupt(call: ToolCall, kind: DecisionKind) -> Any:
     if kind == DecisionKind.RESPOND:
         return call.result_text
     if kind == DecisionKind.REJECT:

@@ -147,7 +147,7 @@ class HarnessRunner(AgentRunner):
             run.is_begun = run.is_open = True
             return self._wrap_models_of_run(_PreparedRun(clone, state, options, run, guard))
         items = ItemHelpers.input_to_new_input_list(input)
-        run.input_digest, run.agent = durable_turns.digest_input(items), clone.name
+        run.input_digest, run.agent = durable_turns.digest_run_input(items), clone.name
         open_run = await session.client.run_database_work(
             partial(durable_turns.find_open_run, session.client.store, session.session_id)
         )

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core import formatting
@@ -74,7 +74,7 @@ def list_notifications(request: MemberRequest) -> HttpResponse:
 
 def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> Iterable[BrowserNotification]:
     outages_by_call = outage_groups.map_calls_to_outages(calls, outages)
-    secrets = call_argument_secrets.load_known_secrets_of_sessions({call.session_id for call in calls})
+    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions({call.session_id for call in calls})
     for call in calls:
         outage = outages_by_call.get(call.pk)
         if outage is not None:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing, file_edits
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
-from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView
+from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 _CREATE: Final = re.compile(r"\s*create\s+([^\n]+?)\s*")
 _OPEN: Final = re.compile(r"\s*open\s+([^\n]+?)(?:\s+\d{1,9})?\s*")

@@ -9,12 +9,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from checkpoints.sessions.list_filters import SessionFilter, Sort
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord
-from harness_site.search import near_terms, search_query
+from harness_site.search import search_query, spelling_suggestions
 from harness_site.search.index_problems import list_index_problems
 from harness_site.search.index_status import load_index_status
 from harness_site.search.models import Kind
@@ -55,7 +55,7 @@ def show_search_results(
     if before is None:
         exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
     if exact_match is None and _is_spelling_suggestion_useful(request, found, before):
-        near = near_terms.suggest_corrected_query(workspace, query)
+        near = spelling_suggestions.suggest_corrected_query(workspace, query)
         if near is not None:
             return redirect(_build_suggestion_url(request, near))
     by_session = load_search_hits(found.passages, query)
@@ -91,7 +91,7 @@ def show_search_results(
 def _load_missing_secrets(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:
     """Load the secrets of the session that is found by its id alone."""
     missing = set(pks).difference(passage.session_id for passage in found.passages)
-    return call_argument_secrets.load_known_secrets_of_sessions(missing)
+    return session_secrets_from_call_arguments.load_known_secrets_of_sessions(missing)
 
 
 def _filter_hits_by_time(times: TimeRange, by_session: dict[int, list[SearchHit]]) -> dict[int, list[SearchHit]]:

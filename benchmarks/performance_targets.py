@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmarks.databases import TITLES, Kind
+from benchmarks.benchmark_databases import TITLES, Kind
 from benchmarks.loading import TAIL
 from benchmarks.results import Measured, Results
 from benchmarks.saving import Saving
