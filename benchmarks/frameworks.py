@@ -115,7 +115,7 @@ class OwnSaver(Store):
         self.answer = ""
         saver = self.open_saver()
         for name in ("put", "put_writes"):
-            setattr(saver, name, self._measure(getattr(saver, name)))
+            setattr(saver, name, self._wrap_with_timer(getattr(saver, name)))
         graph = StateGraph(MessagesState).add_node("answer", lambda state: {"messages": [AIMessage(self.answer)]})
         self.graph = graph.add_edge(START, "answer").compile(checkpointer=saver)
         self.config: Any = {"configurable": {"thread_id": str(uuid4())}}
@@ -133,7 +133,7 @@ class OwnSaver(Store):
         saver.setup()
         return saver
 
-    def _measure(self, method: Any) -> Any:
+    def _wrap_with_timer(self, method: Any) -> Any:
         def measured(*args: Any) -> Any:
             start = time.perf_counter()
             try:

@@ -55,7 +55,7 @@ def _format_targets_section(results: Results) -> Iterator[str]:
         outcome = "reached" if verdict.is_reached else "**not reached**"
         value = f"{verdict.value:.2f}{verdict.unit}"
         bare = "" if verdict.bare is None else f"{verdict.bare:.2f}{verdict.unit}"
-        rows.append([verdict.target, verdict.what, verdict.where, value, limit, outcome, bare])
+        rows.append([verdict.target, verdict.what, verdict.database_title, value, limit, outcome, bare])
     yield from _format_table(["target", "what", "on", "measured", "wanted", "", "the hand-written statement"], rows)
 
 
@@ -154,7 +154,7 @@ def _format_concurrent_agents_section(results: Results, measured: Measured) -> I
     for key, title in results.crowds.items():
         row = [title]
         for agents in results.plan.agents:
-            share = measured.agents.get_share(key, "statement", agents)
+            share = measured.agents.get_median_ratio(key, "statement", agents)
             row.append(f"**{measured.agents.get_median(key, agents):,.0f}** ({share:.2f})")
         rows.append(row)
     yield from _format_table(
@@ -170,7 +170,7 @@ def _format_processes_section(results: Results, measured: Measured) -> Iterator[
     for key, title in (("library", "**append_checkpoint**"), ("statement", results.contenders["statement"])):
         cells = [
             f"**{measured.processes.get_median(key, count):,.0f}** "
-            f"({measured.processes.get_share(key, 'statement', count):.2f})"
+            f"({measured.processes.get_median_ratio(key, 'statement', count):.2f})"
             for count in counts
         ]
         rows.append([title, *cells])

@@ -46,7 +46,7 @@ def measure_saving(contenders: Sequence[Contender], plan: Plan) -> Saving:
     _save_all_turns(contenders, plan, results)
     for turn in plan.turns:
         if turn > plan.together:
-            _measure_far_turn(contenders, turn, plan, results)
+            _measure_turn_of_long_session(contenders, turn, plan, results)
     return results
 
 
@@ -69,7 +69,7 @@ def _save_all_turns(contenders: Sequence[Contender], plan: Plan, results: Saving
                 results.costs[contender.key, turn] = Cost(Samples(window))
 
 
-def _measure_far_turn(contenders: Sequence[Contender], turn: int, plan: Plan, results: Saving) -> None:
+def _measure_turn_of_long_session(contenders: Sequence[Contender], turn: int, plan: Plan, results: Saving) -> None:
     last_saved_turn = max(earlier_turn for earlier_turn in plan.turns if earlier_turn < turn)
     windows = {contender.key: plan.window if contender.linear else plan.jumped_window for contender in contenders}
     for contender in contenders:

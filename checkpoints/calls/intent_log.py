@@ -211,7 +211,9 @@ def _issue_call_under_session_lock(
         live_call = _find_live_call_with_key(store, session, intent)
         if live_call is None:
             log_completeness.require_no_lost_call(store.using, owned_session, session, intent.key)
-        rejected_call = None if live_call is not None else _find_rejection(store, owned_session, intent, last)
+        rejected_call = (
+            None if live_call is not None else _find_rejection_of_operation(store, owned_session, intent, last)
+        )
         if rejected_call is not None:
             return rejected_call
         if live_call is not None and _is_unconfirmed_issue(store, owned_session, live_call, intent):
@@ -290,7 +292,7 @@ def _find_last_attempt(store: Store, owned_session: OwnedSession, intent: CallIn
     return step_calls.select_related("run", "session").order_by("-attempt").first()
 
 
-def _find_rejection(
+def _find_rejection_of_operation(
     store: Store, owned_session: OwnedSession, intent: CallIntent, last: ToolCall | None
 ) -> ToolCall | None:
     """Find a person's rejection of the operation. It also holds if the operation is requested by another call id."""

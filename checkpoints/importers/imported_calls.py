@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.db import connections
 
-from checkpoints.db.sql_quoting import build_insert_sql, convert_row
+from checkpoints.db.sql_quoting import build_insert_sql, convert_values_of_fields
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
@@ -190,7 +190,8 @@ class ImportedCallLog:
             return
         connection = connections[self._using]
         rows = [
-            convert_row(connection, ToolCall, _COLUMNS, [getattr(call, name) for name in _ATTRIBUTES]) for call in calls
+            convert_values_of_fields(connection, ToolCall, _COLUMNS, [getattr(call, name) for name in _ATTRIBUTES])
+            for call in calls
         ]
         with connection.cursor() as cursor:
             cursor.executemany(build_insert_sql(ToolCall, _COLUMNS), rows)

@@ -66,7 +66,7 @@ class SpanSession:
 
     def add_all_spans(self) -> None:
         """Add the messages of all spans in the order of time."""
-        models = _list_innermost_models(self._spans) or [span for span in self._spans if not span.parent]
+        models = _list_innermost_model_requests(self._spans) or [span for span in self._spans if not span.parent]
         chosen = {id(span) for span in models}
         events: list[tuple[datetime, int, int, Span]] = []
         for number, span in enumerate(self._spans):
@@ -234,7 +234,7 @@ def import_span_sessions(
         SpanSession(builder, members).add_all_spans()
 
 
-def _list_innermost_models(spans: list[Span]) -> list[Span]:
+def _list_innermost_model_requests(spans: list[Span]) -> list[Span]:
     """List the spans of requests that contain no other request: instrumentations wrap one in another."""
     parents = {span.id: span.parent for span in spans}
     outer: set[str] = set()

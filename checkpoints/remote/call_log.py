@@ -19,7 +19,7 @@ from checkpoints.exceptions import (
     TooLarge,
 )
 from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
-from checkpoints.remote import verify_probes
+from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
@@ -142,7 +142,7 @@ class RemoteExecution:
     def ask_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         call: Mapping[str, Any] = yield Transact(self._read_call)
         if self.tool.verify is not None and call["status"] == CallStatus.INTERRUPTED:
-            yield from verify_probes.ask_verify_hook_and_report_answer_flow(
+            yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(
                 self.store, self.held, call, self.tool.verify
             )
             call = yield Transact(self._read_call)

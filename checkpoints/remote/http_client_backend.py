@@ -27,7 +27,7 @@ from checkpoints.models import Run
 from checkpoints.peers import agent_notice_outbox
 from checkpoints.peers.agent_notice_outbox import SendNotice
 from checkpoints.peers.requests_to_other_agents import Notice, TakenJoin, TakenTask, Told
-from checkpoints.remote import verify_probes
+from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.remote.workflow_steps import RemoteStepLog
@@ -171,7 +171,7 @@ class RemoteBackend(DatabaseBackend):
             if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
                 continue
             probed.add(call["number"])
-            yield from verify_probes.ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
+            yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
             is_asked = True
         return is_asked
 

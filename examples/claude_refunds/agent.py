@@ -10,7 +10,7 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, create_sdk_mcp_s
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
-from examples.claude_refunds.scripted_program import PROJECT, Line, ScriptedProgram
+from examples.claude_refunds.scripted_claude_program import PROJECT, Line, ScriptedProgram
 from examples.kill_and_resume_agent import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, kill_at
 
 LOOK_UP, REFUND = "mcp__shop__look_up_order", "mcp__shop__refund"
@@ -27,7 +27,7 @@ POLICIES = ToolPolicies(
 )
 
 
-def answer(lines: Sequence[Line]) -> list[dict[str, Any]]:
+def answer_as_scripted_model(lines: Sequence[Line]) -> list[dict[str, Any]]:
     """Play the model: look the order up, refund it, and say what came of it. A restart changes nothing."""
     last = max(place for place, line in enumerate(lines) if _is_prompt(line))
     results = [block for line in lines[last:] for block in _list_results(line)]
@@ -93,6 +93,6 @@ async def run_agent(
         allowed_tools=list(allowed),
         env={} if config is None else {"CLAUDE_CONFIG_DIR": str(config)},
     )
-    program = ScriptedProgram(answer, SESSION_ID, history=history, allowed=allowed, config=config)
+    program = ScriptedProgram(answer_as_scripted_model, SESSION_ID, history=history, allowed=allowed, config=config)
     results = [each async for each in query(prompt=QUESTION, options=options, transport=program)]
     return next(each for each in results if isinstance(each, ResultMessage))

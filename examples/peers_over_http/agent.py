@@ -43,8 +43,8 @@ class Agent:
         """Serve until the process ends."""
         self.wire.start_server(
             {
-                "/request": self.take_request,
-                "/response": self.take_response,
+                "/request": self.handle_request,
+                "/response": self.handle_response,
                 "/cancel": self.cancel_request,
                 "/ask": self.get_request_status,
             }
@@ -56,7 +56,7 @@ class Agent:
 
     # Handlers of incoming messages
 
-    def take_request(self, message: Message) -> Message:
+    def handle_request(self, message: Message) -> Message:
         """Store a request; do nothing if it is already stored."""
         session_id = self._make_session_id(message["call_id"])
         with suppress(SessionBusy, PausedForPeers, SessionFinished):
@@ -66,7 +66,7 @@ class Agent:
         self._something_came.set()
         return {"taken": message["call_id"]}
 
-    def take_response(self, message: Message) -> Message:
+    def handle_response(self, message: Message) -> Message:
         answer = self.checkpointer.accept_response(
             message["call_id"], message["result"], peer=message["from"], token=message["token"]
         )

@@ -15,7 +15,7 @@ from harness_site.accounts import audit_events as recording
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.audit import audit_trail_csv_export, audit_trail_query
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
-from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.streamed_downloads import CSV, build_download_response
 
 #: Maximum length of a filter value.

@@ -17,8 +17,8 @@ from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
-from harness_site.core.masking.masked_references import compute_keyed_fingerprint
 from harness_site.core.masking.masker import mask_text
+from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
 from harness_site.review import argument_changes, argument_form_fields
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.sessions.session_formatting import mask_link_if_safe

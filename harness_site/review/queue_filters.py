@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, Risk
 from harness_site.accounts.models import Membership
-from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.review import presence
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
 from harness_site.review.selectors.queue_order import QueueSort

@@ -11,7 +11,7 @@ from checkpoints.enums import DecisionKind, InterruptReason
 from checkpoints.models import Decision, ToolCall
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.list_filters import SessionFilter, Sort
-from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import search_query, session_active_hour_facts
 from harness_site.search.hourly_call_statistics import DECIDING_PEOPLE

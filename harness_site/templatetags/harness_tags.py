@@ -28,12 +28,16 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_path
-from harness_site.core.masking.masked_references import build_masked_reference, mask_digest, mask_query_string
 from harness_site.core.masking.masker import (
     is_masking_active,
     mask_secret_fields_in_context,
     mask_text,
     mask_values_in_context,
+)
+from harness_site.core.masking.reversible_tokens_for_masked_names import (
+    build_masked_reference,
+    mask_digest,
+    mask_query_string,
 )
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden

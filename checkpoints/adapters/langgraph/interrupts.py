@@ -62,7 +62,7 @@ def is_batched_request(interrupt: Interrupt) -> bool:
     return isinstance(value, dict) and isinstance(value.get("action_requests"), list)
 
 
-def get_key_prefix(interrupt: Interrupt) -> str:
+def get_idempotency_key_prefix(interrupt: Interrupt) -> str:
     """Return the beginning of the keys of the calls that an interrupt asks about."""
     return f"{INTERRUPT_KEY_PREFIX}{interrupt.id}:"
 
@@ -75,7 +75,7 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
         messages: Messages of the agent. A batched request names its calls by name and arguments alone; their ids are
             those of the last message that calls tools.
     """
-    prefix, value = get_key_prefix(interrupt), interrupt.value
+    prefix, value = get_idempotency_key_prefix(interrupt), interrupt.value
     if is_batched_request(interrupt):
         return list(_list_batched_requests(prefix, value, messages))
     if isinstance(value, dict) and value.get("type") == "tool_approval" and isinstance(value.get("args"), dict):

@@ -440,7 +440,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             place = (thread_id, namespace, checkpoint_id, task_id)
             value = state_store.load_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
             decoded = () if value is None else self._decode_value(value)
-            keys = [interrupts.get_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
+            keys = [interrupts.get_idempotency_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
         if keys is None or keys:
             with self._claims.lock_session_claims(thread_id):
                 interrupt_decisions.discard_undecided_calls(store, thread_id, keys=keys)

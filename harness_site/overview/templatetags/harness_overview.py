@@ -9,7 +9,7 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from harness_site.core.formatting import format_exact_time, format_iso_time, format_number
-from harness_site.core.masking.masked_references import build_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.overview.charts import Bar, Chart, format_step_of_period
 from harness_site.overview.periods import Period

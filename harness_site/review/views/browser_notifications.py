@@ -20,8 +20,8 @@ from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_aware_datetime
-from harness_site.core.masking.masked_references import build_masked_reference
 from harness_site.core.masking.masker import mask_values_in_context
+from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.review.selectors import outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage

@@ -28,7 +28,10 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.datetime_parameters import parse_aware_datetime
-from harness_site.core.masking.masked_references import build_masked_reference, resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import (
+    build_masked_reference,
+    resolve_masked_reference,
+)
 from harness_site.review import bulk_decision_results, decision_preview, presence
 from harness_site.review.bulk_decisions import (
     CallAnswer,

@@ -18,8 +18,8 @@ from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.list_filters import Sort
 from harness_site.audit import event_details
 from harness_site.core import formatting
-from harness_site.core.masking.masked_references import mask_file_digests
 from harness_site.core.masking.masker import mask_text
+from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.hidden_characters import replace_unencodable
