@@ -45,12 +45,6 @@ def build_step_and_agent_query(period: Period, step: datetime, agent: str) -> st
     return f"{period.build_step_query(step)}{_build_agent_parameter(agent)}"
 
 
-@register.simple_tag
-def build_period_parameters(period: Period) -> str:
-    """Return the query parameters of this page that select a period."""
-    return urlencode({"period": period.key}) if period.key else period.build_query()
-
-
 @register.filter
 def build_agent_parameter(agent: str) -> str:
     """Return the query parameter that selects an agent, with the ampersand before it; empty without an agent."""
