@@ -81,7 +81,7 @@ def measure_operations(address: str, token: str, turns: int) -> list[Measured]:
             session.dispatch("pay", {"order": turn}, f"call_{turn}")
 
         operations: dict[str, Callable[[int], None]] = {"save": save, "dispatch": dispatch}
-        times = {name: _measure_times(run, turns) for name, run in operations.items()}
+        times = {name: _time_each_turn(run, turns) for name, run in operations.items()}
         calls = {name: _count_calls(run, turns + _WARM_UP) for name, run in operations.items()}
     server = ServerCosts(token)
     costs = {"save": server.count_save(), "dispatch": server.count_dispatch()}
@@ -92,7 +92,7 @@ def _pay(order: int) -> str:
     return f"paid {order}"
 
 
-def _measure_times(run: Callable[[int], None], turns: int) -> Samples:
+def _time_each_turn(run: Callable[[int], None], turns: int) -> Samples:
     seconds = []
     for turn in range(turns + _WARM_UP):
         start = time.perf_counter()

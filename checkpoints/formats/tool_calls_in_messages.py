@@ -29,7 +29,7 @@ def list_requested_calls(message: Any) -> list[RequestedCall]:
     message = bedrock_converse_messages.convert_to_blocks(pydantic_ai_messages.convert_to_blocks(message))
     parts = [part for part in _list_blocks_and_content_parts(message) if _is_call(part)]
     parts += [message] if _is_item_of_kind(message, "function_call") else []
-    parts += _list_dicts(message, "tool_calls")
+    parts += _list_dicts_in_field(message, "tool_calls")
     return [call for part in parts if (call := _parse_call(part)) is not None]
 
 
@@ -101,9 +101,9 @@ def _get_kind(part: dict[str, Any]) -> Any:
 
 
 def _list_blocks_and_content_parts(message: Any) -> list[dict[str, Any]]:
-    return [*_list_dicts(message, "blocks"), *_list_dicts(message, "content")]
+    return [*_list_dicts_in_field(message, "blocks"), *_list_dicts_in_field(message, "content")]
 
 
-def _list_dicts(message: Any, field: str) -> list[dict[str, Any]]:
+def _list_dicts_in_field(message: Any, field: str) -> list[dict[str, Any]]:
     parts = message.get(field) if isinstance(message, dict) else None
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

@@ -187,9 +187,9 @@ class ImportWriter:
 
         Returns the end of the transcript after them. Raises `ImportOvertaken` if the session is not at `head`.
         """
-        return self._execute_save(row, head, turns, run.pk, AnsweredCalls(changes=changes))
+        return self._execute_save_of_turns(row, head, turns, run.pk, AnsweredCalls(changes=changes))
 
-    def _execute_save(
+    def _execute_save_of_turns(
         self,
         row: Session,
         head: TranscriptHead,

@@ -193,7 +193,7 @@ class SpanSession:
             if not span.matched and (is_unnamed or not span.call_id) and block["name"] in (span.tool or span.name)
         ]
         args = content_blocks.parse_arguments(block.get("args"))
-        same = (span for span in free if args == span.inputs or (args and args in _list_values(span.inputs)))
+        same = (span for span in free if args == span.inputs or (args and args in _list_dict_values(span.inputs)))
         return next(same, free[0] if free else None)
 
     def _add_tool(self, span: Span) -> None:
@@ -251,7 +251,7 @@ def _span_to_dict(span: Span) -> Body:
     return {"id": span.id, "parent": span.parent, "name": span.name, "kind": span.kind, **times, **span.rest}
 
 
-def _list_values(value: Any) -> list[Any]:
+def _list_dict_values(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else []
 
 

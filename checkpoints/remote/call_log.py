@@ -133,7 +133,7 @@ class RemoteExecution:
         return self.held.session_id
 
     @property
-    def _path(self) -> str:
+    def _call_path(self) -> str:
         return f"/sessions/{escape_path_part(self.session_id)}/calls/{escape_path_part(self.issued_call.call_id)}"
 
     def write_outcome(self, outcome: CallOutcome) -> None:
@@ -153,7 +153,9 @@ class RemoteExecution:
 
     def _read_call(self) -> Any:
         issued_call = self.issued_call
-        return self.store.transport.send_read_request(self._path, step=issued_call.step, attempt=issued_call.attempt)
+        return self.store.transport.send_read_request(
+            self._call_path, step=issued_call.step, attempt=issued_call.attempt
+        )
 
     def end_execution(self, *, answered: bool) -> None:
         self.store.executing.discard(self.issued_call.pk)

@@ -51,13 +51,13 @@ def find_disagreements(stage: DemoSession, decision: str) -> list[str]:
     if session is None:
         return [f"There is no session {stage.session_id}."]
     return [
-        *_check_session(session, decision),
+        *_check_session_outcome(session, decision),
         *_check_ledger_and_outbox(stage, decision),
         *_check_each_call_has_one_result(session),
     ]
 
 
-def _check_session(session: Session, decision: str) -> Iterator[str]:
+def _check_session_outcome(session: Session, decision: str) -> Iterator[str]:
     if session.status != SessionStatus.COMPLETED:
         yield f"The session is {session.status}, not completed."
         return

@@ -105,7 +105,7 @@ class HarnessSessionStore(SessionStore):
         """
         self._policies.add(policies)
 
-    def _is_guarded(self, name: str) -> bool:
+    def _is_tool_logged_by_policies(self, name: str) -> bool:
         return any(policies.logs_calls(name) for policies in self._policies)
 
     async def _run_blocking(self, work: Callable[[], T]) -> T:
@@ -162,7 +162,7 @@ class HarnessSessionStore(SessionStore):
         if mirror is None or is_described:
             stored = [json.loads(content) for content in self._load_line_contents(key.session_id)[:size]]
             subagent = read_subagent_description([*stored, *added])
-            mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_guarded)
+            mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_tool_logged_by_policies)
         if key.subpath and size == 0:
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)
             rows.update(parent_session_id=key.root_id)

@@ -229,7 +229,7 @@ class _ToolHooks:
         call = self._calls.pop((key, str(tool_use_id or hook.get("tool_use_id"))), None)
         if call is None:
             return {}
-        call.set_outcome(_build_outcome(hook))
+        call.set_outcome(_build_value_or_error(hook))
         await self._wait_for_logged_outcome(call)
         return {}
 
@@ -270,7 +270,7 @@ def _format_replayed_result(result: ToolResult) -> str:
     return f"The call was not made again: its result is known already. Continue with this result: {result.content}"
 
 
-def _build_outcome(hook: Any) -> Any:
+def _build_value_or_error(hook: Any) -> Any:
     """Return the value of a call, or the exception that stands for its failure."""
     if hook.get("hook_event_name") != _FAILURE:
         return hook.get("tool_response")

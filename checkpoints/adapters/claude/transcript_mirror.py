@@ -59,7 +59,7 @@ class TranscriptMirror:
         key: TranscriptKey,
         agent: str,
         subagent: Mapping[str, Any],
-        is_guarded: Callable[[str], bool],
+        is_tool_logged_by_policies: Callable[[str], bool],
     ) -> None:
         """Create the mirror of a session.
 
@@ -68,10 +68,10 @@ class TranscriptMirror:
             key: Key of the transcript.
             agent: Name of the agent for lists and filters; empty for that of the format.
             subagent: What is known about the subagent whose transcript it is.
-            is_guarded: Function that says of the name of a tool whether its calls are logged by hooks.
+            is_tool_logged_by_policies: Function that says of the name of a tool whether its calls are logged by hooks.
         """
         self.key = key
-        self._is_guarded = is_guarded
+        self._is_tool_logged_by_policies = is_tool_logged_by_policies
         #: Number of lines that it has read, and the version of the session after that.
         self.size, self.version = 0, 0
         #: Keys of the lines that it has read.
@@ -96,7 +96,7 @@ class TranscriptMirror:
         self._reader = ClaudeCodeReader(context)
 
     def _open_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
-        writer = MirrorWriter(store, origin, self._is_guarded, self._locked)
+        writer = MirrorWriter(store, origin, self._is_tool_logged_by_policies, self._locked)
         writer.repeats = self._repeats
         self._writers.append(writer)
         return writer
@@ -149,11 +149,15 @@ class MirrorWriter(ImportWriter):
     extends_last_message = True
 
     def __init__(
-        self, store: Store, origin: TranscriptOrigin, is_guarded: Callable[[str], bool], locked: LockedSessions
+        self,
+        store: Store,
+        origin: TranscriptOrigin,
+        is_tool_logged_by_policies: Callable[[str], bool],
+        locked: LockedSessions,
     ) -> None:
         """Create a writer; `locked` are the sessions that the caller's transaction has locked."""
         super().__init__(store, origin)
-        self._is_guarded = is_guarded
+        self._is_tool_logged_by_policies = is_tool_logged_by_policies
         self._locked = locked
         self._owned_session: OwnedSession | None = None
         #: Kinds of the calls in the transcript, by call id.
@@ -212,7 +216,9 @@ class MirrorWriter(ImportWriter):
             known = set(logged.values_list("call_id", flat=True))
             for turn in turns:
                 turn.calls = [
-                    call for call in turn.calls if call.call_id not in known and not self._is_guarded(call.tool)
+                    call
+                    for call in turn.calls
+                    if call.call_id not in known and not self._is_tool_logged_by_policies(call.tool)
                 ]
         is_new = super().write_turns(turns, calls, first=first)
         if self._row is not None and first < self._row.created_at:
@@ -233,7 +239,7 @@ class MirrorWriter(ImportWriter):
             answered = call_seals.seal_answered_calls(self.store.using, owned_session, rows, head.version + 1)
             answered.changes.added.extend(changes.added)
             changes = RowChanges()
-            head = self._execute_save(row, head, [turn], run_id, answered)
+            head = self._execute_save_of_turns(row, head, [turn], run_id, answered)
             row.latest_version, row.message_count, row.head_chain = head.version, head.length, head.chain
             if owned_session is not None:
                 sync = partial(_update_owned_session, owned_session, head, rows, results)

@@ -223,9 +223,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             "channel_values": values,
             "channel_versions": loaded.versions,
         }
-        parent = _build_config(loaded.session_id, loaded.namespace, loaded.parent_id) if loaded.parent_id else None
+        parent = (
+            _build_checkpoint_config(loaded.session_id, loaded.namespace, loaded.parent_id)
+            if loaded.parent_id
+            else None
+        )
         return CheckpointTuple(
-            _build_config(loaded.session_id, loaded.namespace, loaded.state_id),
+            _build_checkpoint_config(loaded.session_id, loaded.namespace, loaded.state_id),
             checkpoint,
             self.serde.loads_typed(loaded.metadata),
             parent,
@@ -263,7 +267,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             for name in new_versions:
                 self._memory.remember_list((*_get_thread_and_namespace(config), name), None)
             self._store_state(config, checkpoint, metadata, new_versions)
-        return _build_config(*_get_thread_and_namespace(config), checkpoint["id"])
+        return _build_checkpoint_config(*_get_thread_and_namespace(config), checkpoint["id"])
 
     def _store_state(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, versions: ChannelVersions
@@ -517,7 +521,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         store, target = self.sync_checkpointer.store, str(target_thread_id)
         with self._claims.lock_session_claims(target):
             remove_and_copy_states.copy_states(store, str(source_thread_id), target)
-        newest = self.get_tuple(_build_config(target, "", ""))
+        newest = self.get_tuple(_build_checkpoint_config(target, "", ""))
         if newest is not None:
             content = self._build_version_content(
                 "", newest.checkpoint["channel_values"], newest.metadata, newest.checkpoint["id"]
@@ -648,6 +652,6 @@ def _get_thread_and_namespace(config: RunnableConfig) -> tuple[str, str]:
     return str(configurable["thread_id"]), configurable.get("checkpoint_ns") or ""
 
 
-def _build_config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
+def _build_checkpoint_config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
     place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
     return {"configurable": place}

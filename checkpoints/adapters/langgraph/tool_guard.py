@@ -99,7 +99,7 @@ class ToolGuard:
                         call["name"],
                         call["args"],
                         _get_call_id(call),
-                        lambda args: handler(_replace_args(request, args)),
+                        lambda args: handler(_replace_call_arguments(request, args)),
                         policies=self._policies,
                         codec=self._codec,
                         failed=_is_error_message,
@@ -130,7 +130,7 @@ class ToolGuard:
                         call["name"],
                         call["args"],
                         _get_call_id(call),
-                        lambda args: handler(_replace_args(request, args)),
+                        lambda args: handler(_replace_call_arguments(request, args)),
                         policies=self._policies,
                         codec=self._codec,
                         failed=_is_error_message,
@@ -262,7 +262,7 @@ def _get_call_id(call: Any) -> str:
     return str(call["id"] or call["name"])
 
 
-def _replace_args(request: ToolCallRequest, args: dict[str, Any]) -> ToolCallRequest:
+def _replace_call_arguments(request: ToolCallRequest, args: dict[str, Any]) -> ToolCallRequest:
     """Return the request with the arguments that a person may have changed."""
     if args == request.tool_call["args"]:
         return request

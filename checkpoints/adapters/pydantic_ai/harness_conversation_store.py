@@ -117,7 +117,7 @@ class HarnessConversationStore(ConversationStore):
             message_codec.encode_record(record),
             record.head_id,
             _build_usage(record),
-            _find_cost(record),
+            _get_cost_or_unchanged(record),
         )
         entries = message_codec.encode_entries(new_entries)
         title = message_codec.find_first_prompt(entry.message for entry in new_entries)
@@ -175,5 +175,5 @@ def _build_usage(record: ConversationRecord) -> dict[str, Any]:
     return {name: getattr(usage, name) for name in names if name.endswith("put_tokens") or getattr(usage, name)}
 
 
-def _find_cost(record: ConversationRecord) -> Decimal | Unchanged:
+def _get_cost_or_unchanged(record: ConversationRecord) -> Decimal | Unchanged:
     return UNCHANGED if record.usage.cost is None else record.usage.cost

@@ -202,7 +202,7 @@ def load_first_prompt_and_last_answer(session: Session, newest: Conversation, pr
     Without an answer, the last messages stand for it.
     """
     at = newest.place
-    answers = [item.position for item in newest.items if isinstance(item, Entry) and _is_answer(item)]
+    answers = [item.position for item in newest.items if isinstance(item, Entry) and _is_agent_text_answer(item)]
     start = answers[-1] if answers else at.length - _LAST
     prompt = load_conversation(session, at, first=prompt_position, upto=prompt_position + 1)
     if start - prompt.upto <= _FEW:
@@ -211,7 +211,7 @@ def load_first_prompt_and_last_answer(session: Session, newest: Conversation, pr
     return Opening(prompt, replace(newest, first=start, items=newest.items[first:]))
 
 
-def _is_answer(entry: Entry) -> bool:
+def _is_agent_text_answer(entry: Entry) -> bool:
     texts = (part.text for part in entry.parts if isinstance(part, TextPart))
     return entry.role.lower() in _AGENT_ROLES and any(map(str.strip, texts))
 

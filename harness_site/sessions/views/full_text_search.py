@@ -50,7 +50,7 @@ def show_search_results(
     """
     workspace = request.membership.workspace_id
     before, session_pk = _parse_passage_key(request.GET.get("before", "")), parse_number_parameter(request, "within")
-    found = _search_sessions(request, query, before, session_pk)
+    found = _search_or_reload_passages(request, query, before, session_pk)
     exact_match = None
     if before is None:
         exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
@@ -107,7 +107,7 @@ def _filter_hits_by_time(times: TimeRange, by_session: dict[int, list[SearchHit]
     return {pk: hits for pk, hits in hits_of_time.items() if hits}
 
 
-def _search_sessions(
+def _search_or_reload_passages(
     request: MemberRequest, query: SearchQuery, before: int | None, session_pk: int | None
 ) -> SearchPage:
     workspace = request.membership.workspace_id
@@ -151,11 +151,11 @@ def _build_result_group(
     """Build the results of a session: all in their order, or the best up to `limit`."""
     if limit is None:
         return SessionResultGroup(row, tuple(hits), 0)
-    best = sorted(hits, key=lambda hit: -_rate_hit(hit, query))[:limit]
+    best = sorted(hits, key=lambda hit: -_score_hit(hit, query))[:limit]
     return SessionResultGroup(row, tuple(best), max(0, len(hits) - limit), row.pk in found.cut_sessions)
 
 
-def _rate_hit(hit: SearchHit, query: SearchQuery) -> int:
+def _score_hit(hit: SearchHit, query: SearchQuery) -> int:
     """Rate a hit: titles before texts, and whole words before parts of words."""
     excerpt = "".join(part.text for part in hit.stretches)
     whole_words = sum(
