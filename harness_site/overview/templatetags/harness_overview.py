@@ -11,8 +11,8 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString, mark_safe
 
 from harness_site.core.formatting import format_exact_time, format_iso_time, format_number
-from harness_site.core.masking.masked_references import build_masked_reference
-from harness_site.core.rendering.html_building import join_html
+from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
+from harness_site.core.rendering.fast_format_html import join_html
 from harness_site.overview.charts import Bar, Chart, format_step_of_period
 from harness_site.overview.periods import Period
 from harness_site.overview.totals import SessionTotals
@@ -42,14 +42,8 @@ def build_period_query(period: Period, agent: str) -> str:
     return f"{period.build_query()}{_build_agent_parameter(agent)}"
 
 
-@register.simple_tag
-def period_parameters(period: Period) -> str:
-    """Return the query parameters of this page that select a period."""
-    return urlencode({"period": period.key}) if period.key else period.build_query()
-
-
 @register.filter
-def agent_parameter(agent: str) -> str:
+def build_agent_parameter(agent: str) -> str:
     """Return the query parameter that selects an agent, with the ampersand before it; empty without an agent."""
     return _build_agent_parameter(agent)
 
