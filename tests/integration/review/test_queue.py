@@ -43,6 +43,14 @@ def test_query_count_is_independent_of_the_decisions(
     assert response.content.decode().count("data-row") == decisions
 
 
+@pytest.mark.parametrize("query", ["", "?tool=send_mail", "?claimed=somebody", "?tab=decided&tool=send_mail"])
+def test_navigation_counts_all_calls_of_a_filtered_queue(reader: Client, query: str) -> None:
+    interrupted(1, tool="refund_card")
+    interrupted(2, tool="send_mail")
+    make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL)
+    assert 'id="waiting" data-said="3"' in reader.get(f"/review/{query}").content.decode()
+
+
 def test_longest_waiting_call_is_first(reader: Client) -> None:
     newer, older = interrupted(5), interrupted(1)
     page = reader.get("/review/").content.decode()
