@@ -91,6 +91,8 @@ def delete_session_with_states(store: Store, session_id: str) -> None:
 def copy_states(store: Store, source_id: str, target_id: str) -> None:
     """Copy all states, writes and blobs of a session into another one, which is created if it does not exist.
 
+    Both sessions are locked, so that a copy has everything that one of its states names.
+
     Raises:
         SessionNotFound: There is no such source.
         SessionExists: The target has states already.
@@ -99,7 +101,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
     with database_operation(store.using, writes=False):
         source = row_lookups.get_session(store, source_id)
     description = SessionDescription(title=source.title, agent=source.agent)
-    with state_store.lock_or_create_session(store, target_id, description) as (target, _):
+    with state_store.lock_or_create_session(store, target_id, description, source_id=source_id) as (target, _):
         if FrameworkState.objects.using(store.using).filter(session=target).exists():
             raise SessionExists(target_id)
         for model in (Blob, FrameworkState, FrameworkWrite):

@@ -127,15 +127,20 @@ def lock_or_create_session(
     *,
     must_own: bool = False,
     mark_changed: bool = False,
+    source_id: str | None = None,
 ) -> Iterator[tuple[Session, OwnedSession | None]]:
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
 
     With `must_own`, a client that does not own the session any more gets `OwnershipLost`. With `mark_changed`, pages
-    notice the change; a version that is written does that too. Raises `SessionNotFound`, `SessionFinished`,
-    `SessionBusy`, `OwnershipLost`.
+    notice the change; a version that is written does that too. The session `source_id`, whose rows the caller reads, is
+    locked as well; two sessions are locked in the order of their identifiers, so that two writers that each read what
+    the other one writes do not wait for each other. Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`,
+    `OwnershipLost`.
     """
     store.flush_pending_writes(session_id)
     with database_operation(store.using), transaction.atomic(using=store.using, savepoint=False):
+        if source_id is not None and source_id < session_id:
+            row_lookups.lock_session(store, source_id)
         try:
             row = row_lookups.lock_session(store, session_id, mark_changed=mark_changed)
         except SessionNotFound:
@@ -143,6 +148,8 @@ def lock_or_create_session(
                 raise
             create_finish_release.create_session(store, session_id, description)
             row = row_lookups.lock_session(store, session_id)
+        if source_id is not None and source_id > session_id:
+            row_lookups.lock_session(store, source_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         owned_session = store.find_owned_session(session_id)
