@@ -130,12 +130,12 @@ def write_next_version_under_lock(
         NotRepresentable: A message has no exact JSON form.
         TooLarge: A message is larger than its limit.
     """
-    version = None
+    written = None
     with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
         newest = save_version.find_newest_version(store.using, row.pk)
         content = build(row, newest)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
-                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
-    if version is not None:
+                written = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
+    if written is not None:
         store.notify_save_listeners(session_id)

@@ -14,6 +14,7 @@ from checkpoints.sessions import framework_state_retention, ownership, retention
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.store import Store
+from checkpoints.versions import opaque_contents
 
 
 def delete_selected_states(
@@ -106,9 +107,13 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
             raise SessionExists(target_id)
         for model in (Blob, FrameworkState, FrameworkWrite):
             copies: list[Any] = []
-            for row in model._default_manager.using(store.using).filter(session=source).order_by("pk"):
+            rows: list[Any] = list(model._default_manager.using(store.using).filter(session=source).order_by("pk"))
+            for row in rows:
                 if not isinstance(row, Blob):
                     row_seals.verify_row(row)
+            if model is not FrameworkState:
+                opaque_contents.set_plain_contents(store.using, rows)
+            for row in rows:
                 values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
                 values |= {"id": None, "session_id": target.pk}
                 values.pop("row_seal", None)
