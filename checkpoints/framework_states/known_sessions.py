@@ -29,8 +29,8 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.sessions.framework_state_retention import Channels
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.version_columns import VersionState
+from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import save_version
 from checkpoints.versions.save_version import TranscriptEnd
 

@@ -220,7 +220,7 @@ def load_values(
     """
     blobs = _load_reachable_blobs(using, session, digests, known or {})
     try:
-        return {digest: _build_value(blobs, digest) for digest in digests}
+        return {digest: _assemble_value_from_blobs(blobs, digest) for digest in digests}
     except ValueError as error:
         raise CheckpointCorrupted(session.session_id, "a patched value", str(error)) from error
 
@@ -234,7 +234,7 @@ def load_contents_of_writes(using: str, session: Session, writes: Sequence[Frame
     }
 
 
-def _build_value(blobs: Mapping[str, Encoded], digest: str) -> EncodedValue:
+def _assemble_value_from_blobs(blobs: Mapping[str, Encoded], digest: str) -> EncodedValue:
     if blobs[digest][0] != LIST_TYPE:
         return blobs[digest]
     elements = list(_iterate_element_digests(blobs, digest))

@@ -95,7 +95,7 @@ def _is_older_request(item: object) -> bool:
     )
 
 
-def get_key_prefix(interrupt: Interrupt) -> str:
+def get_idempotency_key_prefix(interrupt: Interrupt) -> str:
     """Return the beginning of the keys of the calls that an interrupt asks about."""
     return f"{INTERRUPT_KEY_PREFIX}{interrupt.id}:"
 
@@ -108,7 +108,7 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
         messages: Messages of the agent. Batched and older requests name their calls by name and arguments alone; their
             ids are those of the last message that calls tools.
     """
-    prefix, value = get_key_prefix(interrupt), interrupt.value
+    prefix, value = get_idempotency_key_prefix(interrupt), interrupt.value
     if is_batched_request(interrupt):
         actions = [
             (str(action.get("name")), action.get("args") or {}, action.get("description"))
@@ -221,7 +221,7 @@ def build_answer(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, Decis
     """
     requests = list_call_requests(interrupt)
     if requests[0].tool == PLAIN_TOOL and requests[0].call_id == interrupt.id:
-        return _build_plain_answer(*calls[requests[0].key])
+        return _build_answer_to_plain_interrupt(*calls[requests[0].key])
     decisions = [_build_decision(request, *calls[request.key]) for request in requests]
     if _list_older_requests(interrupt) is not None:
         return [_build_older_response(decision) for decision in decisions]
@@ -237,7 +237,7 @@ def _build_older_response(decision: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": _OLDER_TYPES[decision["type"]], "args": args}
 
 
-def _build_plain_answer(call: ToolCall, kind: DecisionKind) -> Any:
+def _build_answer_to_plain_interrupt(call: ToolCall, kind: DecisionKind) -> Any:
     if kind == DecisionKind.RESPOND:
         return call.result_text
     if kind == DecisionKind.REJECT:
