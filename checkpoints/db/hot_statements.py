@@ -66,7 +66,7 @@ class NewVersion(NamedTuple):
 
 class HeadWrite(NamedTuple):
     """Change of a session's head by a statement: its seal before, which has to be the stored one, and its columns
-    after. A session that the transaction has created has no seal before."""
+    after, numbers and bytes that every driver takes. A session that the transaction has created has no seal before."""
 
     before: bytes | None
     columns: Mapping[str, Any]
@@ -433,10 +433,9 @@ def _insert_call_and_move_head(
 ) -> tuple[int, int] | None:
     keys = [session_pk, fence, *allowed, head.before, step]
     column_values = convert_values(connection, ToolCall, values)
-    head_values = convert_values(connection, Session, head.columns)
     with connection.cursor() as cursor:
         sql = _build_insert_call_and_move_head_sql(tuple(values), len(allowed), tuple(head.columns))
-        cursor.execute(sql, [*keys, *column_values, status.value, *head_values])
+        cursor.execute(sql, [*keys, *column_values, status.value, *head.columns.values()])
         return _fetch_call_id_and_step(cursor)
 
 
@@ -453,7 +452,7 @@ def _insert_call_in_steps(
     head_fields = () if head is None else tuple(head.columns)
     params: list[Any] = [status.value, session_pk, fence, *allowed]
     if head is not None:
-        params = [status.value, *convert_values(connection, Session, head.columns), *params[1:], head.before]
+        params = [status.value, *head.columns.values(), *params[1:], head.before]
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
         cursor.execute(_build_lock_session_sql(connection.vendor, len(allowed), head_fields), params)
         session_row = cursor.fetchone()
@@ -570,7 +569,7 @@ def update_call_outcome(
         lock_params += [session_pk, fence]
     else:
         head_fields = tuple(head.columns)
-        lock_params += [*convert_values(connection, Session, head.columns), session_pk, fence, head.before]
+        lock_params += [*head.columns.values(), session_pk, fence, head.before]
     params = convert_values(connection, ToolCall, values)
     source_status = call_status_transitions.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
