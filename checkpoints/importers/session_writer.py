@@ -89,6 +89,9 @@ class ImportWriter:
         self._sealed_head: SessionHead | None = None
         #: Whether the session was created since its row was last updated.
         self._is_created = False
+        #: End of the transcript if the next turns are its last ones, and the end with which the session was created.
+        self.known_end: SessionEnd | None = None
+        self._written_end: SessionEnd | None = None
 
     def load_existing_transcript(self, calls: ImportedCallLog) -> None:
         """Load what earlier imports wrote. Raises `ImportRefused`."""
@@ -127,8 +130,9 @@ class ImportWriter:
 
     @contextmanager
     def open_transaction(self) -> Iterator[None]:
-        """Open a transaction for several writes, which commits once."""
-        with database_operation(self.store.using), transaction.atomic(using=self.store.using):
+        """Open a transaction for several writes, which commits once, or continue the open one: an error ends all of
+        it."""
+        with database_operation(self.store.using), transaction.atomic(using=self.store.using, savepoint=False):
             yield
 
     def write_turns(self, turns: Sequence[ImportedTurn], calls: ImportedCallLog, *, first: datetime) -> bool:
@@ -151,7 +155,9 @@ class ImportWriter:
         return is_new
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
-        self._row, self._run = imported_session_rows.create_session_and_run(self.store, self.origin, first)
+        end = None if self.known_end is None or self.known_end.live else self.known_end
+        self._row, self._run = imported_session_rows.create_session_and_run(self.store, self.origin, first, end)
+        self._written_end = end
         self._head = save_version.get_session_transcript_head(self._row)
         self._sealed_head = session_heads.build_new_head(self._row)
         self._is_created = True
@@ -210,11 +216,17 @@ class ImportWriter:
             contents,
             run_id,
             self._sealed_head,
+            updated_at=self._get_activity_time(),
         )
         if version is None:
             raise ImportOvertaken(self.origin.session_id)
         end = contents[-1].end
         return TranscriptHead(head.segment_id, end.length, end.chain, version)
+
+    def _get_activity_time(self) -> datetime | None:
+        """Return the time of the newest activity if it is known and not recent."""
+        end = self._written_end
+        return None if end is None or imported_session_rows.is_recent_activity(self.store.using, end) else end.last
 
     def _open_segment_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
         """Return the start of a turn: the end of the transcript, or a new segment after its first `keep` messages."""
@@ -233,8 +245,10 @@ class ImportWriter:
             row, run = self._row, self._run
             if not self._is_created:
                 row.refresh_from_db(using=self.store.using)
-            self._is_created = False
             calls.write_late_results_and_close_calls(live=end.live)
+            was_written, self._is_created, self._written_end = self._written_end is end, False, None
+            if was_written:
+                return
             imported_session_rows.update_imported_session(self.store, row, run, self.origin, end)
 
 

@@ -455,6 +455,8 @@ def write_versions(
     contents: Sequence[VersionContent],
     run_id: UUID | None,
     sealed_head: SessionHead | None,
+    *,
+    updated_at: datetime | None = None,
 ) -> tuple[int | None, SessionHead | None]:
     """Write versions that continue from `base` one after the other, for a run or for none.
 
@@ -464,6 +466,7 @@ def write_versions(
         contents: What the versions contain, at least one.
         run_id: Run that writes them; None if there is none.
         sealed_head: Head of the session before; None if sealing is off.
+        updated_at: Time of the session's newest activity; None stands for that of the database.
 
     Returns:
         The number of the last one, or None if the session is not at `base`; and the head of the session after, if that
@@ -489,6 +492,7 @@ def write_versions(
             "budget_spent_usd": money.round_to_decimal(last.state.budget),
             "total_tokens": count_total_tokens(last.state.usage),
             **({"cost_basis": CostBasis.STATED} if states_cost else {}),
+            **({} if updated_at is None else {"updated_at": updated_at}),
         },
         versions,
         head_write,

@@ -348,7 +348,7 @@ def list_shown_details(row: HistoryItem) -> list[tuple[str, str]]:
 
 @register.filter
 def format_json_inline(value: Any) -> str:
-    """Format a JSON value on one line: `order 17, amount "40.00"`."""
+    """Format a JSON value on one line: `order 17, amount 40.00`."""
     return format_text_excerpt(session_formatting.format_json_on_one_line(value))
 
 
