@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from django.db import IntegrityError, transaction
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.hot_statements import NewMessage, SaveBase
+from checkpoints.db.sql_quoting import quote_column, quote_table
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import StorageError
 from checkpoints.formats.canonical import parse_json
@@ -96,12 +98,13 @@ class ImportWriter:
     def load_existing_transcript(self, calls: ImportedCallLog) -> None:
         """Load what earlier imports wrote. Raises `ImportRefused`."""
         store = self.store
-        with database_operation(store.using, writes=False):
-            sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)
-            named = sessions.filter(session_id=self.origin.session_id)
-            if not named.exists():  # the usual case of a first import, and cheaper than a whole row
+        with database_operation(store.using, writes=False) as connection:
+            with connection.cursor() as cursor:
+                cursor.execute(_build_find_session_sql(), [store.workspace_id, self.origin.session_id])
+                found = cursor.fetchone()
+            if found is None:  # the usual case of a first import
                 return
-            row = named.get()
+            row = Session.objects.using(store.using).get(pk=found[0])
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
             self.source_path = imported_session_rows.require_unchanged_import(row, runs, self.origin)
             self._load_transcript(row, runs[0], calls)
@@ -250,6 +253,13 @@ class ImportWriter:
             if was_written:
                 return
             imported_session_rows.update_imported_session(self.store, row, run, self.origin, end)
+
+
+@cache
+def _build_find_session_sql() -> str:
+    """SQL that finds the key of a session, built once: compiling the query would take longer than it."""
+    conditions = " AND ".join(f"{quote_column(Session, name)} = %s" for name in ("workspace", "session_id"))
+    return f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} WHERE {conditions}"
 
 
 def _split_at_branches(turns: Sequence[ImportedTurn]) -> list[list[ImportedTurn]]:
