@@ -256,10 +256,7 @@ def import_group(
             with suppress(StorageError):
                 together = _import_together(store, options, part)
         for number, file in enumerate(part):
-            report = together.get(number)
-            reports.append(
-                report or _import_alone(store, options, file, lambda offset, before=read: on_read(before + offset))
-            )
+            reports.append(together.get(number) or _import_alone(store, options, file, on_read, read))
     return reports
 
 
@@ -294,14 +291,14 @@ def _import_together(store: Store, options: ImportOptions, files: Sequence[Sourc
 
 
 def _import_alone(
-    store: Store, options: ImportOptions, file: SourceFile, on_read: Callable[[int], Any]
+    store: Store, options: ImportOptions, file: SourceFile, on_read: Callable[[int], Any], read_before: int
 ) -> ImportReport:
-    """Import one file, again if another process is in the way."""
+    """Import one file, again if another process is in the way. `read_before` is the number of bytes read before it."""
     refused = ImportReport()
     for _ in range(_ATTEMPTS):
         folder = FolderImport(store, options, ImportReport(), obstacles=_OBSTACLES)
         try:
-            folder.import_or_report(file, on_read, is_single=False)
+            folder.import_or_report(file, lambda offset: on_read(read_before + offset), is_single=False)
         except _OBSTACLES as error:
             refused.refused = [RefusedFile(str(file.path), str(error))]
         else:

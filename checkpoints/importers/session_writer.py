@@ -259,7 +259,7 @@ class ImportWriter:
 def _build_find_session_sql() -> str:
     """SQL that finds the key of a session, built once: compiling the query would take longer than it."""
     conditions = " AND ".join(f"{quote_column(Session, name)} = %s" for name in ("workspace", "session_id"))
-    return f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} WHERE {conditions}"
+    return f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} WHERE {conditions}"  # noqa: S608 - names of models
 
 
 def _split_at_branches(turns: Sequence[ImportedTurn]) -> list[list[ImportedTurn]]:

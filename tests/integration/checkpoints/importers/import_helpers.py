@@ -99,7 +99,7 @@ def run_import_command_on_two_processors(url: str, folder: str, pids: str, inter
     from django.db import connections
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.sched_getaffinity = lambda pid: {0, 1}  # type: ignore[assignment]
+    os.sched_getaffinity = lambda pid: {0, 1}
     using, parent = SyncCheckpointer.open(url).store.using, os.getpid()
 
     def noted(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
