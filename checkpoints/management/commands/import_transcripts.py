@@ -122,7 +122,8 @@ class Command(BaseCommand):
         def report_change(report: ImportReport) -> None:
             bar.finish_line()
             self.stdout.write(
-                f"{report.sessions:,} sessions, {report.new_messages:,} new messages. Watching {path}; Ctrl+C ends it."
+                f"{len(set(report.session_ids)):,} sessions, {report.new_messages:,} new messages. "
+                f"Watching {path}; Ctrl+C ends it."
             )
             for refused in report.refused:
                 self.stderr.write(f"Refused: {refused.path}: {refused.why}")
