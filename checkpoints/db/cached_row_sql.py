@@ -15,8 +15,8 @@ from django.db.models.expressions import DatabaseDefault
 
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
-    convert_row,
     convert_values,
+    convert_values_of_fields,
     make_placeholders,
     quote_column,
     quote_columns,
@@ -143,7 +143,7 @@ def insert_rows(
     with connection.cursor() as cursor:
         for start in range(0, len(rows), _BATCH_SIZE):
             batch = rows[start : start + _BATCH_SIZE]
-            params = [value for row in batch for value in convert_row(connection, model, fields, row)]
+            params = [value for row in batch for value in convert_values_of_fields(connection, model, fields, row)]
             cursor.execute(_build_insert_sql(model, fields, len(batch), ignore_conflicts), params)
 
 

@@ -21,8 +21,8 @@ from django.db.backends.utils import CursorWrapper
 from checkpoints import call_status_transitions
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
-    convert_row,
     convert_values,
+    convert_values_of_fields,
     make_placeholders,
     quote_column,
     quote_columns,
@@ -185,7 +185,9 @@ def _save_versions_in_steps(
     messages, checkpoints, answered = [], [], []
     for number, version in enumerate(versions, base.version + 1):
         keys = [base.session_pk, version.checkpoint_values["segment"]]
-        messages += [[*keys, *convert_row(connection, Message, _MESSAGE_FIELDS, row)] for row in version.messages]
+        messages += [
+            [*keys, *convert_values_of_fields(connection, Message, _MESSAGE_FIELDS, row)] for row in version.messages
+        ]
         columns = convert_values(connection, Checkpoint, version.checkpoint_values)
         checkpoints.append([base.session_pk, number, *columns])
         answered += [

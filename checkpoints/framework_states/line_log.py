@@ -18,7 +18,7 @@ from checkpoints.framework_states import state_rows, state_store
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.versions.blobs import BlobWriter
 
 STATE_ID = "lines"

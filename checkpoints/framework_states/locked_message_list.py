@@ -13,7 +13,7 @@ from checkpoints.framework_states import state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_version, save_version
 
 
@@ -136,6 +136,8 @@ def write_next_version_under_lock(
         content = build(row, newest)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
-                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
+                version = write_transcript_version.write_version_of_content_if_changed(
+                    store, row, owned_session, content, newest
+                )
     if version is not None:
         store.notify_save_listeners(session_id)

@@ -10,10 +10,10 @@ from checkpoints.exceptions import SessionExists, SessionNotFound
 from checkpoints.framework_states import state_store
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
-from checkpoints.sessions import framework_state_retention, ownership, retention
+from checkpoints.sessions import framework_state_retention, ownership, prune_versions_and_delete_sessions
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def delete_selected_states(
@@ -83,7 +83,7 @@ def delete_session_with_states(store: Store, session_id: str) -> None:
     if owned_session is not None:
         ownership.release_ownership(store, owned_session)
     try:
-        retention.delete_session(store, session_id)
+        prune_versions_and_delete_sessions.delete_session(store, session_id)
     except SessionNotFound:
         return
 

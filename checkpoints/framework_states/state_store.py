@@ -38,7 +38,7 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.sessions.framework_state_retention import Channels
 from checkpoints.store import row_lookups
 from checkpoints.store.call_records import CallIntent
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.versions import save_version
 from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList, NewValue, load_values
 
@@ -211,7 +211,9 @@ def save_state(
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
                 newest = save_version.find_newest_version(store.using, row.pk)
-                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
+                version = write_transcript_version.write_version_of_content_if_changed(
+                    store, row, owned_session, content, newest
+                )
         if is_shown and version is None:
             row_lookups.increment_session_revision(store, row.pk)
     if version is None:
@@ -234,7 +236,7 @@ def _write_state_row(store: Store, row: Session, new: NewState, writer: BlobWrit
         "body": new.body[1],
         "metadata_type": new.metadata[0],
         "metadata": new.metadata[1],
-        "channels": to_canonical_json(_encode_channels(channels, new.rebuilt), "channels"),
+        "channels": to_canonical_json(_encode_channel_versions_and_digests(channels, new.rebuilt), "channels"),
     }
     if new.state_id in known:
         FrameworkState.objects.using(store.using).filter(**place).update(**columns)
@@ -271,23 +273,25 @@ def _find_channel_values(
     changed = set(new.changed)
     channels: Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
     missing = {name: version for name, version in new.versions.items() if name not in changed}
-    _move_known_channels(channels, missing, before)
+    _resolve_channels_of_known_version(channels, missing, before)
     if missing:
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            _move_known_channels(channels, missing, framework_state_retention.parse_channels(row.session_id, text))
+            _resolve_channels_of_known_version(
+                channels, missing, framework_state_retention.parse_channels(row.session_id, text)
+            )
             if not missing:
                 break
     return {**channels, **{name: (version, None) for name, version in missing.items()}}
 
 
-def _move_known_channels(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
+def _resolve_channels_of_known_version(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
     for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
         channels[name] = known[name]
         del missing[name]
 
 
-def _encode_channels(channels: Channels, rebuilt: Collection[str]) -> dict[str, list[Any]]:
+def _encode_channel_versions_and_digests(channels: Channels, rebuilt: Collection[str]) -> dict[str, list[Any]]:
     return {
         name: [version, digest, True] if digest is None and name in rebuilt else [version, digest]
         for name, (version, digest) in channels.items()
@@ -511,6 +515,8 @@ def write_version_of_transcript_if_changed(store: Store, session_id: str, conten
     """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
     with lock_or_create_session(store, session_id, None) as (row, owned_session):
         newest = save_version.find_newest_version(store.using, row.pk)
-        version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
+        version = write_transcript_version.write_version_of_content_if_changed(
+            store, row, owned_session, content, newest
+        )
     if version is not None:
         store.notify_save_listeners(session_id)

@@ -17,10 +17,10 @@ from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Checkpoint, Segment, Session
-from checkpoints.store import owned_session_heads
+from checkpoints.store import session_head_optimistic_lock
+from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.store import OwnedSession, Store, TranscriptHead
-from checkpoints.store.version_columns import VersionChange
+from checkpoints.store.version_state_columns import VersionChange
 from checkpoints.versions import save_version, segment_queries, transcript_segments
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -46,7 +46,7 @@ class VersionContent:
     always: bool = False
 
 
-def write_version_if_changed(
+def write_version_of_content_if_changed(
     store: Store,
     row: Session,
     owned_session: OwnedSession | None,
@@ -70,7 +70,7 @@ def write_version_if_changed(
         store, row, get_or_create_head_of_locked_session(store, row), operations, content
     )
     change = VersionChange(payload=content.payload)
-    return write_version_if_needed(
+    return write_version_to_end_if_changed(
         store, row, owned_session, head, end, change, operations, newest, always=content.always
     )
 
@@ -102,7 +102,7 @@ def move_head_to_segment(store: Store, row: Session, head: TranscriptHead, segme
     return replace(head, segment_id=segment.pk, state=None, snapshot=None)
 
 
-def write_version_if_needed(
+def write_version_to_end_if_changed(
     store: Store,
     row: Session,
     owned_session: OwnedSession | None,
@@ -142,7 +142,7 @@ def write_version_if_needed(
     else:
         answered = call_seals.seal_answered_calls(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        sealed_head = owned_session_heads.lock_head(using, row.pk)
+        sealed_head = session_head_optimistic_lock.lock_head(using, row.pk)
         version, _ = save_version.write_version(using, base, end, state, None, answered, sealed_head)
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
@@ -167,7 +167,7 @@ def _find_head_and_transcript_end(
         if content.keep is not None and content.keep < head.length:
             head = _branch_transcript(store, row, head, content.keep)
             kept = replace(head, length=content.keep, chain=_read_chain_at_length(store, head, content.keep))
-        end = save_version.build_end_after_new_messages(kept, list(content.added))
+        end = save_version.build_transcript_end_with_added_messages(kept, list(content.added))
         return head, replace(end, said=[*end.said, *content.answers])
     prepared = transcript_segments.encode_and_digest_transcript(list(content.transcript))
     keep, repeated = head.length, Counter[str]()

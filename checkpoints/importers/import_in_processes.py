@@ -24,7 +24,7 @@ from django.db import connections, transaction
 from checkpoints.db.connection import has_pool
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import StorageBusy, StorageError
-from checkpoints.importers.claude_code.transcript_reader import is_helper_transcript
+from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
 from checkpoints.importers.file_groups import group_files, split_into_transactions
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.import_report import (
@@ -44,7 +44,7 @@ from checkpoints.importers.import_transcripts import (
 )
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Number of attempts to import a file that another process is in the way of.
 _ATTEMPTS: Final = 5
@@ -153,7 +153,7 @@ class _Parent:
                 if worker.link in ready:
                     self._receive_worker_message(worker, busy)
         while self._groups:
-            self._refuse_files(self._groups.popleft(), "all processes of the import have ended before it")
+            self._report_files_as_refused(self._groups.popleft(), "all processes of the import have ended before it")
 
     def _send_group_to_worker(self, worker: _Worker) -> None:
         worker.files, worker.read = (self._groups.popleft() if self._groups else ()), 0
@@ -170,7 +170,7 @@ class _Parent:
         except (EOFError, OSError):
             worker.process.join()
             why = f"the process that imported it has ended with status {worker.process.exitcode}; import it again"
-            self._refuse_files(worker.files, why)
+            self._report_files_as_refused(worker.files, why)
             worker.files = ()
             return
         if isinstance(message, int):
@@ -185,7 +185,7 @@ class _Parent:
             number = min(self._done_files + 1, self._count)
             self._progress(ImportProgress(path, number, self._count, read, self._total, self._merged.report))
 
-    def _refuse_files(self, files: Sequence[SourceFile], why: str) -> None:
+    def _report_files_as_refused(self, files: Sequence[SourceFile], why: str) -> None:
         for file in files:
             self._merged.add_file_report(file, ImportReport(refused=[RefusedFile(str(file.path), why)]))
         self._count_files_as_done(files)
@@ -254,13 +254,17 @@ def import_group(
         together: dict[int, ImportReport] = {}
         if len(part) > 1:
             with suppress(StorageError):
-                together = _import_together(store, options, part)
+                together = _import_files_in_one_transaction(store, options, part)
         for number, file in enumerate(part):
-            reports.append(together.get(number) or _import_alone(store, options, file, on_read, read))
+            reports.append(
+                together.get(number) or _import_single_file_with_retries(store, options, file, on_read, read)
+            )
     return reports
 
 
-def _import_together(store: Store, options: ImportOptions, files: Sequence[SourceFile]) -> dict[int, ImportReport]:
+def _import_files_in_one_transaction(
+    store: Store, options: ImportOptions, files: Sequence[SourceFile]
+) -> dict[int, ImportReport]:
     """Import files in one transaction, each or nothing of it. Returns the reports by the number of the file.
 
     What is missing in them was not imported.
@@ -268,7 +272,7 @@ def _import_together(store: Store, options: ImportOptions, files: Sequence[Sourc
     opened: dict[int, tuple[FolderImport, FileImport]] = {}
     for number, file in enumerate(files):
         folder = FolderImport(store, options, ImportReport())
-        if not is_helper_transcript(file.path):
+        if not is_internal_subagent_file(file.path):
             with suppress(*UNEXPECTED_CONTENT):
                 opened[number] = folder, folder.read_file(file)
     reports: dict[int, ImportReport] = {}
@@ -290,7 +294,7 @@ def _import_together(store: Store, options: ImportOptions, files: Sequence[Sourc
     return reports
 
 
-def _import_alone(
+def _import_single_file_with_retries(
     store: Store, options: ImportOptions, file: SourceFile, on_read: Callable[[int], Any], read_before: int
 ) -> ImportReport:
     """Import one file, again if another process is in the way. `read_before` is the number of bytes read before it."""

@@ -170,7 +170,7 @@ def require_session_rows_complete(using: str, session: Session) -> None:
 
     Raises `IntegrityError`. The seals of the rows themselves are not verified.
     """
-    for problem in _find_sum_problems(using, session):
+    for problem in _find_session_head_problems(using, session):
         raise IntegrityError(problem.table, problem.row, problem.why)
 
 
@@ -187,7 +187,7 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
                     yield problem
     for error in signed_decisions.find_signature_errors(using, session.pk):
         yield IntegrityProblem.from_error(error)
-    yield from _find_sum_problems(using, session)
+    yield from _find_session_head_problems(using, session)
     ends = _read_version_ends(using, session)
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in ends), b"")
     yield from _find_message_problems(using, session, counts, chains)
@@ -222,7 +222,7 @@ def _build_tables_with_rows_sql() -> str:
     )
 
 
-def _find_sum_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+def _find_session_head_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
     """Verify the sum of a session, and what it says about its newest version, as they are stored at one moment."""
     keys = get_seal_keys()
     if keys is None:

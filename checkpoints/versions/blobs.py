@@ -204,12 +204,12 @@ def load_values(using: str, session: Session, digests: Iterable[str]) -> dict[st
     """Load values by their digests. Raises `CheckpointCorrupted` for one that is missing or altered."""
     blobs = _load_reachable_blobs(using, session, digests)
     try:
-        return {digest: _build_value(blobs, digest) for digest in digests}
+        return {digest: _assemble_value_from_blobs(blobs, digest) for digest in digests}
     except ValueError as error:
         raise CheckpointCorrupted(session.session_id, "a patched value", str(error)) from error
 
 
-def _build_value(blobs: Mapping[str, Encoded], digest: str) -> EncodedValue:
+def _assemble_value_from_blobs(blobs: Mapping[str, Encoded], digest: str) -> EncodedValue:
     if blobs[digest][0] != LIST_TYPE:
         return blobs[digest]
     elements = list(_iterate_element_digests(blobs, digest))

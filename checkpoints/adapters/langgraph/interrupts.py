@@ -62,7 +62,7 @@ def is_batched_request(interrupt: Interrupt) -> bool:
     return isinstance(value, dict) and isinstance(value.get("action_requests"), list)
 
 
-def get_key_prefix(interrupt: Interrupt) -> str:
+def get_idempotency_key_prefix(interrupt: Interrupt) -> str:
     """Return the beginning of the keys of the calls that an interrupt asks about."""
     return f"{INTERRUPT_KEY_PREFIX}{interrupt.id}:"
 
@@ -75,7 +75,7 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
         messages: Messages of the agent. A batched request names its calls by name and arguments alone; their ids are
             those of the last message that calls tools.
     """
-    prefix, value = get_key_prefix(interrupt), interrupt.value
+    prefix, value = get_idempotency_key_prefix(interrupt), interrupt.value
     if is_batched_request(interrupt):
         return list(_list_batched_requests(prefix, value, messages))
     if isinstance(value, dict) and value.get("type") == "tool_approval" and isinstance(value.get("args"), dict):
@@ -166,12 +166,12 @@ def build_answer(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, Decis
     """
     requests = list_call_requests(interrupt)
     if requests[0].tool == PLAIN_TOOL and requests[0].call_id == interrupt.id:
-        return _build_plain_answer(*calls[requests[0].key])
+        return _build_answer_to_plain_interrupt(*calls[requests[0].key])
     decisions = [_build_decision(request, *calls[request.key]) for request in requests]
     return {"decisions": decisions} if is_batched_request(interrupt) else decisions[0]
 
 
-def _build_plain_answer(call: ToolCall, kind: DecisionKind) -> Any:
+def _build_answer_to_plain_interrupt(call: ToolCall, kind: DecisionKind) -> Any:
     if kind == DecisionKind.RESPOND:
         return call.result_text
     if kind == DecisionKind.REJECT:

@@ -38,7 +38,7 @@ from checkpoints.models import (
 from checkpoints.seals import witness
 from checkpoints.sessions import framework_state_retention, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import run_position
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
