@@ -127,7 +127,7 @@ def test_single_vote_of_several_is_shown(session: Session, reader: Client) -> No
     told = "Approved · one of 2 alice (others have to agree) — Seen in the bank's export."
     assert told in visible_text(reader.get(f"{page}/"))
     assert told in visible_text(reader.get(f"{page}/calls/{call.pk}/"))
-    assert 'pay c1 amount "40.00" Awaiting approval requested 2025-03-04 10:42:07' in visible_text(
+    assert "pay c1 amount 40.00 Awaiting approval requested 2025-03-04 10:42:07" in visible_text(
         reader.get(f"{page}/calls/")
     )
     assert "alice: Approved (one of 2 approvals) just now Decide" in visible_text(reader.get(f"{page}/calls/"))
@@ -233,7 +233,7 @@ def test_finished_session_shows_its_result(reader: Client) -> None:
     make_run(session=session, owner=False)
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
-    assert 'Result refunded "40.00"' in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert "Result refunded 40.00" in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
 def test_session_without_a_process_explains_what_to_do(reader: Client) -> None:
