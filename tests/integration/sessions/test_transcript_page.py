@@ -109,8 +109,8 @@ def test_edited_arguments_are_shown_beside_the_original(session: Session, reader
     make_decision(call=call, kind=DecisionKind.EDIT, evidence=asked)
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert (
-        'amount "40.00" The arguments were changed. The call runs with these: amount "4.00" Arguments changed '
-        'alice — Seen in the bank\'s export. The model asked for: amount "40.00" just now'
+        "amount 40.00 The arguments were changed. The call runs with these: amount 4.00 Arguments changed "
+        "alice — Seen in the bank's export. The model asked for: amount 40.00 just now"
     ) in words
 
 
