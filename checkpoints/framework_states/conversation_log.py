@@ -305,12 +305,13 @@ class _ConversationWrite:
     def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
         newest = save_version.find_newest_version(self.store.using, self.row.pk)
-        version = write_transcript_version.write_version_to_end_if_changed(
+        written = write_transcript_version.write_version_to_end_if_changed(
             self.store, self.row, self.owned_session, head, end, change, self.operations, newest
         )
-        if version is not None:
-            self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, version
-        return version
+        if written is None:
+            return None
+        self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, written.number
+        return written.number
 
     def _find_transcript_ending_with_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
         """Find the transcript that ends with an entry; the empty one for None."""

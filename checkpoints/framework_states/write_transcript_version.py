@@ -20,8 +20,9 @@ from checkpoints.models import Checkpoint, Segment, Session
 from checkpoints.store import session_head_optimistic_lock
 from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.version_state_columns import VersionChange
+from checkpoints.store.version_state_columns import VersionChange, VersionState
 from checkpoints.versions import save_version, segment_queries, transcript_segments
+from checkpoints.versions.opaque_contents import StoredMessage
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -46,19 +47,27 @@ class VersionContent:
     always: bool = False
 
 
+@dataclass(frozen=True)
+class WrittenVersion:
+    """Version that was written: its number, and its new messages."""
+
+    number: int
+    messages: Sequence[StoredMessage]
+
+
 def write_version_of_content_if_changed(
     store: Store,
     row: Session,
     owned_session: OwnedSession | None,
     content: VersionContent,
     newest: Checkpoint | None,
-) -> int | None:
+) -> WrittenVersion | None:
     """Write the next version if the transcript has changed or a call is answered; the calls it answers are closed.
 
     Part of a transaction of the caller, which has locked `row`, verified its owner and read the `newest` version.
 
     Returns:
-        The number of the version; None if nothing has changed.
+        The version; None if nothing has changed.
 
     Raises:
         NotRepresentable: A message has no exact JSON form.
@@ -113,7 +122,7 @@ def write_version_to_end_if_changed(
     newest: Checkpoint | None,
     *,
     always: bool = False,
-) -> int | None:
+) -> WrittenVersion | None:
     """Write the version that continues from `head` to `end`, if anything changes by it. The rest is as above."""
     using = store.using
     answered_rows: list[int] = []
@@ -146,7 +155,34 @@ def write_version_to_end_if_changed(
         version, _ = save_version.write_version(using, base, end, state, None, answered, sealed_head)
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
-    return version
+    messages = [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
+    return WrittenVersion(version, messages)
+
+
+def build_next_version_if_simple(
+    row: Session, before: VersionState, content: VersionContent
+) -> tuple[TranscriptEnd, VersionState, Sequence[StoredMessage]] | None:
+    """Build a version that only appends messages, none of which answers a call.
+
+    Args:
+        row: The session, with its first segment.
+        before: State of its newest version beside the transcript.
+        content: Content of the version.
+
+    Returns:
+        The end of the transcript, the state beside it and the new messages; None for another version.
+
+    Raises:
+        NotRepresentable: A message has no exact JSON form.
+    """
+    if content.transcript is not None or content.answers or content.keep is not None or not content.added:
+        return None
+    head = save_version.get_session_transcript_head(row)
+    end = save_version.build_transcript_end_with_added_messages(head, list(content.added))
+    if end.results:
+        return None
+    state = VersionChange(payload=content.payload).apply_to(before)
+    return end, state, [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
 
 
 def _get_result_texts_by_call_id(said: Sequence[dict[str, Any]]) -> dict[str, str]:

@@ -37,7 +37,7 @@ from checkpoints.models import (
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
-from checkpoints.versions import segment_queries
+from checkpoints.versions import opaque_contents, segment_queries
 
 #: Tables whose rows decide what a resumed run does, beside its transcript.
 RECORD_MODELS: tuple[type[models.Model], ...] = (
@@ -355,9 +355,10 @@ def _find_version_problems(
 
 def _find_blob_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
     """Verify the opaque content of a session by its digests, which sealed rows name."""
-    for blob in iterate_rows(Blob.objects.using(using).filter(session=session)):
-        counts.rows += 1
-        try:
-            blob.read_content()
-        except ValueError as error:
-            yield IntegrityProblem(Blob._meta.db_table, row_seals.describe_row(blob), str(error))
+    for model in (Blob, FrameworkWrite):
+        rows: Any = model._default_manager.using(using).filter(session=session)
+        for row in iterate_rows(rows if model is Blob else rows.filter(content__isnull=False)):
+            counts.rows += model is Blob
+            (content,) = opaque_contents.read_contents(using, [row])
+            if isinstance(content, ValueError):
+                yield IntegrityProblem(model._meta.db_table, row_seals.describe_row(row), str(content))

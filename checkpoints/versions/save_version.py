@@ -18,7 +18,7 @@ from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
-from checkpoints.db.hot_statements import NewMessage, NewVersion, SaveBase
+from checkpoints.db.hot_statements import NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
@@ -444,9 +444,13 @@ def write_version(
     run_id: UUID | None,
     answered: AnsweredCalls,
     sealed_head: SessionHead | None,
+    *,
+    revision: int | None = None,
+    beside: Sequence[NewRows] = (),
 ) -> tuple[int | None, SessionHead | None]:
     """Write the version that continues from `base` to `end`, as `write_versions` does."""
-    return write_versions(using, base, [VersionContent(end, state, answered)], run_id, sealed_head)
+    content = VersionContent(end, state, answered)
+    return write_versions(using, base, [content], run_id, sealed_head, revision=revision, beside=beside)
 
 
 def write_versions(
@@ -457,6 +461,8 @@ def write_versions(
     sealed_head: SessionHead | None,
     *,
     updated_at: datetime | None = None,
+    revision: int | None = None,
+    beside: Sequence[NewRows] = (),
 ) -> tuple[int | None, SessionHead | None]:
     """Write versions that continue from `base` one after the other, for a run or for none.
 
@@ -467,6 +473,8 @@ def write_versions(
         run_id: Run that writes them; None if there is none.
         sealed_head: Head of the session before; None if sealing is off.
         updated_at: Time of the session's newest activity; None stands for that of the database.
+        revision: Expected revision of the session; None: any.
+        beside: Other rows to insert, only with one version and on PostgreSQL.
 
     Returns:
         The number of the last one, or None if the session is not at `base`; and the head of the session after, if that
@@ -496,6 +504,8 @@ def write_versions(
         },
         versions,
         head_write,
+        revision=revision,
+        beside=beside,
     )
     return version, session_head_optimistic_lock.record_written_head(using, None if version is None else after)
 

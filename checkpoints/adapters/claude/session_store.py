@@ -143,6 +143,7 @@ class HarnessSessionStore(SessionStore):
                 places = log.add_lines(lines, known_keys=None if mirror is None else mirror.keys)
                 if places or not log.header:
                     mirror = self._write_versions_of_lines(key, log, size, mirror, [lines[place] for place in places])
+                    log.insert_added_lines(mirror.written)
                     self._update_header(key, log, [entries[place] for place in places])
             if mirror is not None:
                 with self._lock:
@@ -254,7 +255,7 @@ def _encode_line(entry: Any) -> NewLine:
     if not isinstance(entry, dict):
         raise NotRepresentable("line", f"a {type(entry).__name__} is not a JSON object")
     try:
-        content = json.dumps(entry, allow_nan=False, separators=(",", ":")).encode()
+        content = _encode_json(entry)
         is_exact = json.loads(content) == entry
     except (TypeError, ValueError, RecursionError) as error:
         raise NotRepresentable("line", str(error)) from error
@@ -263,3 +264,11 @@ def _encode_line(entry: Any) -> NewLine:
     if len(content) > MAX_VALUE_BYTES:
         raise TooLarge("line", len(content), MAX_VALUE_BYTES)
     return NewLine(transcript_keys.make_line_key(entry), content)
+
+
+def _encode_json(entry: Any) -> bytes:
+    """Encode a line in UTF-8, with all other characters than ASCII escaped if some have no UTF-8."""
+    try:
+        return json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(entry, allow_nan=False, separators=(",", ":")).encode()

@@ -33,6 +33,7 @@ from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
+from checkpoints.versions.opaque_contents import StoredMessage
 
 AGENT_NAME: Final = transcript_reader.AGENT_NAME
 #: Sessions that a transaction has locked, by identifier, each with its state if the client owns it.
@@ -75,6 +76,8 @@ class TranscriptMirror:
         #: Keys of the lines that it has read.
         self.keys = set[str]()
         self.subagent = dict(subagent)
+        #: Messages that the transaction of the caller has stored.
+        self.written: list[StoredMessage] = []
         self._locked: LockedSessions = {}
         self._writers: list[MirrorWriter] = []
         self._repeats = False
@@ -94,13 +97,15 @@ class TranscriptMirror:
         self._reader = ClaudeCodeReader(context)
 
     def _open_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
-        writer = MirrorWriter(store, origin, self._is_tool_logged_by_policies, self._locked)
+        written = self.written if origin.session_id == self.key.session_id else []
+        writer = MirrorWriter(store, origin, self._is_tool_logged_by_policies, self._locked, written)
         writer.repeats = self._repeats
         self._writers.append(writer)
         return writer
 
     def begin_transaction(self, row: Session, owned_session: OwnedSession | None) -> None:
         """Begin to write in another transaction, which has locked the session `row` of the transcript."""
+        self.written.clear()
         self._locked.clear()
         self._locked[row.session_id] = (row, owned_session)
 
@@ -152,9 +157,19 @@ class MirrorWriter(ImportWriter):
         origin: TranscriptOrigin,
         is_tool_logged_by_policies: Callable[[str], bool],
         locked: LockedSessions,
+        written: list[StoredMessage],
     ) -> None:
-        """Create a writer; `locked` are the sessions that the caller's transaction has locked."""
+        """Create a writer.
+
+        Args:
+            store: State of the client.
+            origin: Transcript that it writes.
+            is_tool_logged_by_policies: Function that says of the name of a tool whether its calls are logged by hooks.
+            locked: Sessions that the caller's transaction has locked.
+            written: List that gets the messages that are stored.
+        """
         super().__init__(store, origin)
+        self._written = written
         self._is_tool_logged_by_policies = is_tool_logged_by_policies
         self._locked = locked
         self._owned_session: OwnedSession | None = None
@@ -231,6 +246,9 @@ class MirrorWriter(ImportWriter):
             answered = call_seals.seal_answered_calls(self.store.using, owned_session, rows, head.version + 1)
             answered.changes.added.extend(changes.added)
             changes = RowChanges()
+            self._written.extend(
+                StoredMessage(head.segment_id, message.position, message.body) for message in turn.messages
+            )
             head = self._execute_save_of_turns(row, head, [turn], run_id, answered)
             row.latest_version, row.message_count, row.head_chain = head.version, head.length, head.chain
             if owned_session is not None:

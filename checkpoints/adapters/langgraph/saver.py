@@ -418,7 +418,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
         found = interrupts.list_interrupts(value) if self.review_interrupts else []
         asked = (
-            self._wait_for_messages_of_stored_state(config) if any(map(interrupts.is_batched_request, found)) else None
+            self._wait_for_messages_of_stored_state(config) if any(map(interrupts.names_no_call_ids, found)) else None
         )
         return [
             interrupts.build_intent(request, self.policies)
