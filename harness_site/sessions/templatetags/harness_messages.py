@@ -34,14 +34,14 @@ _PASSED: Final = (
     "brief",
     "me",
 )
+#: Key of these variables in the state of a template that is being rendered.
+_COLLECTED: Final = "message_variables"
 
 
 @register.simple_tag(takes_context=True)
 def render_message(context: Context, entry: Entry) -> SafeString:
     """Render a message of the session `session_pk` with links to version `version_text`."""
-    variables = {name: context.get(name) for name in _PASSED}
-    head = context.get("head")
-    variables["has_no_times"] = head is not None and not head.row.has_times
+    variables = _collect_message_variables(context)
     html = render_message_html(entry, variables)
     words: SearchQuery | None = context.get("words")
     if not words:
@@ -52,6 +52,17 @@ def render_message(context: Context, entry: Entry) -> SafeString:
         if _contains_position(entry, context.get("at")) and not marked.complete
         else marked.html
     )
+
+
+def _collect_message_variables(context: Context) -> dict[str, Any]:
+    """Collect the variables of the messages of a page, once for all of them."""
+    variables: dict[str, Any] | None = context.render_context.get(_COLLECTED)
+    if variables is None:
+        variables = {name: context.get(name) for name in _PASSED}
+        head = context.get("head")
+        variables["has_no_times"] = head is not None and not head.row.has_times
+        context.render_context[_COLLECTED] = variables
+    return variables
 
 
 @register.tag("marking")
