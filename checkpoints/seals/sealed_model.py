@@ -154,7 +154,7 @@ def seal_stored_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> Non
         _seal_rows_and_update_heads(rows.model, rows.db, list(rows.values_list("pk", flat=True)), keys, counted=counted)
 
 
-def replace_report(model: type[SomeModel], using: str, workspace_pk: int, **columns: Any) -> SomeModel:
+def write_sealed_workspace_report(model: type[SomeModel], using: str, workspace_pk: int, **columns: Any) -> SomeModel:
     """Write the report of a workspace, and seal it. What the one before said, and whether it was altered, is lost.
 
     The row is updated, not deleted, so that a role without the right to delete may write it.
@@ -242,7 +242,7 @@ def _seal_rows_and_update_heads(
 def _seal_session_row(row: Any, using: str, keys: SealKeys) -> bytes:
     head = session_heads.build_head(row, keys)
     newest_seal = session_heads.find_newest_version_seal(using, head, RowChanges())
-    head = head.compute_next_head(keys, newest_seal=newest_seal)
+    head = head.compute_next_head(keys, RowChanges(), {"newest_seal": newest_seal})
     session_heads.write_head(using, head)
     assert head.seal is not None  # noqa: S101 - of a head that was advanced
     return head.seal

@@ -94,7 +94,7 @@ class KeyedWrite:
 
 
 @contextmanager
-def serve_alone(authorization: str, key: str) -> Iterator[None]:
+def serve_one_request_per_key(authorization: str, key: str) -> Iterator[None]:
     """Serve one request with a key at a time. Raises `RequestInProgress` while another one is served."""
     name = authorization, key
     with _lock:
@@ -108,7 +108,7 @@ def serve_alone(authorization: str, key: str) -> Iterator[None]:
             _served.discard(name)
 
 
-class NotingTokenReader:
+class KeyStoringTokenReader:
     """Reader of a token's row that notes the key of a write in the same statement of PostgreSQL."""
 
     def __init__(self, write: KeyedWrite) -> None:
@@ -126,9 +126,9 @@ class NotingTokenReader:
         self._note = row[fields]
         return tuple(row[:fields])
 
-    def build_note(self, token: ApiToken) -> ApiWrite | None:
+    def build_new_write_row(self, token: ApiToken) -> ApiWrite | None:
         """Build the note; None if the key was noted before."""
-        return None if self._note is None else _build_note(self._note, token, self._write)
+        return None if self._note is None else _build_write_row(self._note, token, self._write)
 
 
 def serve_write_once(
@@ -190,11 +190,11 @@ def _get_or_create_write_row(token: ApiToken, write: KeyedWrite) -> tuple[ApiWri
     """Return the row of the key, and whether it was there before."""
     validate_id("Idempotency-Key", write.key)
     if written := _execute_without_sync(_NOTE, [token.pk, write.key, write.digest]):
-        return _build_note(written[0], token, write), False
+        return _build_write_row(written[0], token, write), False
     return ApiWrite.objects.get(token=token, key=write.key), True
 
 
-def _build_note(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrite:
+def _build_write_row(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrite:
     """Build the row of a key that has just been noted; `created_at` is not known."""
     return ApiWrite.from_db(DEFAULT_DB_ALIAS, _NOTE_FIELDS, [number, token.pk, write.key, write.digest, None, "", None])
 

@@ -146,22 +146,22 @@ def _serve_authenticated(
     accept = partial(_accept_request, request, authorization, parameters)
     if not key:
         accept()
-        _read_content(request)
+        _read_request_body(request)
         return idempotent_writes.claim_call_of_write_without_key(request.token, _serve_view(request, view, key, None))
     try:
-        with idempotent_writes.serve_alone(authorization, key):
-            if _can_note_with_token(request, authorization, key):
+        with idempotent_writes.serve_one_request_per_key(authorization, key):
+            if _can_check_token_and_store_key_in_one_statement(request, authorization, key):
                 try:
-                    write = _read_write(request, key)
+                    write = _read_body_as_keyed_write(request, key)
                 except CheckpointsError:
                     accept()  # a refused token and the limit of requests come before what is wrong with the body
                     raise
-                reader = idempotent_writes.NotingTokenReader(write)
+                reader = idempotent_writes.KeyStoringTokenReader(write)
                 accept(reader.read_row)
-                note = reader.build_note(request.token)
+                note = reader.build_new_write_row(request.token)
             else:
                 accept()
-                write, note = _read_write(request, key), None
+                write, note = _read_body_as_keyed_write(request, key), None
             serve = partial(_serve_view, request, view, key)
             return idempotent_writes.serve_write_once(request.token, write, note, serve)
     except RequestInProgress:
@@ -187,7 +187,7 @@ def _accept_request(
         _require_known_parameters(request, parameters)
 
 
-def _can_note_with_token(request: ApiRequest, authorization: str, key: str) -> bool:
+def _can_check_token_and_store_key_in_one_statement(request: ApiRequest, authorization: str, key: str) -> bool:
     """Return True if the token and the key of a write need only one statement.
 
     It has to be a token that this process has accepted before, and that may make a request now, and the request has no
@@ -204,13 +204,13 @@ def _can_note_with_token(request: ApiRequest, authorization: str, key: str) -> b
     return token is not None and rate_limit.may_request(token)
 
 
-def _read_content(request: ApiRequest) -> None:
+def _read_request_body(request: ApiRequest) -> None:
     request.content = json_request_bodies.read_decompressed_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
 
 
-def _read_write(request: ApiRequest, key: str) -> KeyedWrite:
-    _read_content(request)
+def _read_body_as_keyed_write(request: ApiRequest, key: str) -> KeyedWrite:
+    _read_request_body(request)
     return KeyedWrite(request.method or "", request.get_full_path(), request.content, key)
 
 

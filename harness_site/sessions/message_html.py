@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.formats.content_blocks import Part, TextPart
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
-from harness_site.core.rendering.html_building import build_html
+from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.selectors.conversation_window import CallCard, Entry
 from harness_site.sessions.templatetags.harness_transcript import render_message_text, render_message_tokens
