@@ -73,7 +73,7 @@ def test_conversation_is_shown_in_order(session: Session, reader: Client) -> Non
     assert "The lamp arrived broken." in words
     assert (
         "Reasoning Look first. Let me look. find_order Completed not logged: the tool only reads, or did not run "
-        'through the library order 17 item Lamp paid "40.00"'
+        "through the library order 17 item Lamp paid 40.00"
     ) in words
 
 
