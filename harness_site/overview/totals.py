@@ -25,6 +25,8 @@ TOOLS: Final = 6
 ENOUGH: Final = 3
 #: Largest number of undecided interrupted calls that are counted.
 _MAX_UNDECIDED: Final = 10_000
+#: Statuses of interrupted calls that the sums do not contain yet.
+_UNSETTLED: Final = (CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED)
 _COUNTS: Final = ("sessions", "completed", "failed", "undecided")
 Row = TypeVar("Row")
 
@@ -292,7 +294,7 @@ def _query_interruption_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any
 
 
 def _count_undecided_interruptions_by_step(scope: _Scope, period: Period) -> Counter[datetime]:
-    """Count the interrupted calls that the sums do not contain, because nobody has decided yet."""
+    """Count the interrupted calls that the sums do not contain, because they are not settled yet."""
     start, step = convert_to_microseconds(period.start), period.step // timedelta(microseconds=1)
     numbers = Counter((issued - start) // step for issued in _query_undecided_interruptions(scope, period))
     return Counter({period.start + number * period.step: calls for number, calls in numbers.items()})
@@ -300,7 +302,7 @@ def _count_undecided_interruptions_by_step(scope: _Scope, period: Period) -> Cou
 
 def _query_undecided_interruptions(scope: _Scope, period: Period) -> QuerySet[ToolCall, int]:
     """Query when they were issued, in microseconds since 1970."""
-    undecided = ToolCall.objects.filter(workspace=scope.workspace, status=CallStatus.INTERRUPTED)
+    undecided = ToolCall.objects.filter(workspace=scope.workspace, status__in=_UNSETTLED)
     undecided = undecided.filter(session__agent=scope.agent) if scope.agent else undecided
     in_period = undecided.filter(issued_at__gte=period.start, issued_at__lt=period.end)
     return in_period.order_by("interrupted_at", "pk").values_list(Instant("issued_at"), flat=True)[:_MAX_UNDECIDED]

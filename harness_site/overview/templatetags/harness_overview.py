@@ -58,7 +58,7 @@ def render_bars(chart: Chart, name: str, agent: str) -> SafeString:
 
     There may be hundreds, for which a template would take several times as long.
     """
-    address, chosen = reverse("harness_sessions:sessions"), _build_agent_parameter(agent)
+    address, chosen = reverse(chart.list_name), _build_agent_parameter(agent)
     hatching = f' fill="url(#hatch-{escape(name)})"'
     bars = [_render_bar(bar, hatching, f"{address}?{bar.query}{chosen}") for bar in chart.bars]
     return mark_safe("\n".join(bars))  # noqa: S308 - each bar is escaped
