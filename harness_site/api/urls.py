@@ -4,7 +4,7 @@ from functools import partial
 from django.urls import URLPattern, path, re_path
 
 from harness_site.api import openapi_views
-from harness_site.api.ninja_api import api, list_query_parameters
+from harness_site.api.ninja_api import api, find_operation
 from harness_site.api.request_pipeline import raise_route_not_found, wrap_route_view
 
 app_name = "harness_api"
@@ -14,7 +14,7 @@ def _wrap_api_routes() -> Iterator[URLPattern]:
     """Serve each route of the API with everything that all routes have in common."""
     for pattern in api.urls[0]:
         if isinstance(pattern, URLPattern) and pattern.name != "api-root":
-            view = wrap_route_view(pattern.callback, partial(list_query_parameters, str(pattern.pattern)))
+            view = wrap_route_view(pattern.callback, partial(find_operation, str(pattern.pattern)))
             yield URLPattern(pattern.pattern, view, pattern.default_args, pattern.name)
 
 
