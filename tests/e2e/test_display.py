@@ -43,7 +43,7 @@ def test_user_changes_time_zone_and_theme(open_page: OpenPage) -> None:
 
 def test_times_are_those_of_the_browser_before_any_script_runs(open_page: OpenPage, private_site: Site) -> None:
     page = open_page("carol", private_site, timezone_id="Asia/Kolkata")
-    address = log_call(private_site, "call_1", "pears")
+    address = log_call(private_site, "followed", "call_1", "pears")
     page.goto(address)  # names the time zone of this browser
     response = page.goto(address)
     assert response is not None

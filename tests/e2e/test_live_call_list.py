@@ -9,27 +9,27 @@ from tests.e2e.conftest import OpenPage
 from tests.support.site_process import Site
 
 
-def log_call(site: Site, call_id: str, word: str) -> str:
+def log_call(site: Site, session_id: str, call_id: str, word: str) -> str:
     """Log a call, or change the arguments of a logged one; return the path of the session's call list."""
-    command = [sys.executable, "-m", "tests.support.log_call", "followed", call_id, word]
-    process = subprocess.run(command, env=site.environment(), check=True, capture_output=True, text=True)
+    command = [sys.executable, "-m", "tests.support.log_call", session_id, call_id, word]
+    process = subprocess.run(command, env=site.environment(), check=True, stdout=subprocess.PIPE, text=True)
     return f"/sessions/{process.stdout.strip()}/calls/"
 
 
 def test_expanded_arguments_stay_with_their_call(site: Site, open_page: OpenPage) -> None:
     page = open_page("carol")
-    page.goto(log_call(site, "call_1", "apples"))
+    page.goto(log_call(site, "followed", "call_1", "apples"))
     rows = page.locator("table.calls tbody tr")
     arguments = rows.locator("td.args")
     rows.first.get_by_role("link", name="show all").click()
     expect(arguments.first.locator(":scope > .args")).to_be_visible()
 
-    log_call(site, "call_2", "pears")
+    log_call(site, "followed", "call_2", "pears")
     expect(rows).to_have_count(2)
     expect(rows.first.locator("th")).to_contain_text("call_2")
     expect(arguments.first).to_contain_text("pears")
     expect(arguments.last.locator(":scope > .args")).to_contain_text("apples")
 
-    log_call(site, "call_1", "cherries")
+    log_call(site, "followed", "call_1", "cherries")
     expect(arguments.last).to_contain_text("cherries")
     expect(arguments.last).not_to_contain_text("apples")

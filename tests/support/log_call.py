@@ -25,7 +25,10 @@ def main(session_id: str, call_id: str, word: str) -> int:
     session = Session.objects.filter(session_id=session_id).first() or make_session(session_id=session_id)
     matching_calls = ToolCall.objects.filter(session=session, call_id=call_id)
     if not matching_calls.update(args=to_canonical_json(args), revision=F("revision") + 1):
-        make_call(session=session, call_id=call_id, args=args, status=CallStatus.COMPLETED, result='"ok"')
+        key = f"key of {call_id}"  # the default keys are unique in one process only
+        make_call(
+            session=session, call_id=call_id, args=args, idempotency_key=key, status=CallStatus.COMPLETED, result='"ok"'
+        )
     Session.objects.filter(pk=session.pk).update(updated_at=Now(), revision=F("revision") + 1)
     return session.pk
 
