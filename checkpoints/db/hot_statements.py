@@ -318,7 +318,9 @@ def _build_save_version_sql(
         f"SELECT head.session_pk, head.version, {make_placeholders(len(checkpoint_fields))} FROM head "
         f"RETURNING {quote_column(Checkpoint, 'version')}"
     )
-    return _build_statement_sql(f"head AS ({_build_move_head_sql(head_move)}){insert_messages}", insert_version, guard_sql)
+    return _build_statement_sql(
+        f"head AS ({_build_move_head_sql(head_move)}){insert_messages}", insert_version, guard_sql
+    )
 
 
 def _build_statement_sql(ctes: str, statement: str, guard_sql: GuardSql | None, *, call: str = "NULL") -> str:

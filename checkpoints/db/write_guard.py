@@ -49,7 +49,7 @@ class GuardSql:
         """
         insert = self.insert.format(call=call)
         return (
-            f"WITH permitted AS MATERIALIZED ({self.condition}), {ctes}, written AS ({statement}), "
+            f"WITH permitted AS MATERIALIZED ({self.condition}), {ctes}, written AS ({statement}), "  # noqa: S608
             f"guarding AS ({insert} FROM permitted, written RETURNING id) "
             "SELECT written.*, guarding.id FROM written, guarding"
         )

@@ -83,7 +83,7 @@ _GUARDS: Final = {
     vendor: GuardSql(
         condition=f"{api_tokens.IS_VALID} "  # noqa: S608
         f"AND NOT EXISTS (SELECT 1 FROM {_TABLE} WHERE token_id = %s AND key = %s)",
-        insert=f"INSERT INTO {_TABLE} (token_id, key, digest, created_at, body, call) "  # noqa: S608
+        insert=f"INSERT INTO {_TABLE} (token_id, key, digest, created_at, body, call) "
         f"SELECT %s, %s, %s, {earlier}({NOW_SQL[vendor]}, %s), '', {{call}}",
         set_call=f"UPDATE {_TABLE} SET call = %s WHERE id = %s",  # noqa: S608
     )

@@ -22,16 +22,19 @@ class ResponseJoiner(h11.Connection):
     A client that gets two packets wakes twice.
     """
 
-    _unsent_headers = b""
+    def __init__(self, max_header_bytes: int) -> None:
+        super().__init__(h11.SERVER, max_header_bytes)
+        self._unsent_headers: list[bytes] = []
 
-    def send(self, event: h11.Event) -> bytes | None:
-        data = super().send(event)
+    def send_with_data_passthrough(self, event: h11.Event) -> list[bytes] | None:
+        """Return what `send` returns, in pieces."""
+        pieces = super().send_with_data_passthrough(event)
         if isinstance(event, h11.Response) and any(name == b"content-length" for name, _ in event.headers):
-            self._unsent_headers = data or b""
-            return b""
-        if self._unsent_headers and data is not None:
-            data, self._unsent_headers = self._unsent_headers + data, b""
-        return data
+            self._unsent_headers = pieces or []
+            return []
+        if pieces is not None:
+            pieces, self._unsent_headers = self._unsent_headers + pieces, []
+        return pieces
 
 
 class LimitedConnection(H11Protocol):
@@ -40,7 +43,7 @@ class LimitedConnection(H11Protocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._limits: ServerLimits = settings.SERVER_LIMITS
-        self.conn = ResponseJoiner(h11.SERVER, self._limits.header_bytes)
+        self.conn = ResponseJoiner(self._limits.header_bytes)
         self._headers_due: asyncio.TimerHandle | None = None
         self._write_due: asyncio.TimerHandle | None = None
         #: Time of the connection, or of its newest request.
