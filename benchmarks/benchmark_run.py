@@ -6,8 +6,8 @@ import argparse
 import time
 from pathlib import Path
 
-from benchmarks import databases as places
-from benchmarks import django_setup, measurement_extent, virtual_environments
+from benchmarks import benchmark_databases as places
+from benchmarks import django_setup, full_and_quick_run_sizes, virtual_environments
 
 PAGE = virtual_environments.ROOT / "docs" / "benchmarks.md"
 
@@ -23,7 +23,7 @@ def main() -> None:
         django_setup.configure_django(databases.get_urls(django_setup.NAMES))
         from benchmarks import measure_all, report  # models can be imported only now
 
-        extent = measurement_extent.QUICK if options.quick else measurement_extent.FULL
+        extent = full_and_quick_run_sizes.QUICK if options.quick else full_and_quick_run_sizes.FULL
         page = report.format_page(measure_all.measure_all(databases, extent, say))
     output: Path | None = options.output or (None if options.quick else PAGE)
     if output is None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Protocol
 
-from benchmarks.measurement_extent import Plan
-from benchmarks.samples import Samples, shuffle_for_turn
+from benchmarks.duration_samples import Samples, shuffle_for_turn
+from benchmarks.full_and_quick_run_sizes import Plan
 
 ARGS = {"amount": "40.00", "note": "second parcel, the first one was lost " * 4}
 RESULT = "charged: receipt 2026-000-117 " * 8

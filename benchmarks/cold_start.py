@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from benchmarks.databases import Databases, Kind
+from benchmarks.benchmark_databases import Databases, Kind
 from benchmarks.django_setup import create_library_tables
-from benchmarks.measurement_extent import Plan
-from benchmarks.samples import Samples
+from benchmarks.duration_samples import Samples
+from benchmarks.full_and_quick_run_sizes import Plan
 
 WAYS = ("setup", "save")
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
+from benchmarks.benchmark_databases import Databases, Kind
 from benchmarks.crowds.crowd import Crowd
-from benchmarks.databases import Databases, Kind
 from benchmarks.django_setup import create_library_tables, create_plain_tables
-from benchmarks.measurement_extent import Plan
+from benchmarks.full_and_quick_run_sizes import Plan
 
 WAYS = ("library", "statement")
 
@@ -27,7 +27,7 @@ class Rates:
     def get_median(self, key: str, count: int) -> float:
         return statistics.median(self.found[key, count])
 
-    def get_share(self, key: str, of: str, count: int) -> float:
+    def get_median_ratio(self, key: str, of: str, count: int) -> float:
         """Return the rate relative to another contender's: the median over the rounds."""
         pairs = zip(self.found[key, count], self.found[of, count], strict=True)
         return statistics.median(own_rate / other_rate for own_rate, other_rate in pairs)

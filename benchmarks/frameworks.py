@@ -39,7 +39,7 @@ from strands.types.content import Message
 from strands.types.session import Session as StrandsSession
 from strands.types.session import SessionAgent, SessionMessage, SessionType
 
-from benchmarks.databases import KINDS, TITLES, Database, Kind, create_temporary_databases
+from benchmarks.benchmark_databases import KINDS, TITLES, Database, Kind, create_temporary_databases
 from benchmarks.generated_conversation import build_conversation
 from benchmarks.virtual_environments import ROOT
 from checkpoints import Checkpointer, SyncCheckpointer
@@ -115,7 +115,7 @@ class OwnSaver(Store):
         self.answer = ""
         saver = self.open_saver()
         for name in ("put", "put_writes"):
-            setattr(saver, name, self._measure(getattr(saver, name)))
+            setattr(saver, name, self._wrap_with_timer(getattr(saver, name)))
         graph = StateGraph(MessagesState).add_node("answer", lambda state: {"messages": [AIMessage(self.answer)]})
         self.graph = graph.add_edge(START, "answer").compile(checkpointer=saver)
         self.config: Any = {"configurable": {"thread_id": str(uuid4())}}
@@ -133,7 +133,7 @@ class OwnSaver(Store):
         saver.setup()
         return saver
 
-    def _measure(self, method: Any) -> Any:
+    def _wrap_with_timer(self, method: Any) -> Any:
         def measured(*args: Any) -> Any:
             start = time.perf_counter()
             try:
@@ -148,7 +148,7 @@ class OwnSaver(Store):
         self.graph.invoke({"messages": [HumanMessage(turn.question)]}, self.config, durability="sync")
         return self.seconds
 
-    def fill(self, turns: Sequence[Turn]) -> None:
+    def save_turns_unmeasured(self, turns: Sequence[Turn]) -> None:
         """Save turns at once, as if they had been said before."""
         said = [each for turn in turns for each in (HumanMessage(turn.question), AIMessage(turn.answer))]
         self.answer = turns[-1].answer
@@ -316,7 +316,7 @@ class Measured:
 Results = dict[Kind, dict[str, Measured]]
 
 
-def measure_kind(databases: Any, kind: Kind, turns: Sequence[Turn]) -> dict[str, Measured]:
+def measure_stores_on_database_kind(databases: Any, kind: Kind, turns: Sequence[Turn]) -> dict[str, Measured]:
     """Save all turns with all stores of a kind of database, in turn."""
     places = {
         each: databases.create_database(kind, f"fw_{each.__name__.lower()}") for each in STORES if kind in each.kinds
@@ -367,7 +367,7 @@ def run_worker(name: str, url: str, count: int, shared: int) -> None:
     """Fill a thread with `count` turns, and drive its graph for `shared` turns once a line arrives."""
     store = {"Saver": Saver, "OwnSaver": OwnSaver}[name](Database("postgresql", "worker", url))
     turns = build_turns(count + shared)
-    store.fill(turns[:count])
+    store.save_turns_unmeasured(turns[:count])
     print("ready", flush=True)
     sys.stdin.readline()
     for turn in turns[count:]:
@@ -442,24 +442,24 @@ def _list_targets(turns: int, results: Results, rates: dict[str, float]) -> list
             what = f"{store.framework}: {{}}"
             rows.append(
                 f"| {what.format(f'bytes on disk for a byte of text, {turns} turns')} {place} {result.size:.2f}× | "
-                f"≤ {_MAX_SIZE}× | {_say_reached(result.size <= _MAX_SIZE)} |"
+                f"≤ {_MAX_SIZE}× | {_format_target_verdict(result.size <= _MAX_SIZE)} |"
             )
             if kind == "postgresql":
                 late = result.get_late_median()
                 rows.append(
                     f"| {what.format(f'a save in turn {turns}')} {place} {late:.2f} ms | "
-                    f"≤ {_MAX_MILLISECONDS:.0f} ms | {_say_reached(late <= _MAX_MILLISECONDS)} |"
+                    f"≤ {_MAX_MILLISECONDS:.0f} ms | {_format_target_verdict(late <= _MAX_MILLISECONDS)} |"
                 )
     if rates:
         ratio = rates["Saver"] / rates["OwnSaver"]
         rows.append(
             f"| LangGraph: {WORKERS} processes, turns a second to those of its own saver | {TITLES['postgresql']} | "
-            f"{ratio:.2f}× | ≥ {_MIN_RATE:.0f}× | {_say_reached(ratio >= _MIN_RATE)} |"
+            f"{ratio:.2f}× | ≥ {_MIN_RATE:.0f}× | {_format_target_verdict(ratio >= _MIN_RATE)} |"
         )
     return rows
 
 
-def _say_reached(is_reached: bool) -> str:
+def _format_target_verdict(is_reached: bool) -> str:
     return "reached" if is_reached else "**not reached**"
 
 
@@ -492,7 +492,7 @@ def main() -> None:
     with create_temporary_databases() as databases:
         if "postgresql" in options.kinds:
             rates = measure_workers(databases, options.turns, options.shared_turns)
-        results = {kind: measure_kind(databases, kind, turns) for kind in options.kinds}
+        results = {kind: measure_stores_on_database_kind(databases, kind, turns) for kind in options.kinds}
     options.output.write_text(format_page(turns, results, rates, options.shared_turns))
 
 

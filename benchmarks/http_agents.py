@@ -16,8 +16,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from benchmarks.http_site import parse_options, run_on_databases, serve_site
-from benchmarks.samples import Samples
+from benchmarks.duration_samples import Samples
+from benchmarks.http_api_site_process import parse_options, run_on_databases, serve_site
 
 #: Bytes of the stack of a thread: an agent needs little.
 _STACK_BYTES: Final = 512 * 1024
@@ -46,7 +46,7 @@ def main() -> None:
         return
     with serve_site(options.database) as (address, token):
         tallies = run_agents(address, token, options.agents, options.seconds, options.pace)
-        sys.stdout.write(f"  {json.dumps(summarise(address, token, tallies))}\n")
+        sys.stdout.write(f"  {json.dumps(compare_agents_with_server(address, token, tallies))}\n")
 
 
 def run_agents(address: str, token: str, agents: int, seconds: float, pace: float) -> list[Tally]:
@@ -55,7 +55,9 @@ def run_agents(address: str, token: str, agents: int, seconds: float, pace: floa
     tallies = [Tally(f"agent-{number}") for number in range(agents)]
     ends_at = time.monotonic() + seconds
     threads = [
-        threading.Thread(target=_work, args=(address, token, tally, ends_at, pace, number * pace / agents))
+        threading.Thread(
+            target=_run_agent_until_end, args=(address, token, tally, ends_at, pace, number * pace / agents)
+        )
         for number, tally in enumerate(tallies)
     ]
     for thread in threads:
@@ -65,7 +67,7 @@ def run_agents(address: str, token: str, agents: int, seconds: float, pace: floa
     return tallies
 
 
-def _work(address: str, token: str, tally: Tally, ends_at: float, pace: float, delay: float) -> None:
+def _run_agent_until_end(address: str, token: str, tally: Tally, ends_at: float, pace: float, delay: float) -> None:
     """Work in turns until the time is over. After a refusal the agent opens its session again."""
     from checkpoints import SyncCheckpointer, ToolRegistry
     from checkpoints.exceptions import CheckpointsError
@@ -98,7 +100,7 @@ def _work(address: str, token: str, tally: Tally, ends_at: float, pace: float, d
             time.sleep(min(1.0, pace))
 
 
-def summarise(address: str, token: str, tallies: list[Tally]) -> dict[str, Any]:
+def compare_agents_with_server(address: str, token: str, tallies: list[Tally]) -> dict[str, Any]:
     """Compare what the agents did with what the server has.
 
     `lost` are acknowledged versions that are not there, and calls that happened and have no result. `twice` are calls

@@ -17,8 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from benchmarks.http_site import parse_options, run_on_databases, serve_site
-from benchmarks.samples import Samples
+from benchmarks.duration_samples import Samples
+from benchmarks.http_api_site_process import parse_options, run_on_databases, serve_site
 
 if TYPE_CHECKING:
     from django.test import Client
@@ -81,7 +81,7 @@ def measure_operations(address: str, token: str, turns: int) -> list[Measured]:
             session.dispatch("pay", {"order": turn}, f"call_{turn}")
 
         operations: dict[str, Callable[[int], None]] = {"save": save, "dispatch": dispatch}
-        times = {name: _measure_times(run, turns) for name, run in operations.items()}
+        times = {name: _time_each_turn(run, turns) for name, run in operations.items()}
         calls = {name: _count_calls(run, turns + _WARM_UP) for name, run in operations.items()}
     server = ServerCosts(token)
     costs = {"save": server.count_save(), "dispatch": server.count_dispatch()}
@@ -92,7 +92,7 @@ def _pay(order: int) -> str:
     return f"paid {order}"
 
 
-def _measure_times(run: Callable[[int], None], turns: int) -> Samples:
+def _time_each_turn(run: Callable[[int], None], turns: int) -> Samples:
     seconds = []
     for turn in range(turns + _WARM_UP):
         start = time.perf_counter()
@@ -130,11 +130,11 @@ class ServerCosts:
 
     def count_save(self) -> tuple[int, int, int]:
         """Count requests, statements and function calls of one save."""
-        return self._count(self._save)
+        return self._count_requests_statements_and_calls(self._save)
 
     def count_dispatch(self) -> tuple[int, int, int]:
         """Count requests, statements and function calls of one dispatch."""
-        return self._count(self._dispatch)
+        return self._count_requests_statements_and_calls(self._dispatch)
 
     def _save(self, turn: int) -> int:
         body = {"fence": self._fence, "messages": [{"role": "user", "content": _TEXT}], "expected_version": turn}
@@ -148,7 +148,7 @@ class ServerCosts:
         self._send("PATCH", f"/sessions/counted/calls/c{turn}", {"fence": self._fence, **outcome})
         return 2
 
-    def _count(self, run: Callable[[int], int]) -> tuple[int, int, int]:
+    def _count_requests_statements_and_calls(self, run: Callable[[int], int]) -> tuple[int, int, int]:
         from django.db import connection
         from django.test.utils import CaptureQueriesContext
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.measurement_extent import Plan
-from benchmarks.samples import Samples
+from benchmarks.duration_samples import Samples
+from benchmarks.full_and_quick_run_sizes import Plan
 
 TAIL = 50
 

@@ -11,11 +11,11 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from benchmarks import call_costs, cold_start, concurrent_saves, lineup, loading, saving
+from benchmarks import call_costs, cold_start, concurrent_saves, contender_list, loading, saving
+from benchmarks.benchmark_databases import KINDS, TITLES, Databases, Kind
 from benchmarks.concurrent_saves import Rates
-from benchmarks.databases import KINDS, TITLES, Databases, Kind
+from benchmarks.full_and_quick_run_sizes import Plan
 from benchmarks.generated_conversation import Conversation, build_conversation
-from benchmarks.measurement_extent import Plan
 from benchmarks.results import Measured, Results
 
 PACKAGES = ("Django", "psycopg", "langgraph-checkpoint", "langgraph-checkpoint-postgres", "langgraph-checkpoint-sqlite")
@@ -30,10 +30,10 @@ def measure_all(databases: Databases, plan: Plan, say: Callable[[str], None]) ->
         machine=describe_machine(databases),
         day=datetime.now(UTC).date(),
         said=conversation.get_json_size(plan.together),
-        contenders={entry.key: entry.title for entry in lineup.CONTENDERS},
-        crowds={entry.key: entry.title for entry in lineup.CROWDS},
-        callers=lineup.CALLERS,
-        missing=lineup.list_missing_contenders(),
+        contenders={entry.key: entry.title for entry in contender_list.CONTENDERS},
+        crowds={entry.key: entry.title for entry in contender_list.CROWDS},
+        callers=contender_list.CALLERS,
+        missing=contender_list.list_missing_contenders(),
         measured={kind: _measure_database(databases, kind, conversation, plan, say) for kind in KINDS},
     )
 
@@ -43,7 +43,7 @@ def _measure_database(
 ) -> Measured:
     title = TITLES[kind]
     with ExitStack() as stack:
-        contenders = lineup.create_contenders(databases, kind, conversation)
+        contenders = contender_list.create_contenders(databases, kind, conversation)
         for contender in contenders:
             stack.callback(contender.close)
         say(f"{title}: saving")
@@ -51,7 +51,7 @@ def _measure_database(
         say(f"{title}: loading")
         loading_results = loading.measure_loading(contenders, plan)
         say(f"{title}: tool calls")
-        call_samples = call_costs.measure_calls(lineup.create_callers(contenders), plan)
+        call_samples = call_costs.measure_calls(contender_list.create_callers(contenders), plan)
     say(f"{title}: many agents")
     agent_rates = _measure_crowds(databases, kind, conversation, plan)
     say(f"{title}: many processes")
@@ -69,7 +69,7 @@ def _measure_database(
 
 def _measure_crowds(databases: Databases, kind: Kind, conversation: Conversation, plan: Plan) -> Rates:
     with ExitStack() as stack:
-        crowds = lineup.create_crowds(databases, kind, conversation)
+        crowds = contender_list.create_crowds(databases, kind, conversation)
         for crowd in crowds:
             stack.callback(crowd.close)
         return concurrent_saves.measure_agents(crowds, plan)

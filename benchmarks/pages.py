@@ -62,7 +62,7 @@ def main() -> None:
         if not options.database:
             _generate_sessions(options)
         row_counts = _count_rows()
-        _load_site()
+        _warm_up_site()
         timings = [_measure_page(page, options.rounds) for page in _iterate_pages()]
     text = _format_table(timings, options, row_counts)
     sys.stdout.write(text)
@@ -106,7 +106,7 @@ def _generate_sessions(options: Namespace) -> None:
         cursor.execute("VACUUM ANALYZE")
 
 
-def _load_site() -> None:
+def _warm_up_site() -> None:
     """Load everything that a web process loads until its first response."""
     import_module("harness_site.wsgi")
     _create_client().get("/sessions/")

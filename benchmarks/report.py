@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from benchmarks.databases import TITLES
-from benchmarks.measurement_extent import FULL
+from benchmarks.benchmark_databases import TITLES
+from benchmarks.duration_samples import Samples
+from benchmarks.full_and_quick_run_sizes import FULL
+from benchmarks.performance_targets import check_targets
 from benchmarks.results import Measured, Results
-from benchmarks.samples import Samples
-from benchmarks.targets import check_targets
 
 _ABSENT = "—"
 _WHAT = (
@@ -22,10 +22,12 @@ _WHAT = (
 
 
 def format_page(results: Results) -> str:
-    return "\n".join([*_format_head(results), *_format_targets(results), *_format_sections(results)]) + "\n"
+    return (
+        "\n".join([*_format_page_head(results), *_format_targets_section(results), *_format_sections(results)]) + "\n"
+    )
 
 
-def _format_head(results: Results) -> Iterator[str]:
+def _format_page_head(results: Results) -> Iterator[str]:
     yield "# Benchmarks"
     yield ""
     yield f"Measured on {results.day.isoformat()} by `make benchmarks`: {results.machine}."
@@ -44,7 +46,7 @@ def _format_head(results: Results) -> Iterator[str]:
     yield ""
 
 
-def _format_targets(results: Results) -> Iterator[str]:
+def _format_targets_section(results: Results) -> Iterator[str]:
     yield "## Targets"
     yield ""
     rows = []
@@ -53,7 +55,7 @@ def _format_targets(results: Results) -> Iterator[str]:
         outcome = "reached" if verdict.is_reached else "**not reached**"
         value = f"{verdict.value:.2f}{verdict.unit}"
         bare = "" if verdict.bare is None else f"{verdict.bare:.2f}{verdict.unit}"
-        rows.append([verdict.target, verdict.what, verdict.where, value, limit, outcome, bare])
+        rows.append([verdict.target, verdict.what, verdict.database_title, value, limit, outcome, bare])
     yield from _format_table(["target", "what", "on", "measured", "wanted", "", "the hand-written statement"], rows)
 
 
@@ -61,16 +63,16 @@ def _format_sections(results: Results) -> Iterator[str]:
     for kind, measured in results.measured.items():
         yield f"## {TITLES[kind]}"
         yield ""
-        yield from _format_saving(results, measured)
+        yield from _format_saving_section(results, measured)
         yield from _format_bytes(results, measured)
-        yield from _format_loading(results, measured)
-        yield from _format_calls(results, measured)
-        yield from _format_crowds(results, measured)
-        yield from _format_processes(results, measured)
-        yield from _format_fresh(measured)
+        yield from _format_loading_section(results, measured)
+        yield from _format_tool_calls_section(results, measured)
+        yield from _format_concurrent_agents_section(results, measured)
+        yield from _format_processes_section(results, measured)
+        yield from _format_fresh_process_section(measured)
 
 
-def _format_saving(results: Results, measured: Measured) -> Iterator[str]:
+def _format_saving_section(results: Results, measured: Measured) -> Iterator[str]:
     saving, together = measured.saving, results.plan.together
     yield "### One save, by turn"
     yield ""
@@ -115,7 +117,7 @@ def _format_bytes(results: Results, measured: Measured) -> Iterator[str]:
     yield ""
 
 
-def _format_loading(results: Results, measured: Measured) -> Iterator[str]:
+def _format_loading_section(results: Results, measured: Measured) -> Iterator[str]:
     yield f"### Reading a session of {results.plan.turns[-1] * 3:,} messages"
     yield ""
     whole, tails = measured.loading.whole, measured.loading.tails
@@ -133,7 +135,7 @@ def _format_loading(results: Results, measured: Measured) -> Iterator[str]:
     yield from _format_table(["", "newest version", "× hand-written SQL", "last 50 messages"], rows)
 
 
-def _format_calls(results: Results, measured: Measured) -> Iterator[str]:
+def _format_tool_calls_section(results: Results, measured: Measured) -> Iterator[str]:
     yield "### One tool call: intent and result"
     yield ""
     floor = measured.calls["statement"].median
@@ -145,14 +147,14 @@ def _format_calls(results: Results, measured: Measured) -> Iterator[str]:
     yield from _format_table(["", "both writes", "× two bare commits"], rows)
 
 
-def _format_crowds(results: Results, measured: Measured) -> Iterator[str]:
+def _format_concurrent_agents_section(results: Results, measured: Measured) -> Iterator[str]:
     yield "### Many agents in one process"
     yield ""
     rows = []
     for key, title in results.crowds.items():
         row = [title]
         for agents in results.plan.agents:
-            share = measured.agents.get_share(key, "statement", agents)
+            share = measured.agents.get_median_ratio(key, "statement", agents)
             row.append(f"**{measured.agents.get_median(key, agents):,.0f}** ({share:.2f})")
         rows.append(row)
     yield from _format_table(
@@ -160,7 +162,7 @@ def _format_crowds(results: Results, measured: Measured) -> Iterator[str]:
     )
 
 
-def _format_processes(results: Results, measured: Measured) -> Iterator[str]:
+def _format_processes_section(results: Results, measured: Measured) -> Iterator[str]:
     yield "### Many processes"
     yield ""
     counts = (1, results.plan.processes)
@@ -168,7 +170,7 @@ def _format_processes(results: Results, measured: Measured) -> Iterator[str]:
     for key, title in (("library", "**append_checkpoint**"), ("statement", results.contenders["statement"])):
         cells = [
             f"**{measured.processes.get_median(key, count):,.0f}** "
-            f"({measured.processes.get_share(key, 'statement', count):.2f})"
+            f"({measured.processes.get_median_ratio(key, 'statement', count):.2f})"
             for count in counts
         ]
         rows.append([title, *cells])
@@ -177,7 +179,7 @@ def _format_processes(results: Results, measured: Measured) -> Iterator[str]:
     )
 
 
-def _format_fresh(measured: Measured) -> Iterator[str]:
+def _format_fresh_process_section(measured: Measured) -> Iterator[str]:
     yield "### A fresh process"
     yield ""
     names = {"setup": "`django.setup()` with the app", "save": "**import, open, start a session, first save**"}

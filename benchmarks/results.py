@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
+from benchmarks.benchmark_databases import Kind
 from benchmarks.concurrent_saves import Rates
-from benchmarks.databases import Kind
+from benchmarks.duration_samples import Samples
+from benchmarks.full_and_quick_run_sizes import Plan
 from benchmarks.loading import Loading
-from benchmarks.measurement_extent import Plan
-from benchmarks.samples import Samples
 from benchmarks.saving import Saving
 
 

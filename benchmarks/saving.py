@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.contenders.contender import Contender
-from benchmarks.measurement_extent import Plan
-from benchmarks.samples import Samples, shuffle_for_turn
+from benchmarks.duration_samples import Samples, shuffle_for_turn
+from benchmarks.full_and_quick_run_sizes import Plan
 
 WARM_UP = 10
 
@@ -46,7 +46,7 @@ def measure_saving(contenders: Sequence[Contender], plan: Plan) -> Saving:
     _save_all_turns(contenders, plan, results)
     for turn in plan.turns:
         if turn > plan.together:
-            _measure_far_turn(contenders, turn, plan, results)
+            _measure_turn_of_long_session(contenders, turn, plan, results)
     return results
 
 
@@ -61,7 +61,7 @@ def _save_all_turns(contenders: Sequence[Contender], plan: Plan, results: Saving
             seconds[contender.key].append(contender.measure_save(turn))
     for contender in contenders:
         results.bytes_on_disk[contender.key] = contender.database.get_size_on_disk() - initial_sizes[contender.key]
-        _check_transcript(contender, plan.together)
+        _check_transcript_read_back(contender, plan.together)
         for turn in plan.turns:
             if turn <= plan.together:
                 first_turn = max(0, turn - plan.window)
@@ -69,7 +69,7 @@ def _save_all_turns(contenders: Sequence[Contender], plan: Plan, results: Saving
                 results.costs[contender.key, turn] = Cost(Samples(window))
 
 
-def _measure_far_turn(contenders: Sequence[Contender], turn: int, plan: Plan, results: Saving) -> None:
+def _measure_turn_of_long_session(contenders: Sequence[Contender], turn: int, plan: Plan, results: Saving) -> None:
     last_saved_turn = max(earlier_turn for earlier_turn in plan.turns if earlier_turn < turn)
     windows = {contender.key: plan.window if contender.linear else plan.jumped_window for contender in contenders}
     for contender in contenders:
@@ -78,10 +78,10 @@ def _measure_far_turn(contenders: Sequence[Contender], turn: int, plan: Plan, re
             for step in range(last_saved_turn + 1, first_turn):
                 contender.save_unmeasured(step)
         else:
-            contender.begin_before_turn(first_turn)
+            contender.begin_session_before_turn(first_turn)
     seconds: dict[str, list[float]] = {contender.key: [] for contender in contenders}
     siblings = {
-        contender.key: (contender.create_sibling(), list[float]())
+        contender.key: (contender.copy_with_own_session(), list[float]())
         for contender in contenders
         if contender.linear and turn == plan.turns[-1]
     }
@@ -92,11 +92,11 @@ def _measure_far_turn(contenders: Sequence[Contender], turn: int, plan: Plan, re
         for sibling, sibling_seconds in siblings.values():
             sibling_seconds.append(sibling.measure_save(plan.window - remaining + 1))
     for contender in contenders:
-        _check_transcript(contender, turn)
+        _check_transcript_read_back(contender, turn)
         results.costs[contender.key, turn] = Cost(Samples(seconds[contender.key]), jumped=not contender.linear)
     results.young.update({key: Samples(sibling_seconds) for key, (_, sibling_seconds) in siblings.items()})
 
 
-def _check_transcript(contender: Contender, turn: int) -> None:
+def _check_transcript_read_back(contender: Contender, turn: int) -> None:
     if contender.read_transcript() != contender.conversation.get_messages_until(turn):
         raise RuntimeError(f"{contender.title} did not give back what was saved by turn {turn}.")

@@ -24,7 +24,7 @@ from django.conf import settings
 from django.db import connections
 
 from benchmarks.call_costs import ARGS, RESULT
-from benchmarks.samples import shuffle_for_turn
+from benchmarks.duration_samples import shuffle_for_turn
 from checkpoints import SyncCheckpointer, ToolRegistry
 from checkpoints.exceptions import ApprovalRequired
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -83,8 +83,8 @@ def main() -> None:
     with SyncCheckpointer.open(url, migrate=True) as checkpointer:
         _print_paired_costs(url)
         _print_witness_kinds()
-        _print_decisions(checkpointer)
-        _print_verification(checkpointer)
+        _print_decision_signature_costs(checkpointer)
+        _print_verification_time(checkpointer)
 
 
 # Processes that take turns.
@@ -116,14 +116,14 @@ def _build_operations(checkpointer: SyncCheckpointer, kind: str) -> dict[str, Ca
     def save() -> Cost:
         transcript.extend(_build_message(len(transcript) + number) for number in range(2))
         turn = {"turn": len(transcript)}
-        return _measure(using, lambda: checkpointer.save_checkpoint(f"save {kind}", transcript, turn, 0.1))
+        return _measure_cost(using, lambda: checkpointer.save_checkpoint(f"save {kind}", transcript, turn, 0.1))
 
     def dispatch() -> Cost:
         number = next(calls)
-        return _measure(using, lambda: registry.dispatch("pay", {**ARGS, "order": number}, f"c{number}"))
+        return _measure_cost(using, lambda: registry.dispatch("pay", {**ARGS, "order": number}, f"c{number}"))
 
     def load() -> Cost:
-        return _measure(using, lambda: checkpointer.load_latest(f"load {kind}"))
+        return _measure_cost(using, lambda: checkpointer.load_latest(f"load {kind}"))
 
     def load_cold() -> Cost:
         verified_transcripts.clear()
@@ -132,7 +132,7 @@ def _build_operations(checkpointer: SyncCheckpointer, kind: str) -> dict[str, Ca
     return {"save": save, "dispatch": dispatch, "load_latest, cached": load, "load_latest, cold": load_cold}
 
 
-def _measure(using: str, work: Callable[[], object]) -> Cost:
+def _measure_cost(using: str, work: Callable[[], object]) -> Cost:
     statements = [0]
 
     def count(execute: Callable[..., Any], *args: Any) -> Any:
@@ -253,7 +253,7 @@ def _print_witness_kinds() -> None:
         print(f"witness, {kind:17} {statistics.median(seconds) * 1e6:7.0f} µs two notes")
 
 
-def _print_decisions(checkpointer: SyncCheckpointer) -> None:
+def _print_decision_signature_costs(checkpointer: SyncCheckpointer) -> None:
     """Print the time of a decision with a signature and without, and of its verification."""
     from checkpoints.calls import decision_signatures, signed_decisions
     from checkpoints.seals.decision_keys import create_key_pair, get_decision_keys
@@ -292,7 +292,7 @@ def _pay(order: int) -> str:
     return f"paid {order}"
 
 
-def _print_verification(checkpointer: SyncCheckpointer) -> None:
+def _print_verification_time(checkpointer: SyncCheckpointer) -> None:
     from checkpoints.integrity.verification import VerificationCounts, find_session_problems
     from checkpoints.models import Session
 

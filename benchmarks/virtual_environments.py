@@ -18,7 +18,7 @@ ROOT = HERE.parent
 ENVIRONMENTS = ROOT / ".venv-bench"
 
 
-def get_current_python() -> Path:
+def get_or_create_current_environment_python() -> Path:
     """Return the Python of the environment with this library and the current peers; create it if needed.
 
     Exits the program if that fails.

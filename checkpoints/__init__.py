@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from checkpoints.resume.resume_point import ResumePoint as ResumePoint
     from checkpoints.session_handle import SessionHandle as SessionHandle
     from checkpoints.session_handle import SyncSessionHandle as SyncSessionHandle
-    from checkpoints.store.version_columns import UNCHANGED as UNCHANGED
+    from checkpoints.store.version_state_columns import UNCHANGED as UNCHANGED
     from checkpoints.tools.foreign_tool_guard import ToolPolicies as ToolPolicies
     from checkpoints.tools.foreign_tool_guard import aguard as aguard
     from checkpoints.tools.foreign_tool_guard import guard as guard
@@ -60,7 +60,7 @@ _HOME = {
     "ToolRegistry": "checkpoints.tools.registry",
     "ToolResult": "checkpoints.calls.outcome_types",
     "ValueCodec": "checkpoints.calls.outcome_types",
-    "UNCHANGED": "checkpoints.store.version_columns",
+    "UNCHANGED": "checkpoints.store.version_state_columns",
     "Unknown": "checkpoints.calls.outcome_types",
     "Workflow": "checkpoints.workflows.workflow",
     "WriteBehind": "checkpoints.versions.write_behind",

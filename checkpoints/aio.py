@@ -34,7 +34,7 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import copy_docstring_from
 from checkpoints.session_handle import OpenOptions, SessionHandle
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.workflows.workflow import Workflow
 

@@ -28,12 +28,12 @@ from checkpoints.resume import resume_preview
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.session_handle import OpenOptions, SyncSessionHandle
 from checkpoints.sessions import append_without_lease, create_finish_release, fork, session_listing, sweep_lost_runs
-from checkpoints.sessions import retention as sessions_retention
+from checkpoints.sessions import prune_versions_and_delete_sessions as sessions_retention
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.sessions.retention import RemovalCounts, RetentionRule
+from checkpoints.sessions.prune_versions_and_delete_sessions import RemovalCounts, RetentionRule
 from checkpoints.store import call_records
-from checkpoints.store.store import Store
-from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.database_client_state import Store
+from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry
 from checkpoints.versions import load_version, phase_record_import, phase_versions, save_version
 from checkpoints.versions.phase_record_import import ImportedRecord

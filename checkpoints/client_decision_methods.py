@@ -10,7 +10,7 @@ from checkpoints.decisions import decide, decision_withdrawal, run_verify_hooks
 from checkpoints.decisions.actors import Actor, to_actor
 from checkpoints.decisions.decide import DecisionTarget
 from checkpoints.enums import DecisionKind
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 
 class DecisionMethods:

@@ -19,7 +19,7 @@ from checkpoints.peers.accept_agent_response import PeerResponse
 from checkpoints.peers.agent_notice_outbox import SendNotice
 from checkpoints.peers.agent_response_outcomes import Answer
 from checkpoints.peers.requests_to_other_agents import Deadline, Join, Paused, Swept, TakenTask, Told
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tools.registry import ToolRegistry
 
 

@@ -19,8 +19,8 @@ from checkpoints.sansio import Flow
 from checkpoints.sessions import create_finish_release
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.version_columns import VersionChange
+from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.version_state_columns import VersionChange
 from checkpoints.versions import load_version, save_version
 from checkpoints.workflows.step_log import DatabaseStepLog, StepLog
 

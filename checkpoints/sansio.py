@@ -83,7 +83,7 @@ def run_flow(flow: Flow[T]) -> T:
         while True:
             step = advance()
             try:
-                advance = partial(flow.send, _perform_step(step))
+                advance = partial(flow.send, _perform_flow_step(step))
             except GeneratorExit:  # the caller has dropped the flow
                 flow.close()
                 raise
@@ -93,7 +93,7 @@ def run_flow(flow: Flow[T]) -> T:
         return end.value  # type: ignore[no-any-return]
 
 
-def _perform_step(step: Step) -> Any:
+def _perform_flow_step(step: Step) -> Any:
     if isinstance(step, Transact):
         return step.work()
     if isinstance(step, Sleep):

@@ -22,8 +22,8 @@ from checkpoints.exceptions import CheckpointsError, InvalidInput, NotOwner, Own
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact, copy_docstring_from
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry, WaitMode
 
 T = TypeVar("T")

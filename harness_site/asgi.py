@@ -50,7 +50,7 @@ async def is_authenticated_request(scope: Scope) -> bool:
     return await has_valid_token(scope) or await is_member_request(scope)
 
 
-async def _knows_nobody(scope: Scope) -> bool:
+async def _is_never_authenticated(scope: Scope) -> bool:
     return False
 
 
@@ -82,7 +82,7 @@ _pages = ResponseDeadlines(
 )
 #: Before the tables exist, nobody is known, and only Django's middleware answers.
 _refusals = ResponseDeadlines(
-    RequestBodyMiddleware(_route_request_to_thread_pool, settings.SERVER_LIMITS, _knows_nobody),
+    RequestBodyMiddleware(_route_request_to_thread_pool, settings.SERVER_LIMITS, _is_never_authenticated),
     limits=settings.SERVER_LIMITS,
     threads=THREADS,
 )
@@ -100,7 +100,7 @@ async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> N
     is_lifespan = scope["type"] == "lifespan"
     if scope["type"] == "http" and _get_path(scope) == LIVENESS_PATH:
         await _refusals(scope, receive, send)  # it says that this process answers, whatever the database does
-    elif is_lifespan or probe.was_current or await database_sync_to_async(probe.find_problem)() is None:
+    elif is_lifespan or probe.were_tables_complete or await database_sync_to_async(probe.find_problem)() is None:
         await _router(scope, receive, send)
     elif scope["type"] == "http":
         await _refusals(scope, receive, send)

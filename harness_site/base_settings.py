@@ -51,7 +51,7 @@ HARNESS_MIDDLEWARE = [
     "allauth.account.middleware.AccountMiddleware",
     "harness_site.accounts.middleware.SignInRequired",
     "harness_site.display.middleware.ReaderPreferencesMiddleware",
-    "harness_site.audit.read_audit_middleware.ReadAuditMiddleware",
+    "harness_site.audit.session_read_audit_middleware.ReadAuditMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "harness_site.altered_data_middleware.AlteredDataMiddleware",
 ]

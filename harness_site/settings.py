@@ -5,7 +5,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from checkpoints.database_url import database_from_url
-from harness_site import env, mail_settings, security_headers, single_sign_on, site_address
+from harness_site import env, mail_settings, oidc_settings, security_headers, site_address
 from harness_site.base_settings import *  # noqa: F403 - what is the same in every project
 from harness_site.base_settings import (
     HARNESS_APPS,
@@ -105,7 +105,7 @@ AUTHENTICATION_BACKENDS = ["allauth.account.auth_backends.AuthenticationBackend"
 # Browsers treat `localhost` as secure without HTTPS.
 MFA_WEBAUTHN_ALLOW_INSECURE_ORIGIN = not HTTPS
 no_provider_apps: list[dict[str, Any]] = []
-provider_apps = env.collect_problem(single_sign_on.build_oidc_provider_settings, no_provider_apps)
+provider_apps = env.collect_problem(oidc_settings.build_oidc_provider_settings, no_provider_apps)
 SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": provider_apps}}
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -120,7 +120,7 @@ AUTH_PASSWORD_VALIDATORS = [
 CSRF_FAILURE_VIEW = "harness_site.error_pages.show_csrf_failure"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": security_headers.build_content_security_policy(
-        form_targets=single_sign_on.list_oidc_provider_origins(), report_violations=DEBUG
+        form_targets=oidc_settings.list_oidc_provider_origins(), report_violations=DEBUG
     ),
 }
 X_FRAME_OPTIONS = "DENY"

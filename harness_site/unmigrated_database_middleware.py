@@ -33,7 +33,7 @@ class UnmigratedDatabaseMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if probe.was_current or _is_served_without_tables(request.path):
+        if probe.were_tables_complete or _is_served_without_tables(request.path):
             return self.get_response(request)
         problem = probe.find_problem()
         return self.get_response(request) if problem is None else _build_response(request, problem)

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self
 
-from benchmarks.databases import Database, Kind
+from benchmarks.benchmark_databases import Database, Kind
 from benchmarks.generated_conversation import Conversation, Message
 
 
@@ -61,11 +61,11 @@ class Contender(ABC):
         """Save a turn that is not measured."""
         self.measure_save(turn)
 
-    def begin_before_turn(self, turn: int) -> None:
+    def begin_session_before_turn(self, turn: int) -> None:
         """Start a new session in the state before `turn`, without the versions of earlier turns."""
         self.begin_session(f"at {turn}")
 
-    def create_sibling(self) -> Self:
+    def copy_with_own_session(self) -> Self:
         """Return a copy for the same database, with a new session of its own."""
         other = copy.copy(self)
         other.begin_session("young")

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from benchmarks.benchmark_databases import Database
 from benchmarks.contenders.contender import Contender
-from benchmarks.contenders.statements import connect, to_sqlite_placeholders
-from benchmarks.databases import Database
+from benchmarks.contenders.raw_sql import connect, to_sqlite_placeholders
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Message
 
 TABLES = (

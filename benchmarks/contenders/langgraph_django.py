@@ -7,8 +7,8 @@ import os
 import subprocess
 from typing import Any, ClassVar
 
+from benchmarks.benchmark_databases import Database
 from benchmarks.contenders.contender import Contender
-from benchmarks.databases import Database
 from benchmarks.generated_conversation import MESSAGES_PER_TURN, Conversation, Message
 
 
@@ -36,24 +36,24 @@ class DjangoSaver(Contender):
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._send_request("prepare_turns", len(conversation.messages) // MESSAGES_PER_TURN)
+        self._send_request("prepare_conversation", len(conversation.messages) // MESSAGES_PER_TURN)
 
     def begin_session(self, session: str) -> None:
-        self._send_request("begin", session)
+        self._send_request("begin_session", session)
 
     def write_turn(self, turn: int, new: list[Message], whole: list[Message]) -> None:
         self.measure_save(turn)
 
     def measure_save(self, turn: int) -> float:
-        seconds: float = self._send_request("save", turn)
+        seconds: float = self._send_request("measure_save", turn)
         return seconds
 
     def measure_load(self) -> float:
-        seconds: float = self._send_request("load", None)
+        seconds: float = self._send_request("measure_load", None)
         return seconds
 
     def read_transcript(self) -> list[Message]:
-        messages: list[Message] = self._send_request("read", None)
+        messages: list[Message] = self._send_request("read_transcript", None)
         return messages
 
     def _send_request(self, method: str, argument: Any) -> Any:

@@ -18,8 +18,8 @@ from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.checkpoint.sqlite import SqliteSaver
 from psycopg.rows import dict_row
 
+from benchmarks.benchmark_databases import Database
 from benchmarks.contenders.contender import Contender
-from benchmarks.databases import Database
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Message
 
 #: Default number of updates between two whole lists of the delta channel.
@@ -88,8 +88,8 @@ class DeltaChannel(DefaultChannel):
         else:
             self.put_checkpoint(turn, _DeltaSnapshot(whole))
 
-    def begin_before_turn(self, turn: int) -> None:
-        super().begin_before_turn(turn)
+    def begin_session_before_turn(self, turn: int) -> None:
+        super().begin_session_before_turn(turn)
         self.put_checkpoint(turn - 1, _DeltaSnapshot(self.conversation.get_messages_until(turn - 1)))
 
     def read_transcript(self) -> list[Message]:

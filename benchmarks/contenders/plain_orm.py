@@ -9,8 +9,8 @@ from django.db import connections, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from benchmarks.benchmark_databases import Database
 from benchmarks.contenders.contender import Contender
-from benchmarks.databases import Database
 from benchmarks.django_setup import create_plain_tables
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Message, to_compact_json
 from benchmarks.plain.models import Entry, Thread, Version

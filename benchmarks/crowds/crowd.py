@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from benchmarks.databases import Database
+from benchmarks.benchmark_databases import Database
 from benchmarks.generated_conversation import Conversation
 
 

@@ -9,8 +9,8 @@ from uuid import uuid4
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.base.id import uuid6
 
+from benchmarks.benchmark_databases import Database
 from benchmarks.crowds.crowd import Crowd
-from benchmarks.databases import Database
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation
 from checkpoints.conf import POOL_SIZE
 

@@ -6,8 +6,8 @@ import asyncio
 from typing import ClassVar
 from uuid import uuid4
 
+from benchmarks.benchmark_databases import Database
 from benchmarks.crowds.crowd import Crowd
-from benchmarks.databases import Database
 from benchmarks.django_setup import create_library_tables
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation
 from checkpoints import Checkpointer

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from django.db import connections
 
-from benchmarks.contenders import statements
+from benchmarks.benchmark_databases import Database
+from benchmarks.contenders import raw_sql
 from benchmarks.crowds.crowd import Crowd
-from benchmarks.databases import Database
 from benchmarks.django_setup import create_plain_tables
 from benchmarks.generated_conversation import Conversation
 from checkpoints.conf import POOL_SIZE
@@ -31,7 +31,7 @@ class Statements(Crowd):
 
     def _open_thread_row(self) -> int:
         with connections[self.alias].cursor() as cursor:
-            cursor.execute(statements.OPEN)
+            cursor.execute(raw_sql.OPEN)
             return int(cursor.fetchone()[0])
 
     def save_turns(self, turns: int) -> None:
@@ -40,7 +40,7 @@ class Statements(Crowd):
 
     def _run_agent(self, thread: int, turns: int) -> None:
         for turn in range(1, turns + 1):
-            statements.append_turn(self.alias, thread, self.conversation.get_turn(turn))
+            raw_sql.append_turn(self.alias, thread, self.conversation.get_turn(turn))
 
     def close(self) -> None:
         self.executor.shutdown()

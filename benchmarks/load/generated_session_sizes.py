@@ -52,12 +52,12 @@ class Plan:
         messages = max(
             2,
             round(remaining_messages / ordinary_count)
-            + self._get_swing(number, remaining_messages // ordinary_count // 2),
+            + self._get_size_variation(number, remaining_messages // ordinary_count // 2),
         )
         mean_calls = (self.calls - self.huge_session_count * self._calls_of_huge_session) / ordinary_count
-        calls = max(0, round(mean_calls) + self._get_swing(number + 1, int(mean_calls) // 2))
+        calls = max(0, round(mean_calls) + self._get_size_variation(number + 1, int(mean_calls) // 2))
         return Size(messages, min(calls, (messages - 1) // 2))
 
-    def _get_swing(self, number: int, maximum: int) -> int:
+    def _get_size_variation(self, number: int, maximum: int) -> int:
         swing = Random(f"{self.seed} {number // 2}").randint(0, max(maximum, 0))
         return swing if number % 2 else -swing

@@ -14,7 +14,7 @@ from uuid import UUID
 from django.db.models import Model
 
 from benchmarks.load.generated_session_sizes import Size
-from benchmarks.load.words import AGENTS, LABELS, PEOPLE, TOOLS, SentenceGenerator
+from benchmarks.load.random_sentences import AGENTS, LABELS, PEOPLE, TOOLS, SentenceGenerator
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.enums import (
     ActorKind,
@@ -107,7 +107,7 @@ class SessionBuilder:
 
     def build_session(self, number: int, size: Size, began: datetime) -> GeneratedSession:
         random = Random(f"{self._seed} session {number}")
-        generated = self._build_head(random, number, size, began)
+        generated = self._build_session_without_messages(random, number, size, began)
         call_positions = set(random.sample(range(1, size.messages - 1, 2), size.calls)) if size.calls else set()
         chain, now = digests.EMPTY_CHAIN, began
         version_lengths = {round(size.messages * (part + 1) / _VERSIONS) for part in range(_VERSIONS)} - {0}
@@ -125,7 +125,9 @@ class SessionBuilder:
         self._finish_session(generated, chain, now)
         return generated
 
-    def _build_head(self, random: Random, number: int, size: Size, started_at: datetime) -> GeneratedSession:
+    def _build_session_without_messages(
+        self, random: Random, number: int, size: Size, started_at: datetime
+    ) -> GeneratedSession:
         random_number = random.random()
         status = next(status for limit, status in _END_STATUS_SHARES if random_number <= limit)
         session = _create_row(

@@ -45,14 +45,14 @@ class Worker:
         self.channel_version: Any = None
         self.conversation = Conversation([])
 
-    def prepare_turns(self, count: int) -> None:
+    def prepare_conversation(self, count: int) -> None:
         self.conversation = build_conversation(count)
 
-    def begin(self, session: str) -> None:
+    def begin_session(self, session: str) -> None:
         self.config = {"configurable": {"thread_id": session, "checkpoint_ns": ""}}
         self.channel_version = None
 
-    def save(self, turn: int) -> float:
+    def measure_save(self, turn: int) -> float:
         from langgraph.checkpoint.base import empty_checkpoint
 
         messages = self.conversation.get_messages_until(turn)
@@ -65,12 +65,12 @@ class Worker:
         self.config = self.saver.put(self.config, checkpoint, {"source": "loop", "step": turn}, versions)
         return time.perf_counter() - start
 
-    def load(self, _: None) -> float:
+    def measure_load(self, _: None) -> float:
         start = time.perf_counter()
-        self.read(None)
+        self.read_transcript(None)
         return time.perf_counter() - start
 
-    def read(self, _: None) -> list[Any]:
+    def read_transcript(self, _: None) -> list[Any]:
         thread_id = self.config["configurable"]["thread_id"]
         checkpoint = self.saver.get_tuple({"configurable": {"thread_id": thread_id, "checkpoint_ns": ""}})
         messages: list[Any] = checkpoint.checkpoint["channel_values"]["messages"]

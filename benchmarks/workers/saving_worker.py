@@ -48,12 +48,12 @@ def _create_library_save(number: str) -> Save:
 def _create_statement_save() -> Save:
     from django.db import connections
 
-    from benchmarks.contenders import statements
+    from benchmarks.contenders import raw_sql
 
     with connections["database"].cursor() as cursor:
-        cursor.execute(statements.OPEN)
+        cursor.execute(raw_sql.OPEN)
         (thread,) = cursor.fetchone()
-    return lambda new: statements.append_turn("database", thread, new)
+    return lambda new: raw_sql.append_turn("database", thread, new)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TypeVar
 
-from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
 from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.sessions.create_finish_release import SessionDescription

@@ -16,8 +16,8 @@ from checkpoints import sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.database_client_state import Store
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.store import Store
 
 #: Largest number of released sessions whose pairings are kept.
 _MAX_PAIRINGS = 1000

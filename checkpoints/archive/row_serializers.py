@@ -66,6 +66,10 @@ ORDER_SINCE_VERSION = 7
 CHAINS_SINCE_VERSION = 8
 #: Version of the format that added the decisions that the framework of a call accepts.
 ALLOWED_SINCE_VERSION = 9
+#: Version of the format that added the values that are stored with a write of a framework.
+CONTENTS_SINCE_VERSION = 10
+#: Place of the message from which opaque bytes are a difference; a file has the bytes alone.
+_BASE_FIELDS = frozenset({"base_segment", "base_position"})
 #: Columns of a session that say something about its rows in this database.
 _OWN_OF_DATABASE = (*HEAD_FIELDS, "quarantined_at", "quarantine")
 _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
@@ -73,7 +77,7 @@ _JSON_NATIVE_TYPES = frozenset({int, str, bool, type(None)})
 
 def list_serialized_fields(model: type[models.Model]) -> list[models.Field[Any, Any]]:
     """List the columns of a table in a file. Seals are left out: each database seals its rows with its own key."""
-    left_out = {"row_seal", *(_OWN_OF_DATABASE if model is Session else ())}
+    left_out = {"row_seal", *(_OWN_OF_DATABASE if model is Session else ())} | _BASE_FIELDS
     return [field for field in model._meta.concrete_fields if field.name not in left_out]
 
 
@@ -96,8 +100,12 @@ def upgrade_row_values(kind: str, values: object, version: int) -> object:
         return {"gate_opened_at": None, **added, **values}
     if kind == "decision" and version < SIGNATURES_SINCE_VERSION:
         return {"signed_terms": None, "signature": None, **values}
-    if kind != "tool_call":
-        return values
+    if kind == "framework_write" and version < CONTENTS_SINCE_VERSION:
+        return {"type": "", "content": None, "compressed": False, **values}
+    return _upgrade_call_values(values, version) if kind == "tool_call" else values
+
+
+def _upgrade_call_values(values: dict[str, Any], version: int) -> dict[str, Any]:
     if version < ALLOWED_SINCE_VERSION:
         values = {"allowed_decisions": "", **values}
     if version < ORDER_SINCE_VERSION:

@@ -17,12 +17,12 @@ from checkpoints.db.database_operation import database_operation
 from checkpoints.db.row_batches import iterate_rows
 from checkpoints.enums import AuditKind
 from checkpoints.integrity import verification
-from checkpoints.models import Message, Segment, Session
+from checkpoints.models import Blob, FrameworkWrite, Message, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.sealed_model import SealedModel
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
-from checkpoints.versions import version_seals
+from checkpoints.store.database_client_state import Store
+from checkpoints.versions import opaque_contents, version_seals
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ def _iterate_session_rows(store: Store, session: Session) -> Iterator[tuple[str,
         for row in model_rows:
             if isinstance(row, SealedModel):
                 row_seals.verify_row(row)
+            if isinstance(row, Blob | FrameworkWrite):
+                opaque_contents.set_plain_contents(store.using, [row])
             yield kind, row
 
 

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from checkpoints.archive import row_serializers
 from checkpoints.archive.file_format import SessionFileReader
 from checkpoints.audit import append_events
-from checkpoints.calls import pending_calls, verify_call_record
+from checkpoints.calls import pending_calls, verify_call_seal_signatures_and_digests
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     FINISHED_SESSION_STATUSES,
@@ -41,7 +41,7 @@ from checkpoints.exceptions import (
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session, ToolCall, Workspace
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Number of rows that are written at once.
 _BATCH_SIZE = 500
@@ -166,7 +166,7 @@ class _SessionImport:
         if isinstance(row, Run) and row.status in OWNING_RUN_STATUSES:
             row.status, row.ended_at = RunStatus.LOST, row.heartbeat_at
         if isinstance(row, ToolCall):
-            verify_call_record.require_matching_digests(row)
+            verify_call_seal_signatures_and_digests.require_matching_digests(row)
             _mark_call_undecided_if_open(row)
 
     def _map_old_key_to_new(self, model: Any, old_key: Any) -> Any:

@@ -86,7 +86,7 @@ def verify_chain(workspace_pk: int, *, anchor: tuple[int, str] | None = None, us
     reading.report_events_beyond_chain_end(_find_event_numbers_after(workspace_pk, chain.number, using), chains.get())
     verdict = ChainVerdict(reading.checked, chain.number, chain.seal, tuple(reading.flaws))
     problem = " ".join(flaw.what for flaw in verdict.flaws[:3])
-    sealed_model.replace_report(
+    sealed_model.write_sealed_workspace_report(
         AuditChain, using, workspace_pk, verified_at=Now(), verified_number=chain.number, problem=problem
     )
     return verdict

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_dicts, log_completeness, signed_decisions, verify_call_record
+from checkpoints.calls import call_dicts, log_completeness, signed_decisions, verify_call_seal_signatures_and_digests
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     POLICIES_MATCHING_ARGUMENTS,
@@ -24,7 +24,7 @@ from checkpoints.ids import validate_id
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def get_call(store: Store, session_id: str, call_pk: int) -> ToolCall:
@@ -56,7 +56,7 @@ def find_completed_call(store: Store, key: str) -> dict[str, Any] | None:
         )
         if call is None:
             return None
-        verify_call_record.require_call_unaltered(call)
+        verify_call_seal_signatures_and_digests.require_call_unaltered(call)
         if store.find_owned_session(call.session.session_id) is None:
             log_completeness.require_complete_log_of_other_session(store.using, call.session_id)
         return {**call_dicts.call_to_dict(call), "session_id": call.session.session_id, "result_text": call.result_text}
@@ -83,7 +83,7 @@ def find_calls_if_all_decided(
         if any(call.status in UNDECIDED_CALL_STATUSES for call in calls):
             return None
         for call in calls:
-            verify_call_record.require_call_unaltered(call)
+            verify_call_seal_signatures_and_digests.require_call_unaltered(call)
         decisions = signed_decisions.select_decisions(store.using).filter(tool_call__in=calls, final=True)
         signed_decisions.verify_decisions(decisions)
         actors = {decision.tool_call_id: decision.actor for decision in decisions.order_by("pk")}

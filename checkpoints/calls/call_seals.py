@@ -17,7 +17,7 @@ from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import CountedRow, RowChanges
-from checkpoints.store.store import OwnedSession, SealedCall
+from checkpoints.store.database_client_state import OwnedSession, SealedCall
 
 #: Values of the columns that the statement which issues a call does not set.
 _NEW_CALL: dict[str, Any] = {

@@ -13,14 +13,14 @@ from django.db.models.functions import Now
 
 from checkpoints import call_status_transitions
 from checkpoints.audit import append_events
-from checkpoints.calls import intent_log, pending_calls, verify_call_record
+from checkpoints.calls import intent_log, pending_calls, verify_call_seal_signatures_and_digests
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, SessionStatus
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
 from checkpoints.store.call_records import CallIntent
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 
 def log_interrupt_calls(store: Store, row: Session, intents: Sequence[CallIntent], get_run: Callable[[], Run]) -> None:
@@ -69,7 +69,7 @@ def load_interrupt_calls_by_key(store: Store, row: Session, keys: Collection[str
         call.idempotency_key: call for call in _select_interrupt_calls(store, row).filter(idempotency_key__in=keys)
     }
     for call in calls.values():
-        verify_call_record.require_call_unaltered(call)
+        verify_call_seal_signatures_and_digests.require_call_unaltered(call)
     return calls
 
 

@@ -20,7 +20,7 @@ from checkpoints.calls import (
     log_completeness,
     pending_calls,
     signed_decisions,
-    verify_call_record,
+    verify_call_seal_signatures_and_digests,
 )
 from checkpoints.db import hot_statements
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
@@ -44,9 +44,9 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
-from checkpoints.store import owned_session_heads, row_lookups
+from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.call_records import CallIntent, IssuedCall
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 
 #: Statuses of approvals that the next dispatch uses up.
 _CONSUMABLE_STATUSES = frozenset({call_status_transitions.BEGIN.before, call_status_transitions.RERUN.before})
@@ -78,7 +78,7 @@ def issue_call(
             call = _read_intent_after_lost_commit(store, owned_session, intent, error)
         store.unanswered.discard(intent.key)
         status = CallStatus.ISSUED if isinstance(call, IssuedCall) else call.status
-        log_completeness.add_or_remove_live_key(owned_session, intent.key, status)
+        log_completeness.remember_or_forget_live_call_key(owned_session, intent.key, status)
         if intent.policy != KeyPolicy.STEP:
             is_settled = status in SETTLED_CALL_STATUSES
             owned_session.operations.record_logged_call(intent.call_id, intent.key, call.pk, settled=is_settled)
@@ -106,8 +106,8 @@ def _insert_sealed_call(
     after = head_write = None
     if call is not None and call.seal is not None:
         step, values = sealed_step, {**values, "issued_at": call.columns["issued_at"], "row_seal": call.seal}
-        after, head_write = owned_session_heads.compute_head_after_write(
-            owned_session_heads.get_head(store.using, owned_session),
+        after, head_write = session_head_optimistic_lock.compute_head_after_write(
+            session_head_optimistic_lock.get_head(store.using, owned_session),
             added=[(ToolCall, call.seal)],
             status=hot_statements.get_session_status_while_issuing(under_review=under_review),
         )
@@ -116,7 +116,9 @@ def _insert_sealed_call(
     row = hot_statements.insert_call(
         connection, owned_session.pk, owned_session.fence, step, values, under_review=under_review, head=head_write
     )
-    owned_session.sealed_head = owned_session_heads.record_written_head(store.using, None if row is None else after)
+    owned_session.sealed_head = session_head_optimistic_lock.record_written_head(
+        store.using, None if row is None else after
+    )
     if row is not None and call is not None:
         call_seals.cache_sealed_call(owned_session, row[0], call)
     return row
@@ -209,7 +211,9 @@ def _issue_call_under_session_lock(
         live_call = _find_live_call_with_key(store, session, intent)
         if live_call is None:
             log_completeness.require_no_lost_call(store.using, owned_session, session, intent.key)
-        rejected_call = None if live_call is not None else _find_rejection(store, owned_session, intent, last)
+        rejected_call = (
+            None if live_call is not None else _find_rejection_of_operation(store, owned_session, intent, last)
+        )
         if rejected_call is not None:
             return rejected_call
         if live_call is not None and _is_unconfirmed_issue(store, owned_session, live_call, intent):
@@ -254,7 +258,7 @@ def _insert_attempt(
     values = _build_call_values(owned_session.run_id, intent, attempt, None if approved is None else approved.pk)
     under_review = session.status not in DISPATCHABLE_SESSION_STATUSES
     connection = connections[store.using]
-    owned_session_heads.reload_head(store.using, owned_session)
+    session_head_optimistic_lock.reload_head(store.using, owned_session)
     row = _insert_sealed_call(store, connection, owned_session, step, values, under_review=under_review)
     if row is not None:
         return IssuedCall(row[0], intent.call_id, row[1], attempt, intent.args)
@@ -288,7 +292,7 @@ def _find_last_attempt(store: Store, owned_session: OwnedSession, intent: CallIn
     return step_calls.select_related("run", "session").order_by("-attempt").first()
 
 
-def _find_rejection(
+def _find_rejection_of_operation(
     store: Store, owned_session: OwnedSession, intent: CallIntent, last: ToolCall | None
 ) -> ToolCall | None:
     """Find a person's rejection of the operation. It also holds if the operation is requested by another call id."""
@@ -362,7 +366,7 @@ def _start_approved_call(
     """Use up an approval: the call runs once, now, with the arguments that were approved."""
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
-    verify_call_record.require_call_unaltered(approved)
+    verify_call_seal_signatures_and_digests.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_status_transitions.BEGIN.before).update(
         status=call_status_transitions.BEGIN.after,
@@ -395,7 +399,7 @@ def _consume_rerun_approval(
     """Use up the approval of a re-run: it allows one execution, of exactly what was approved. Returns that."""
     if not _matches_intent(store, approved, intent):
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
-    verify_call_record.require_call_unaltered(approved)
+    verify_call_seal_signatures_and_digests.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
     ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_status_transitions.RERUN.before).update(
         status=call_status_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()

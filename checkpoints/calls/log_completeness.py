@@ -15,10 +15,10 @@ from checkpoints.exceptions import IntegrityError
 from checkpoints.models import Session, ToolCall
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.store.store import OwnedSession
+from checkpoints.store.database_client_state import OwnedSession
 
 
-def add_or_remove_live_key(owned_session: OwnedSession, key: str, status: str) -> None:
+def remember_or_forget_live_call_key(owned_session: OwnedSession, key: str, status: str) -> None:
     """Remember that the log has a live call with this key, or that its call is not live any more."""
     if get_seal_keys() is None:
         return

@@ -24,9 +24,9 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
-from checkpoints.store import owned_session_heads, row_lookups
+from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.call_records import CallOutcome, IssuedCall
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 
 
 def write_call_outcome(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> None:
@@ -92,7 +92,7 @@ def _run_outcome_statement(
         return hot_statements.update_call_outcome(
             connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, values
         )
-    return owned_session_heads.write_or_retry_with_stored_head(
+    return session_head_optimistic_lock.write_or_retry_with_stored_head(
         connection.alias,
         owned_session,
         lambda: _write_sealed_outcome(connection, owned_session, keys, call_pk, values),
@@ -104,20 +104,22 @@ def _write_sealed_outcome(
     connection: BaseDatabaseWrapper, owned_session: OwnedSession, keys: SealKeys, call_pk: int, values: dict[str, Any]
 ) -> bool:
     outcome = call_seals.seal_outcome(connection.alias, owned_session, keys, call_pk, values)
-    head = owned_session_heads.get_head(connection.alias, owned_session)
+    head = session_head_optimistic_lock.get_head(connection.alias, owned_session)
     if outcome is None or head is None:
         return False
     status = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after, head_write = owned_session_heads.compute_head_after_write(
+    after, head_write = session_head_optimistic_lock.compute_head_after_write(
         head, removed=outcome.removed_rows, added=outcome.added_rows, **status
     )
     is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, outcome.values, head_write
     )
-    owned_session.sealed_head = owned_session_heads.record_written_head(connection.alias, after if is_settled else None)
+    owned_session.sealed_head = session_head_optimistic_lock.record_written_head(
+        connection.alias, after if is_settled else None
+    )
     if is_settled:
         call_seals.cache_sealed_call(owned_session, call_pk, outcome.after)
-        log_completeness.add_or_remove_live_key(
+        log_completeness.remember_or_forget_live_call_key(
             owned_session, outcome.after.columns["idempotency_key"], values["status"]
         )
     return is_settled

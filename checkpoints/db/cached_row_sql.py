@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from django.db import connections, models
 from django.db.models.expressions import DatabaseDefault
 
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
-    convert_row,
     convert_values,
+    convert_values_of_fields,
     make_placeholders,
     quote_column,
     quote_columns,
@@ -24,6 +24,8 @@ from checkpoints.db.sql_quoting import (
 )
 
 SomeModel = TypeVar("SomeModel", bound=models.Model)
+#: SQL by which a row that exists already stays as it is.
+DO_NOTHING: Final = "ON CONFLICT DO NOTHING"
 #: Number of rows of one statement, below the limits of both databases.
 _BATCH_SIZE = 100
 
@@ -104,7 +106,7 @@ def insert_rows(
     fields: tuple[str, ...],
     rows: Sequence[Sequence[Any]],
     *,
-    ignore_conflicts: bool = False,
+    on_conflict: str = "",
 ) -> None:
     """Insert rows of a model.
 
@@ -113,20 +115,20 @@ def insert_rows(
         model: Model of the rows.
         fields: Names of the fields that are given. The database has defaults for the others.
         rows: Values of the fields.
-        ignore_conflicts: Whether a row that exists already is left as it is.
+        on_conflict: SQL that says what happens to a row that exists already, such as `DO_NOTHING`; an error without.
     """
     connection = connections[using]
     with connection.cursor() as cursor:
         for start in range(0, len(rows), _BATCH_SIZE):
             batch = rows[start : start + _BATCH_SIZE]
-            params = [value for row in batch for value in convert_row(connection, model, fields, row)]
-            cursor.execute(_build_insert_sql(model, fields, len(batch), ignore_conflicts), params)
+            params = [value for row in batch for value in convert_values_of_fields(connection, model, fields, row)]
+            cursor.execute(_build_insert_sql(model, fields, len(batch), on_conflict), params)
 
 
 @cache
-def _build_insert_sql(model: type[models.Model], fields: tuple[str, ...], count: int, ignore_conflicts: bool) -> str:
+def _build_insert_sql(model: type[models.Model], fields: tuple[str, ...], count: int, on_conflict: str) -> str:
     row = f"({make_placeholders(len(fields))})"
     return (
-        f"INSERT INTO {quote_table(model)} ({quote_columns(model, fields)}) VALUES {', '.join([row] * count)}"
-        f"{' ON CONFLICT DO NOTHING' if ignore_conflicts else ''}"
+        f"INSERT INTO {quote_table(model)} ({quote_columns(model, fields)}) VALUES {', '.join([row] * count)} "
+        f"{on_conflict}"
     )

@@ -15,15 +15,15 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from django.db import transaction
+from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from checkpoints import call_status_transitions
 from checkpoints.db import write_guard
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
-    convert_row,
     convert_values,
+    convert_values_of_fields,
     make_placeholders,
     quote_column,
     quote_columns,
@@ -72,6 +72,18 @@ class HeadWrite(NamedTuple):
 
     before: bytes | None
     columns: Mapping[str, Any]
+
+
+class NewRows(NamedTuple):
+    """Rows of a session that a statement inserts beside its own: values of fields without the session.
+
+    `on_conflict` is SQL that says what happens to a row that exists already; without it that is an error.
+    """
+
+    model: type[models.Model]
+    fields: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+    on_conflict: str = ""
 
 
 _MESSAGE_FIELDS = NewMessage._fields
@@ -126,11 +138,15 @@ def save_versions(
     session_values: Mapping[str, Any],
     versions: Sequence[NewVersion],
     head: HeadWrite | None = None,
+    *,
+    revision: int | None = None,
+    beside: Sequence[NewRows] = (),
 ) -> int | None:
     """Append versions and their messages to the segment of `base`, and move the session's head.
 
     `session_values` are the columns of the session after the last one. Calls that a version answers are marked with
-    it, those that are settled and that no version has answered before.
+    it, those that are settled and that no version has answered before. On PostgreSQL, one version of a session with a
+    known `revision` may have other rows beside it.
 
     Returns the last version, or None if the session is not as `base` says (fence, head or version), or has another seal
     than `head` says.
@@ -145,11 +161,15 @@ def save_versions(
     }
     if head is not None:
         session_values, expected["row_seal"] = {**session_values, **head.columns}, head.before
+    if revision is not None:
+        expected["revision"] = revision
     known = {field: value for field, value in expected.items() if value is not None}
     empty = tuple(field for field in expected if field not in known)
     guard = write_guard.find_guard(connection)
     is_short = len(versions) == 1 and len(versions[0].messages) <= _MAX_INLINE_MESSAGES
     is_one_statement = connection.vendor == "postgresql" and is_short
+    if beside and not is_one_statement:
+        raise ValueError("Rows are written beside one version, on PostgreSQL.")
     head_move = _HeadMove(
         connection.vendor,
         tuple(session_values),
@@ -160,7 +180,7 @@ def save_versions(
     )
     params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, known)]
     if is_one_statement:
-        return _save_versions_in_one_statement(connection, head_move, params, versions[0], guard)
+        return _save_versions_in_one_statement(connection, head_move, params, versions[0], beside, guard)
     return _save_versions_in_steps(connection, head_move, params, base, versions, guard)
 
 
@@ -169,6 +189,7 @@ def _save_versions_in_one_statement(
     head_move: _HeadMove,
     params: list[Any],
     version: NewVersion,
+    beside: Sequence[NewRows],
     guard: WriteGuard | None,
 ) -> int | None:
     messages, checkpoint_values, answered = version
@@ -178,9 +199,16 @@ def _save_versions_in_one_statement(
             params += message
     if answered:
         params += [*(list(column) for column in zip(*answered, strict=True)), *_SETTLED_STATUSES]
+    params += _list_params_of_rows(connection, beside)
     params += convert_values(connection, Checkpoint, checkpoint_values)
-    guard_sql = None if guard is None else guard.sql
-    sql = _build_save_version_sql(head_move, len(messages), tuple(checkpoint_values), bool(answered), guard_sql)
+    sql = _build_save_version_sql(
+        head_move,
+        len(messages),
+        tuple(checkpoint_values),
+        bool(answered),
+        _describe_rows(beside),
+        None if guard is None else guard.sql,
+    )
     row = _execute_and_fetch_row(connection, guard, sql, params)
     return row[0] if row else None
 
@@ -212,7 +240,9 @@ def _save_versions_in_steps(
     messages, checkpoints, answered = [], [], []
     for number, version in enumerate(versions, base.version + 1):
         keys = [base.session_pk, version.checkpoint_values["segment"]]
-        messages += [[*keys, *convert_row(connection, Message, _MESSAGE_FIELDS, row)] for row in version.messages]
+        messages += [
+            [*keys, *convert_values_of_fields(connection, Message, _MESSAGE_FIELDS, row)] for row in version.messages
+        ]
         columns = convert_values(connection, Checkpoint, version.checkpoint_values)
         checkpoints.append([base.session_pk, number, *columns])
         answered += [
@@ -288,12 +318,82 @@ def _build_mark_calls_answered_sql(
 _ANSWERED_SOURCE = " FROM head, UNNEST(%s::bigint[], %s::int[], %s::bytea[]) AS known(pk, revision, seal)"
 
 
+#: Model, fields, number and conflict rule of rows that a statement inserts beside its own.
+_RowsShape = tuple[type[models.Model], tuple[str, ...], int, str]
+
+
+def _describe_rows(beside: Sequence[NewRows]) -> tuple[_RowsShape, ...]:
+    return tuple((rows.model, rows.fields, len(rows.rows), rows.on_conflict) for rows in beside if rows.rows)
+
+
+def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRows]) -> list[Any]:
+    return [
+        value
+        for rows in beside
+        for row in rows.rows
+        for value in convert_values_of_fields(connection, rows.model, rows.fields, row)
+    ]
+
+
+@cache
+def _build_insert_rows_sql(shapes: tuple[_RowsShape, ...]) -> str:
+    """SQL of the rows beside a statement, for the session of its `head`."""
+    parts = []
+    for number, (model, fields, count, on_conflict) in enumerate(shapes):
+        row = ", ".join(f"%s::{_get_value_type(model, field)}" for field in fields)
+        parts.append(
+            f", beside_{number} AS (INSERT INTO {quote_table(model)} ({quote_columns(model, ('session', *fields))}) "
+            f"SELECT head.session_pk, new.* FROM head, (VALUES {', '.join([f'({row})'] * count)}) AS new {on_conflict})"
+        )
+    return "".join(parts)
+
+
+_VALUE_TYPES: dict[type[Any], str] = {
+    models.BinaryField: "bytea",
+    models.BooleanField: "boolean",
+    models.IntegerField: "int",
+    models.BigIntegerField: "bigint",
+}
+
+
+@cache
+def _get_value_type(model: type[models.Model], field: str) -> str:
+    """Return the type of the values of a field on PostgreSQL. A text is not cut to the length of its column."""
+    return _VALUE_TYPES.get(type(model._meta.get_field(field)), "text")
+
+
+def insert_rows_beside_revision(
+    connection: BaseDatabaseWrapper, session_pk: int, fence: int, revision: int, rows: Sequence[NewRows]
+) -> str | None:
+    """Insert rows of a session that nobody has written to since it had this revision, which becomes the next one.
+
+    Returns the status of the session; None if it is not as described, and nothing was written. Only on PostgreSQL.
+    """
+    with connection.cursor() as cursor:
+        sql = _build_insert_beside_revision_sql(_describe_rows(rows))
+        cursor.execute(sql, [session_pk, fence, revision, *_list_params_of_rows(connection, rows)])
+        row = cursor.fetchone()
+    return None if row is None else str(row[0])
+
+
+@cache
+def _build_insert_beside_revision_sql(shapes: tuple[_RowsShape, ...]) -> str:
+    changes = build_session_change_assignments_sql("postgresql")
+    return (
+        f"WITH head AS (UPDATE {quote_table(Session)} SET {changes} WHERE {_quote_session_column('id')} = %s "
+        f"AND {_quote_session_column('fence')} = %s AND {_quote_session_column('revision')} = %s "
+        f"RETURNING {_quote_session_column('id')} AS session_pk, {_quote_session_column('status')} AS status)"
+        f"{_build_insert_rows_sql(shapes)} SELECT head.status FROM head"
+    )
+
+
 @cache
 def _build_save_version_sql(
     head_move: _HeadMove,
     messages: int,
     checkpoint_fields: tuple[str, ...],
     answers: bool,
+    beside: tuple[_RowsShape, ...],
     guard_sql: GuardSql | None,
 ) -> str:
     insert_messages = ""
@@ -318,9 +418,8 @@ def _build_save_version_sql(
         f"SELECT head.session_pk, head.version, {make_placeholders(len(checkpoint_fields))} FROM head "
         f"RETURNING {quote_column(Checkpoint, 'version')}"
     )
-    return _build_statement_sql(
-        f"head AS ({_build_move_head_sql(head_move)}){insert_messages}", insert_version, guard_sql
-    )
+    ctes = f"head AS ({_build_move_head_sql(head_move)}){insert_messages}{_build_insert_rows_sql(beside)}"
+    return _build_statement_sql(ctes, insert_version, guard_sql)
 
 
 def _build_statement_sql(ctes: str, statement: str, guard_sql: GuardSql | None, *, call: str = "NULL") -> str:

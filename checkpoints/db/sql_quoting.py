@@ -64,10 +64,10 @@ def build_insert_sql(model: type[models.Model], fields: tuple[str, ...]) -> str:
 def convert_values(connection: BaseDatabaseWrapper, model: type[models.Model], values: Mapping[str, Any]) -> list[Any]:
     """Convert values to those the database takes, in the order given. Values that its driver converts are not
     changed."""
-    return convert_row(connection, model, values, values.values())
+    return convert_values_of_fields(connection, model, values, values.values())
 
 
-def convert_row(
+def convert_values_of_fields(
     connection: BaseDatabaseWrapper, model: type[models.Model], fields: Iterable[str], values: Iterable[Any]
 ) -> list[Any]:
     """Convert values as `convert_values` does, given beside their field names."""

@@ -55,7 +55,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         require_undecided(store, session, call, _resolve_revision(store, target, seen_call, call), rule.before)
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
-        _require_accepted(session, call, verdict.kind)
+        _require_decision_kind_allowed(session, call, verdict.kind)
         _require_before_deadline(store, session, call, verdict.actor)
         people = [verdict.actor.person] if rule.by_one else _list_agreeing_people(store, session, call, verdict)
         final = rule.by_one or len(people) >= call.approvals
@@ -224,7 +224,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             evidence = to_canonical_json({"args_before": call.args, **_evidence_to_dict(verdict.evidence)}, "evidence")
             changes["asked_args_digest"] = call.asked_args_digest or call.args_digest
             changes["sentence"] = format_sentence(call.sentence_template, parse_json(changes["args"]))
-        _update_call(store, call, changes if final else {})
+        _update_call_if_unchanged(store, call, changes if final else {})
         decision = Decision(
             session=session,
             tool_call=call,
@@ -327,7 +327,7 @@ def _resolve_revision(store: Store, target: DecisionTarget, seen_call: ToolCall,
     return target.revision if decisions.filter(revision=target.revision).exists() else call.revision
 
 
-def _require_accepted(session: Session, call: ToolCall, kind: DecisionKind) -> None:
+def _require_decision_kind_allowed(session: Session, call: ToolCall, kind: DecisionKind) -> None:
     """Raise `DecisionNotAccepted` for a decision before the call runs that its framework does not accept."""
     allowed = call.list_allowed_decisions()
     if kind in APPROVAL_KINDS and kind not in allowed:
@@ -405,7 +405,7 @@ def list_open_votes(call: ToolCall, decisions: Sequence[Decision], voters: Mappi
     return votes
 
 
-def _update_call(store: Store, call: ToolCall, changes: dict[str, Any]) -> None:
+def _update_call_if_unchanged(store: Store, call: ToolCall, changes: dict[str, Any]) -> None:
     unchanged_call = ToolCall.objects.using(store.using).filter(pk=call.pk, status=call.status, revision=call.revision)
     if unchanged_call.update(revision=F("revision") + 1, **changes) != 1:
         raise StaleRevision(call.session.session_id, call.call_id, call.revision, call.revision + 1)

@@ -47,7 +47,7 @@ from checkpoints.exceptions import DecisionUsed, InvalidInput, NothingToWithdraw
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Statuses in which a decision lets the agent run the call; the decision is used when the call leaves them.
 _PERMITTING_STATUSES = frozenset({CallStatus.APPROVED, CallStatus.RERUN_APPROVED})
@@ -97,7 +97,9 @@ def withdraw_decision(
         session = row_lookups.get_session(store, target.session_id, lock=True)
         row_lookups.require_not_quarantined(session)
         call = row_lookups.get_latest_attempt(store, session, target.call_id, step=target.step, attempt=target.attempt)
-        withdrawn = _find_own_vote(session, call, actor) if call.undecided else _find_unused_decision(session, call)
+        withdrawn = (
+            _find_own_pending_vote(session, call, actor) if call.undecided else _find_unused_decision(session, call)
+        )
         if call.revision != target.revision:
             raise StaleRevision(session.session_id, call.call_id, target.revision, call.revision)
         if withdrawn.final:
@@ -146,7 +148,7 @@ def _find_unused_decision(session: Session, call: ToolCall) -> Decision:
     return decision
 
 
-def _find_own_vote(session: Session, call: ToolCall, actor: Actor) -> Decision:
+def _find_own_pending_vote(session: Session, call: ToolCall, actor: Actor) -> Decision:
     """Return the actor's latest decision that waits for others to agree. Raises `NothingToWithdraw`."""
     rows = signed_decisions.select_decisions(str(call._state.db)).filter(
         tool_call=call, kind__in=sorted(DECIDING_KINDS)

@@ -26,7 +26,7 @@ from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Invoke, Transact
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 logger = logging.getLogger(__name__)
 
@@ -93,12 +93,12 @@ def run_probe_flow(store: Store, probe: VerifyProbe) -> Flow[str]:
     The hook gets the call's arguments as its one positional argument. Its return value is interpreted by
     `outcome_types.interpret_verify_hook_answer`; an error or a timeout of the hook is no answer.
     """
-    answer = yield from ask_hook_flow(probe)
+    answer = yield from ask_verify_hook_flow(probe)
     outcome: str = yield Transact(lambda: record_hook_answer(store, probe, answer))
     return outcome
 
 
-def ask_hook_flow(probe: VerifyProbe) -> Flow[Answer]:
+def ask_verify_hook_flow(probe: VerifyProbe) -> Flow[Answer]:
     """Ask the hook, and record nothing."""
     if digests.digest_text(probe.args) != probe.args_digest:  # the hook would be asked about another call
         return Unknown("the stored arguments of the call are damaged, so the verify hook was not asked")

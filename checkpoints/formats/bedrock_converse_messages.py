@@ -13,18 +13,18 @@ from typing import Any, Final
 def convert_to_blocks(message: Any) -> Any:
     """Convert a message with such content to one with blocks; any other value is returned as it is."""
     content = message.get("content") if isinstance(message, dict) else None
-    if not isinstance(content, list) or not any(map(_is_untyped, content)):
+    if not isinstance(content, list) or not any(map(_is_bedrock_block, content)):
         return message
     shown = {key: value for key, value in message.items() if key != "content"}
     return {**shown, "blocks": [_convert_block(block) for block in content]}
 
 
-def _is_untyped(block: Any) -> bool:
+def _is_bedrock_block(block: Any) -> bool:
     return isinstance(block, dict) and not {"type", "kind"} & block.keys() and bool(_CONVERTERS.keys() & block.keys())
 
 
 def _convert_block(block: Any) -> Any:
-    if not _is_untyped(block):
+    if not _is_bedrock_block(block):
         return block
     name = next(key for key in block if key in _CONVERTERS)
     converted = _CONVERTERS[name](block[name])

@@ -159,7 +159,7 @@ def parse_json_object(text: str | None) -> dict[str, Any] | None:
     return value
 
 
-def _refuse_constant(constant: str) -> Any:
+def _raise_for_nan_or_infinity(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
@@ -171,7 +171,7 @@ def _parse_finite_float(number: str) -> float:
 
 
 _TOO_DEEP_MESSAGE = f"it is nested more than {MAX_DEPTH} levels deep"
-_decode_json = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_finite_float).decode
+_decode_json = json.JSONDecoder(parse_constant=_raise_for_nan_or_infinity, parse_float=_parse_finite_float).decode
 
 
 def decode_json_text(stored: str) -> str:

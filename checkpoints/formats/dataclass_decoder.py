@@ -27,7 +27,7 @@ def _build_value(kind: Any, data: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         return _build_union(typing.get_args(kind), data)
     if origin is not None:
-        return _build_generic(origin, typing.get_args(kind), data)
+        return _build_generic_container(origin, typing.get_args(kind), data)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _build_dataclass(kind, data)
     if isinstance(kind, type) and isinstance(data, str):
@@ -61,7 +61,7 @@ def _build_union(choices: tuple[Any, ...], data: Any) -> Any:
     return data
 
 
-def _build_generic(origin: Any, args: tuple[Any, ...], data: Any) -> Any:
+def _build_generic_container(origin: Any, args: tuple[Any, ...], data: Any) -> Any:
     if origin is tuple and isinstance(data, list | tuple):
         if len(args) == 2 and args[1] is Ellipsis:
             return tuple(_build_value(args[0], item) for item in data)

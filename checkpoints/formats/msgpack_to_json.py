@@ -93,9 +93,9 @@ class _Reader:
             return _to_json_number(self._unpack_number(_FIXED_NUMBERS[head]))
         if head in _FIXED_EXTENSIONS or head in _EXTENSION_LENGTHS:
             return self._read_extension(head)
-        return self._read_sized(head)
+        return self._read_length_prefixed_value(head)
 
-    def _read_sized(self, head: int) -> Any:
+    def _read_length_prefixed_value(self, head: int) -> Any:
         if head in _BYTES_LENGTHS:
             return _describe_bytes(self._take_bytes(self._unpack_number(_BYTES_LENGTHS[head])))
         if 0xA0 <= head <= 0xBF or head in _TEXT_LENGTHS:

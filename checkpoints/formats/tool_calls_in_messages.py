@@ -27,9 +27,9 @@ class RequestedCall:
 def list_requested_calls(message: Any) -> list[RequestedCall]:
     """List the tool calls that `message` makes, in order."""
     message = bedrock_converse_messages.convert_to_blocks(pydantic_ai_messages.convert_to_blocks(message))
-    parts = [part for part in _list_parts(message) if _is_call(part)]
+    parts = [part for part in _list_blocks_and_content_parts(message) if _is_call(part)]
     parts += [message] if _is_item_of_kind(message, "function_call") else []
-    parts += _list_dicts(message, "tool_calls")
+    parts += _list_dicts_in_field(message, "tool_calls")
     return [call for part in parts if (call := _parse_call(part)) is not None]
 
 
@@ -38,7 +38,7 @@ def list_answered_call_ids(message: Any) -> list[str]:
     message = bedrock_converse_messages.convert_to_blocks(pydantic_ai_messages.convert_to_blocks(message))
     call_ids = [
         part.get("call_id") or part.get("tool_use_id")
-        for part in _list_parts(message)
+        for part in _list_blocks_and_content_parts(message)
         if _get_kind(part) == "tool_result"
     ]
     if isinstance(message, dict):
@@ -100,10 +100,10 @@ def _get_kind(part: dict[str, Any]) -> Any:
     return part.get("kind") or part.get("type")
 
 
-def _list_parts(message: Any) -> list[dict[str, Any]]:
-    return [*_list_dicts(message, "blocks"), *_list_dicts(message, "content")]
+def _list_blocks_and_content_parts(message: Any) -> list[dict[str, Any]]:
+    return [*_list_dicts_in_field(message, "blocks"), *_list_dicts_in_field(message, "content")]
 
 
-def _list_dicts(message: Any, field: str) -> list[dict[str, Any]]:
+def _list_dicts_in_field(message: Any, field: str) -> list[dict[str, Any]]:
     parts = message.get(field) if isinstance(message, dict) else None
     return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []

@@ -21,12 +21,12 @@ from checkpoints.framework_states import state_rows, state_store, write_transcri
 from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, Message, Segment, Session
 from checkpoints.seals import row_seals
-from checkpoints.sessions import retention
+from checkpoints.sessions import prune_versions_and_delete_sessions
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
+from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.store import OwnedSession, Store, TranscriptHead
-from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import save_version, segment_queries, transcript_segments, version_seals
 from checkpoints.versions.blobs import Encoded
 from checkpoints.versions.save_version import TranscriptEnd
@@ -129,7 +129,7 @@ def read_entries_up_to(store: Store, head_id: str, *, limit: int | None = None) 
         CheckpointCorrupted: A message is missing or altered.
     """
     with database_operation(store.using, writes=False):
-        last = _get_entry(store, head_id)
+        last = _get_entry_message(store, head_id)
         size = last.position + 1 if limit is None else limit
         while True:
             first = max(0, last.position - size)
@@ -144,7 +144,7 @@ def _read_entries_between(store: Store, last: Message, first: int) -> list[Store
     connection = connections[store.using]
     rows = segment_queries.read_message_objects(connection, last.segment_id, last.position + 1, first)
     if len(rows) != last.position + 1 - first:
-        _get_entry(store, str(last.message_id))  # deleted meanwhile
+        _get_entry_message(store, str(last.message_id))  # deleted meanwhile
         raise CheckpointCorrupted(
             last.session.session_id, "the transcript", f"{last.position + 1 - first - len(rows)} messages are missing"
         )
@@ -165,14 +165,14 @@ def read_entry(store: Store, entry_id: str) -> StoredEntry:
     return read_entries_up_to(store, entry_id, limit=1)[0]
 
 
-def _get_entry(store: Store, entry_id: str) -> Message:
-    row = _find_entries(store, [entry_id]).get(entry_id)
+def _get_entry_message(store: Store, entry_id: str) -> Message:
+    row = _find_entry_messages(store, [entry_id]).get(entry_id)
     if row is None:
         raise LookupError(f"There is no entry {entry_id!r}.")
     return row
 
 
-def _find_entries(store: Store, entry_ids: Iterable[str]) -> dict[str, Message]:
+def _find_entry_messages(store: Store, entry_ids: Iterable[str]) -> dict[str, Message]:
     rows = Message.objects.using(store.using).select_related("session").defer("body")
     rows = rows.filter(session__workspace=store.workspace_id, message_id__in=list(entry_ids)).exclude(message_id="")
     return {row.message_id: row for row in rows.order_by("pk")}
@@ -224,14 +224,16 @@ def write_record_and_entries(
             write_transcript_version.restore_head_on_error(owned_session),
         ):
             operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
-            _Write(store, row, owned_session, record, operations).write_record_and_entries(entries, expected_revision)
+            _ConversationWrite(store, row, owned_session, record, operations).write_record_and_entries(
+                entries, expected_revision
+            )
     except SessionNotFound as error:
         raise LogConflict(f"There is no session {session_id!r}.") from error
     store.notify_save_listeners(session_id)
 
 
 @dataclass
-class _Write:
+class _ConversationWrite:
     """One write to a locked session."""
 
     store: Store
@@ -243,11 +245,11 @@ class _Write:
     def write_record_and_entries(self, entries: Sequence[NewEntry], expected_revision: str | None) -> None:
         self._replace_record(expected_revision)
         versions = [
-            self._write_messages(chain[0].parent_id, [entry.message for entry in chain])
+            self._write_messages_as_next_version(chain[0].parent_id, [entry.message for entry in chain])
             for chain in _split_entries_into_chains(entries)
         ]
         if not entries or entries[-1].entry_id != self.record.head_id:
-            versions.append(self._write_messages(self.record.head_id, []))
+            versions.append(self._write_messages_as_next_version(self.record.head_id, []))
         if not any(versions):
             row_lookups.increment_session_revision(self.store, self.row.pk)
 
@@ -281,7 +283,7 @@ class _Write:
             **columns,
         )
 
-    def _write_messages(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
+    def _write_messages_as_next_version(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
         head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
         start = self._find_transcript_ending_with_entry(parent_id, head)
@@ -303,12 +305,13 @@ class _Write:
     def _write_version(self, head: TranscriptHead, end: TranscriptEnd) -> int | None:
         change = VersionChange(usage=self.record.usage, budget_spent_usd=self.record.cost)
         newest = save_version.find_newest_version(self.store.using, self.row.pk)
-        version = write_transcript_version.write_version_if_needed(
+        written = write_transcript_version.write_version_to_end_if_changed(
             self.store, self.row, self.owned_session, head, end, change, self.operations, newest
         )
-        if version is not None:
-            self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, version
-        return version
+        if written is None:
+            return None
+        self.row.message_count, self.row.head_chain, self.row.latest_version = end.length, end.chain, written.number
+        return written.number
 
     def _find_transcript_ending_with_entry(self, entry_id: str | None, head: TranscriptHead) -> TranscriptHead:
         """Find the transcript that ends with an entry; the empty one for None."""
@@ -319,11 +322,11 @@ class _Write:
             last = segment_queries.read_message_field_rows(*place, ("message_id",), head.length - 1)
             if [message_id for (message_id,) in last] == [entry_id]:
                 return head
-        message = _find_entries(self.store, [entry_id]).get(entry_id)
+        message = _find_entry_messages(self.store, [entry_id]).get(entry_id)
         if message is not None and message.session_id != self.row.pk:
             # The origin may be deleted meanwhile, which gives its messages to its forks.
             Session.objects.using(self.store.using).select_for_update().filter(pk=message.session_id).first()
-            message = _find_entries(self.store, [entry_id]).get(entry_id)
+            message = _find_entry_messages(self.store, [entry_id]).get(entry_id)
         if message is None:
             raise LogConflict(f"There is no entry {entry_id!r}.")
         return TranscriptHead(message.segment_id, message.position + 1, bytes(message.chain), head.version)
@@ -360,6 +363,6 @@ def delete_conversation(store: Store, framework: str, session_id: str, *, expect
             raise LogConflict(f"The record of session {session_id!r} has changed.")
 
     try:
-        retention.delete_session(store, session_id, condition=require_revision)
+        prune_versions_and_delete_sessions.delete_session(store, session_id, condition=require_revision)
     except SessionNotFound as error:
         raise LogConflict(f"There is no session {session_id!r}.") from error

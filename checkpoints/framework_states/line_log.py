@@ -14,12 +14,14 @@ from typing import Any
 
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import CheckpointCorrupted
+from checkpoints.formats import digests
 from checkpoints.framework_states import state_rows, state_store
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
-from checkpoints.versions.blobs import BlobWriter
+from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.versions import opaque_contents
+from checkpoints.versions.opaque_contents import StoredMessage
 
 STATE_ID = "lines"
 _CHANNEL = "line"
@@ -50,6 +52,7 @@ class LineLog:
         self.row, self.owned_session = row, owned_session
         self._version = row.latest_version
         self._store, self._group = store, group
+        self._added: list[tuple[int, NewLine]] = []
         place = (row.workspace_id, row.session_id)
         self._state = next(iter(state_rows.read_state_or_newest(store.using, place, "", STATE_ID)), None)
         self.size, self.header = (
@@ -57,35 +60,42 @@ class LineLog:
         )
 
     def add_lines(self, lines: Sequence[NewLine], *, known_keys: Collection[str] | None = None) -> list[int]:
-        """Store the lines whose keys are new. Returns their places in `lines`.
+        """Add the lines whose keys are new; `insert_added_lines` stores them. Returns their places in `lines`.
 
         `known_keys` are the keys of all lines of the log, if the caller knows them.
         """
-        using = self._store.using
         keys = {line.key for line in lines} - {""}
         known = self._find_known_keys(sorted(keys)) if known_keys is None else keys.intersection(known_keys)
-        writer, rows, places = BlobWriter(), list[FrameworkWrite](), list[int]()
+        places = list[int]()
         for place, line in enumerate(lines):
             if line.key in known:
                 continue
             if line.key:
                 known.add(line.key)
+            self._added.append((self.size, line))
+            places.append(place)
+            self.size += 1
+        return places
+
+    def insert_added_lines(self, messages: Sequence[StoredMessage]) -> None:
+        """Store the added lines, each in its row. The transaction has stored `messages`, which have their texts."""
+        rows = []
+        for number, (position, line) in enumerate(self._added):
+            candidates = opaque_contents.list_candidates(messages, number, len(self._added))
             rows.append(
                 FrameworkWrite(
                     session=self.row,
                     namespace="",
                     state_id=STATE_ID,
-                    task_id=line.key or f"line {self.size}",
-                    position=self.size,
+                    task_id=line.key or f"line {position}",
+                    position=position,
                     channel=_CHANNEL,
-                    digest=writer.add_value((_TYPE, line.content)),
+                    digest=digests.digest_blob(_TYPE, line.content),
+                    **opaque_contents.build_content_columns(_TYPE, line.content, candidates)._asdict(),
                 )
             )
-            places.append(place)
-            self.size += 1
-        writer.insert_blobs(using, self.row)
-        state_rows.insert_state_rows(using, rows)
-        return places
+        self._added.clear()
+        state_rows.insert_state_rows(self._store.using, rows)
 
     def _find_known_keys(self, keys: Sequence[str]) -> set[str]:
         writes = FrameworkWrite.objects.using(self._store.using).filter(

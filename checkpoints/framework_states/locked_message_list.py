@@ -13,7 +13,7 @@ from checkpoints.framework_states import state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_version, save_version
 
 
@@ -130,12 +130,14 @@ def write_next_version_under_lock(
         NotRepresentable: A message has no exact JSON form.
         TooLarge: A message is larger than its limit.
     """
-    version = None
+    written = None
     with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
         newest = save_version.find_newest_version(store.using, row.pk)
         content = build(row, newest)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
-                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
-    if version is not None:
+                written = write_transcript_version.write_version_of_content_if_changed(
+                    store, row, owned_session, content, newest
+                )
+    if written is not None:
         store.notify_save_listeners(session_id)

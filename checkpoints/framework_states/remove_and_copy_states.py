@@ -10,10 +10,11 @@ from checkpoints.exceptions import SessionExists, SessionNotFound
 from checkpoints.framework_states import state_store
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
-from checkpoints.sessions import framework_state_retention, ownership, retention
+from checkpoints.sessions import framework_state_retention, ownership, prune_versions_and_delete_sessions
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
+from checkpoints.versions import opaque_contents
 
 
 def delete_selected_states(
@@ -83,13 +84,15 @@ def delete_session_with_states(store: Store, session_id: str) -> None:
     if owned_session is not None:
         ownership.release_ownership(store, owned_session)
     try:
-        retention.delete_session(store, session_id)
+        prune_versions_and_delete_sessions.delete_session(store, session_id)
     except SessionNotFound:
         return
 
 
 def copy_states(store: Store, source_id: str, target_id: str) -> None:
     """Copy all states, writes and blobs of a session into another one, which is created if it does not exist.
+
+    Both sessions are locked, so that a copy has everything that one of its states names.
 
     Raises:
         SessionNotFound: There is no such source.
@@ -99,14 +102,18 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
     with database_operation(store.using, writes=False):
         source = row_lookups.get_session(store, source_id)
     description = SessionDescription(title=source.title, agent=source.agent)
-    with state_store.lock_or_create_session(store, target_id, description) as (target, _):
+    with state_store.lock_or_create_session(store, target_id, description, source_id=source_id) as (target, _):
         if FrameworkState.objects.using(store.using).filter(session=target).exists():
             raise SessionExists(target_id)
         for model in (Blob, FrameworkState, FrameworkWrite):
             copies: list[Any] = []
-            for row in model._default_manager.using(store.using).filter(session=source).order_by("pk"):
+            rows: list[Any] = list(model._default_manager.using(store.using).filter(session=source).order_by("pk"))
+            for row in rows:
                 if not isinstance(row, Blob):
                     row_seals.verify_row(row)
+            if model is not FrameworkState:
+                opaque_contents.set_plain_contents(store.using, rows)
+            for row in rows:
                 values = {item.attname: getattr(row, item.attname) for item in model._meta.concrete_fields}
                 values |= {"id": None, "session_id": target.pk}
                 values.pop("row_seal", None)

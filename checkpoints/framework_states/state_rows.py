@@ -7,15 +7,16 @@ from functools import cache
 
 from django.db import connections, models
 
-from checkpoints.db.cached_row_sql import insert_rows, select_rows
+from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows, select_rows
+from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_quoting import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions import framework_state_retention
 from checkpoints.sessions.framework_state_retention import Channels
 
-#: Columns that the database or a seal fills.
-_FILLED = frozenset({"id", "row_seal", "created_at"})
+#: Columns that the database, a seal or the statement fills.
+_FILLED = frozenset({"id", "session", "row_seal", "created_at"})
 
 
 def insert_state_rows(using: str, rows: Sequence[FrameworkState] | Sequence[FrameworkWrite]) -> None:
@@ -29,9 +30,17 @@ def insert_state_rows(using: str, rows: Sequence[FrameworkState] | Sequence[Fram
     if get_seal_keys() is not None:
         model._default_manager.using(using).bulk_create(rows, batch_size=200)  # type: ignore[arg-type]
         return
+    new = build_state_rows(rows)
+    values = [(rows[0].session_id, *row) for row in new.rows]
+    insert_rows(using, model, ("session", *new.fields), values, on_conflict=new.on_conflict)
+
+
+def build_state_rows(rows: Sequence[FrameworkState] | Sequence[FrameworkWrite]) -> NewRows:
+    """Build rows of states or writes of one session, at least one, for a statement that inserts them without seals."""
+    model = type(rows[0])
     fields = _map_inserted_fields_to_attributes(model)
     values = [[getattr(row, name) for name in fields.values()] for row in rows]
-    insert_rows(using, model, tuple(fields), values, ignore_conflicts=model is FrameworkWrite)
+    return NewRows(model, tuple(fields), values, DO_NOTHING if model is FrameworkWrite else "")
 
 
 @cache

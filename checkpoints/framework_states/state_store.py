@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from django.db import transaction
@@ -27,8 +28,9 @@ from checkpoints.exceptions import (
     SessionNotFound,
 )
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.framework_states import state_rows, write_transcript_version
-from checkpoints.framework_states.write_transcript_version import VersionContent
+from checkpoints.framework_states import known_sessions, state_rows, write_transcript_version
+from checkpoints.framework_states.known_sessions import KnownSession
+from checkpoints.framework_states.write_transcript_version import VersionContent, WrittenVersion
 from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
@@ -38,9 +40,18 @@ from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.sessions.framework_state_retention import Channels
 from checkpoints.store import row_lookups
 from checkpoints.store.call_records import CallIntent
-from checkpoints.store.store import OwnedSession, Store
-from checkpoints.versions import save_version
-from checkpoints.versions.blobs import BlobWriter, Encoded, EncodedValue, GrownList, NewValue, load_values
+from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.versions import opaque_contents, save_version
+from checkpoints.versions.blobs import (
+    BlobWriter,
+    Encoded,
+    EncodedValue,
+    GrownList,
+    NewValue,
+    load_contents_of_writes,
+    load_values,
+)
+from checkpoints.versions.opaque_contents import ContentColumns
 
 #: Version of a channel: a number or a text of the framework.
 ChannelVersion = int | float | str
@@ -127,15 +138,20 @@ def lock_or_create_session(
     *,
     must_own: bool = False,
     mark_changed: bool = False,
+    source_id: str | None = None,
 ) -> Iterator[tuple[Session, OwnedSession | None]]:
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
 
     With `must_own`, a client that does not own the session any more gets `OwnershipLost`. With `mark_changed`, pages
-    notice the change; a version that is written does that too. Raises `SessionNotFound`, `SessionFinished`,
-    `SessionBusy`, `OwnershipLost`.
+    notice the change; a version that is written does that too. The session `source_id`, whose rows the caller reads, is
+    locked as well; two sessions are locked in the order of their identifiers, so that two writers that each read what
+    the other one writes do not wait for each other. Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`,
+    `OwnershipLost`.
     """
     store.flush_pending_writes(session_id)
     with database_operation(store.using), transaction.atomic(using=store.using, savepoint=False):
+        if source_id is not None and source_id < session_id:
+            row_lookups.lock_session(store, source_id)
         try:
             row = row_lookups.lock_session(store, session_id, mark_changed=mark_changed)
         except SessionNotFound:
@@ -143,6 +159,8 @@ def lock_or_create_session(
                 raise
             create_finish_release.create_session(store, session_id, description)
             row = row_lookups.lock_session(store, session_id)
+        if source_id is not None and source_id > session_id:
+            row_lookups.lock_session(store, source_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         owned_session = store.find_owned_session(session_id)
@@ -200,46 +218,96 @@ def save_state(
     _validate_namespace_and_ids(new.namespace, new.state_id)
     writer = BlobWriter()
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
-    version = None
+    if not must_own:
+        known = known_sessions.find_known_session(store, session_id, description)
+        version = _save_state_of_known_session(store, known, new, writer, digests, build_content)
+        if version is not None:
+            return version
+    written: WrittenVersion | None = None
     is_shown = build_content is not None
     with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=not is_shown) as (
         row,
         owned_session,
     ):
-        _write_state_row(store, row, new, writer, digests)
+        channels = _write_state_row(store, row, new, digests)
         content = None if build_content is None else build_content(row)
         if content is not None:
             with write_transcript_version.restore_head_on_error(owned_session):
                 newest = save_version.find_newest_version(store.using, row.pk)
-                version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
-        if is_shown and version is None:
+                written = write_transcript_version.write_version_of_content_if_changed(
+                    store, row, owned_session, content, newest
+                )
+        writer.insert_blobs(store.using, row, () if written is None else written.messages)
+        if is_shown and written is None:
             row_lookups.increment_session_revision(store, row.pk)
-    if version is None:
+        known_sessions.remember_session(store, session_id, owned_session, {(new.namespace, new.state_id): channels})
+    if written is None:
         return row.latest_version
     store.notify_save_listeners(session_id)
-    return version
+    return written.number
 
 
-def _write_state_row(store: Store, row: Session, new: NewState, writer: BlobWriter, digests: Mapping[str, str]) -> None:
-    """Write the row of a state of a locked session, and its values. `digests` are those of the values."""
+def _save_state_of_known_session(
+    store: Store,
+    known: KnownSession | None,
+    new: NewState,
+    writer: BlobWriter,
+    digests: Mapping[str, str],
+    build_content: Callable[[Session], VersionContent | None] | None,
+) -> int | None:
+    """Store a state, and its version, in one statement. Returns the newest version; None if that is not possible."""
+    before = None if known is None else known.channels.get((new.namespace, new.parent_id))
+    if known is None or before is None:
+        return None
+    session_id = known.row.session_id
+    _require_bases_of_grown_lists(new, before)
+    channels, missing = _split_known_channels(new, digests, before)
+    if missing:
+        return None
+    state_row = FrameworkState(namespace=new.namespace, state_id=new.state_id, **_build_state_columns(new, channels))
+    content = None if build_content is None else build_content(known.row)
+    if content is None:
+        rows = [state_rows.build_state_rows([state_row]), writer.build_rows()]
+        after = known_sessions.write_rows_of_known_session(store, session_id, known, rows)
+    else:
+        next_version = write_transcript_version.build_next_version_if_simple(known.row, known.version, content)
+        if next_version is None:
+            return None
+        end, state, messages = next_version
+        rows = [state_rows.build_state_rows([state_row]), writer.build_rows(messages)]
+        after = known_sessions.write_version_of_known_session(store, session_id, known, end, state, rows)
+    if after is None:
+        return None
+    known_sessions.remember_state(store, session_id, after, new.namespace, new.state_id, channels)
+    if content is not None:
+        store.notify_save_listeners(session_id)
+    return int(after.row.latest_version)
+
+
+def _write_state_row(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> Channels:
+    """Write the row of a state of a locked session. `digests` are those of its values. Returns its channels."""
     known = state_rows.read_channels_of_states(store.using, row, new.namespace, (new.parent_id, new.state_id))
     _require_bases_of_grown_lists(new, known.get(new.parent_id, {}))
-    writer.insert_blobs(store.using, row)
     channels = _find_channel_values(store, row, new, digests, known.get(new.parent_id, {}))
     place = {"session": row, "namespace": new.namespace, "state_id": new.state_id}
-    columns = {
+    columns = _build_state_columns(new, channels)
+    if new.state_id in known:
+        FrameworkState.objects.using(store.using).filter(**place).update(**columns)
+    else:
+        state_rows.insert_state_rows(store.using, [FrameworkState(**place, **columns)])
+    return channels
+
+
+def _build_state_columns(new: NewState, channels: Channels) -> dict[str, Any]:
+    return {
         "parent_id": new.parent_id,
         "run_key": new.run_key[:255],
         "body_type": new.body[0],
         "body": new.body[1],
         "metadata_type": new.metadata[0],
         "metadata": new.metadata[1],
-        "channels": to_canonical_json(_encode_channels(channels, new.rebuilt), "channels"),
+        "channels": to_canonical_json(_encode_channel_versions_and_digests(channels, new.rebuilt), "channels"),
     }
-    if new.state_id in known:
-        FrameworkState.objects.using(store.using).filter(**place).update(**columns)
-    else:
-        state_rows.insert_state_rows(store.using, [FrameworkState(**place, **columns)])
 
 
 class GrownListNotStored(Exception):
@@ -268,26 +336,36 @@ def _find_channel_values(
 
     `before` are the channels of the state before it.
     """
-    changed = set(new.changed)
-    channels: Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
-    missing = {name: version for name, version in new.versions.items() if name not in changed}
-    _move_known_channels(channels, missing, before)
+    channels, missing = _split_known_channels(new, digests, before)
     if missing:
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            _move_known_channels(channels, missing, framework_state_retention.parse_channels(row.session_id, text))
+            _resolve_channels_of_known_version(
+                channels, missing, framework_state_retention.parse_channels(row.session_id, text)
+            )
             if not missing:
                 break
     return {**channels, **{name: (version, None) for name, version in missing.items()}}
 
 
-def _move_known_channels(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
+def _split_known_channels(
+    new: NewState, digests: Mapping[str, str], before: Channels
+) -> tuple[Channels, dict[str, ChannelVersion]]:
+    """Return the channels that are new or as in the state `before`, and the versions of the others."""
+    changed = set(new.changed)
+    channels: Channels = {name: (new.versions[name], digests.get(name)) for name in changed if name in new.versions}
+    missing = {name: version for name, version in new.versions.items() if name not in changed}
+    _resolve_channels_of_known_version(channels, missing, before)
+    return channels, missing
+
+
+def _resolve_channels_of_known_version(channels: Channels, missing: dict[str, ChannelVersion], known: Channels) -> None:
     for name in [name for name, version in missing.items() if name in known and known[name][0] == version]:
         channels[name] = known[name]
         del missing[name]
 
 
-def _encode_channels(channels: Channels, rebuilt: Collection[str]) -> dict[str, list[Any]]:
+def _encode_channel_versions_and_digests(channels: Channels, rebuilt: Collection[str]) -> dict[str, list[Any]]:
     return {
         name: [version, digest, True] if digest is None and name in rebuilt else [version, digest]
         for name, (version, digest) in channels.items()
@@ -315,8 +393,13 @@ def save_task_writes(
     validate_id("task id", task_id)
     _validate_namespace_and_ids(namespace, state_id)
     writer = BlobWriter()
-    by_position = {write.position: (write.channel, writer.add_value(write.value)) for write in writes}
+    by_position = {write.position: _build_write_columns(write, writer) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
+    if not (requests or must_own):
+        known = known_sessions.find_known_session(store, session_id, description)
+        status = _save_writes_of_known_session(store, known, place, task_path, by_position, writer)
+        if status is not None:
+            return status == SessionStatus.NEEDS_REVIEW
     with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=True) as (
         row,
         owned_session,
@@ -324,13 +407,13 @@ def save_task_writes(
         writer.insert_blobs(store.using, row)
         stored = state_rows.read_writes_to_compare(store.using, row, **place, positions=by_position)
         for position, write in stored.items():
-            channel, digest = by_position[position]
-            if position < 0 and (write.channel, write.digest) != (channel, digest):
+            columns = by_position[position]
+            if position < 0 and (write.channel, write.digest) != (columns["channel"], columns["digest"]):
                 rows = FrameworkWrite.objects.using(store.using).filter(pk=write.pk)
-                rows.update(channel=channel, digest=digest, task_path=task_path)
+                rows.update(task_path=task_path, **columns)
         added = [
-            FrameworkWrite(session=row, position=position, channel=channel, digest=digest, task_path=task_path, **place)
-            for position, (channel, digest) in sorted(by_position.items())
+            FrameworkWrite(session=row, position=position, task_path=task_path, **place, **columns)
+            for position, columns in sorted(by_position.items(), key=itemgetter(0))
             if position not in stored
         ]
         state_rows.insert_state_rows(store.using, added)
@@ -338,9 +421,39 @@ def save_task_writes(
             framework_interrupts.log_interrupt_calls(
                 store, row, requests, lambda: _get_or_create_run_of_request(store, row, owned_session)
             )
+        if not requests:
+            known_sessions.remember_session(store, session_id, owned_session, {})
     if requests:
+        known_sessions.forget_session(store, session_id)
         store.notify_save_listeners(session_id)
     return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
+
+
+def _save_writes_of_known_session(
+    store: Store,
+    known: KnownSession | None,
+    place: Mapping[str, str],
+    task_path: str,
+    by_position: Mapping[int, Mapping[str, Any]],
+    writer: BlobWriter,
+) -> str | None:
+    """Store what a task wrote in one statement. Returns the status of the session; None if that is not possible."""
+    if known is None or not by_position or min(by_position) < 0:
+        return None
+    writes = [
+        FrameworkWrite(position=position, task_path=task_path, **place, **columns)
+        for position, columns in sorted(by_position.items(), key=itemgetter(0))
+    ]
+    rows = [state_rows.build_state_rows(writes), writer.build_rows()]
+    after = known_sessions.write_rows_of_known_session(store, known.row.session_id, known, rows)
+    return None if after is None else after.row.status
+
+
+def _build_write_columns(write: NewWrite, writer: BlobWriter) -> dict[str, Any]:
+    """Build the columns of a write, whose value is added to `writer`; the root of a list is in the row of the write."""
+    digest, root = writer.add_value_of_write(write.value)
+    content = ContentColumns("", None, False) if root is None else opaque_contents.build_content_columns(*root)
+    return {"channel": write.channel, "digest": digest, **content._asdict()}
 
 
 def _get_or_create_run_of_request(store: Store, row: Session, owned_session: OwnedSession | None) -> Run:
@@ -367,7 +480,8 @@ def load_task_write(
         if write is None:
             return None
         row_seals.verify_row(write)
-        return load_values(store.using, write.session, [write.digest])[write.digest]
+        known = load_contents_of_writes(store.using, write.session, [write])
+        return load_values(store.using, write.session, [write.digest], known)[write.digest]
 
 
 # reading
@@ -472,7 +586,9 @@ def _load_states(
                 *(write.digest for write in writes[row.pk]),
             )
         }
-        values[session.pk] = load_values(store.using, session, wanted)
+        own_writes = [write for row in rows if row.session_id == session.pk for write in writes[row.pk]]
+        stored = load_contents_of_writes(store.using, session, own_writes)
+        values[session.pk] = load_values(store.using, session, wanted, stored)
     return [_build_loaded_state(row, channels[row.pk], writes[row.pk], values[row.session_id]) for row in rows]
 
 
@@ -511,6 +627,8 @@ def write_version_of_transcript_if_changed(store: Store, session_id: str, conten
     """Write the version that shows a transcript, if that has changed. Raises what `save_state` raises."""
     with lock_or_create_session(store, session_id, None) as (row, owned_session):
         newest = save_version.find_newest_version(store.using, row.pk)
-        version = write_transcript_version.write_version_if_changed(store, row, owned_session, content, newest)
-    if version is not None:
+        written = write_transcript_version.write_version_of_content_if_changed(
+            store, row, owned_session, content, newest
+        )
+    if written is not None:
         store.notify_save_listeners(session_id)

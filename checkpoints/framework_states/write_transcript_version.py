@@ -17,11 +17,12 @@ from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, tool_calls_in_messages
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Checkpoint, Segment, Session
-from checkpoints.store import owned_session_heads
+from checkpoints.store import session_head_optimistic_lock
+from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.store import OwnedSession, Store, TranscriptHead
-from checkpoints.store.version_columns import VersionChange
+from checkpoints.store.version_state_columns import VersionChange, VersionState
 from checkpoints.versions import save_version, segment_queries, transcript_segments
+from checkpoints.versions.opaque_contents import StoredMessage
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -46,19 +47,27 @@ class VersionContent:
     always: bool = False
 
 
-def write_version_if_changed(
+@dataclass(frozen=True)
+class WrittenVersion:
+    """Version that was written: its number, and its new messages."""
+
+    number: int
+    messages: Sequence[StoredMessage]
+
+
+def write_version_of_content_if_changed(
     store: Store,
     row: Session,
     owned_session: OwnedSession | None,
     content: VersionContent,
     newest: Checkpoint | None,
-) -> int | None:
+) -> WrittenVersion | None:
     """Write the next version if the transcript has changed or a call is answered; the calls it answers are closed.
 
     Part of a transaction of the caller, which has locked `row`, verified its owner and read the `newest` version.
 
     Returns:
-        The number of the version; None if nothing has changed.
+        The version; None if nothing has changed.
 
     Raises:
         NotRepresentable: A message has no exact JSON form.
@@ -70,7 +79,7 @@ def write_version_if_changed(
         store, row, get_or_create_head_of_locked_session(store, row), operations, content
     )
     change = VersionChange(payload=content.payload)
-    return write_version_if_needed(
+    return write_version_to_end_if_changed(
         store, row, owned_session, head, end, change, operations, newest, always=content.always
     )
 
@@ -102,7 +111,7 @@ def move_head_to_segment(store: Store, row: Session, head: TranscriptHead, segme
     return replace(head, segment_id=segment.pk, state=None, snapshot=None)
 
 
-def write_version_if_needed(
+def write_version_to_end_if_changed(
     store: Store,
     row: Session,
     owned_session: OwnedSession | None,
@@ -113,7 +122,7 @@ def write_version_if_needed(
     newest: Checkpoint | None,
     *,
     always: bool = False,
-) -> int | None:
+) -> WrittenVersion | None:
     """Write the version that continues from `head` to `end`, if anything changes by it. The rest is as above."""
     using = store.using
     answered_rows: list[int] = []
@@ -142,11 +151,38 @@ def write_version_if_needed(
     else:
         answered = call_seals.seal_answered_calls(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
-        sealed_head = owned_session_heads.lock_head(using, row.pk)
+        sealed_head = session_head_optimistic_lock.lock_head(using, row.pk)
         version, _ = save_version.write_version(using, base, end, state, None, answered, sealed_head)
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
-    return version
+    messages = [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
+    return WrittenVersion(version, messages)
+
+
+def build_next_version_if_simple(
+    row: Session, before: VersionState, content: VersionContent
+) -> tuple[TranscriptEnd, VersionState, Sequence[StoredMessage]] | None:
+    """Build a version that only appends messages, none of which answers a call.
+
+    Args:
+        row: The session, with its first segment.
+        before: State of its newest version beside the transcript.
+        content: Content of the version.
+
+    Returns:
+        The end of the transcript, the state beside it and the new messages; None for another version.
+
+    Raises:
+        NotRepresentable: A message has no exact JSON form.
+    """
+    if content.transcript is not None or content.answers or content.keep is not None or not content.added:
+        return None
+    head = save_version.get_session_transcript_head(row)
+    end = save_version.build_transcript_end_with_added_messages(head, list(content.added))
+    if end.results:
+        return None
+    state = VersionChange(payload=content.payload).apply_to(before)
+    return end, state, [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
 
 
 def _get_result_texts_by_call_id(said: Sequence[dict[str, Any]]) -> dict[str, str]:
@@ -167,7 +203,7 @@ def _find_head_and_transcript_end(
         if content.keep is not None and content.keep < head.length:
             head = _branch_transcript(store, row, head, content.keep)
             kept = replace(head, length=content.keep, chain=_read_chain_at_length(store, head, content.keep))
-        end = save_version.build_end_after_new_messages(kept, list(content.added))
+        end = save_version.build_transcript_end_with_added_messages(kept, list(content.added))
         return head, replace(end, said=[*end.said, *content.answers])
     prepared = transcript_segments.encode_and_digest_transcript(list(content.transcript))
     keep, repeated = head.length, Counter[str]()

@@ -9,10 +9,10 @@ from checkpoints.importers.imported_session_builder import Body, TranscriptForma
 from checkpoints.importers.provider_message_files import (
     Exchange,
     ExchangeReader,
-    count_unknown_types,
+    count_unknown_block_types,
     count_usage,
     merge_exchanges,
-    move_quiet_fields_to_source,
+    move_undisplayed_fields_to_source,
 )
 
 _SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "created_at"})
@@ -64,11 +64,11 @@ def _read_message(value: Any) -> Exchange | None:
     if not isinstance(value, dict) or not isinstance(value.get("role"), str) or "content" not in value:
         return None
     return Exchange(
-        [move_quiet_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)],
+        [move_undisplayed_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)],
         tokens=count_usage(value.get("usage"), _USAGE_FIELDS),
         at=parse_time(value.get("created_at")),
         model=value["model"] if isinstance(value.get("model"), str) else "",
-        unknown=count_unknown_types(value["content"], _KNOWN_BLOCKS, "block"),
+        unknown=count_unknown_block_types(value["content"], _KNOWN_BLOCKS, "block"),
     )
 
 

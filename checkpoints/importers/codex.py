@@ -63,7 +63,7 @@ class CodexReader:
         payload = line.get("payload")
         kind = get_text_field(line, "type")
         if not isinstance(payload, dict):  # the lines of early versions are the items themselves
-            kind, payload = ("session_meta" if _is_early_header(line) else "response_item"), line
+            kind, payload = ("session_meta" if _is_header_of_old_format(line) else "response_item"), line
         builder = self._open_builder(payload if kind == "session_meta" else {})
         match kind:
             case "session_meta":
@@ -224,7 +224,7 @@ def _is_inserted_message(body: Body) -> bool:
     return _get_first_text(body).lstrip().startswith(_INSERTED_TEXTS)
 
 
-def _is_early_header(line: Body) -> bool:
+def _is_header_of_old_format(line: Body) -> bool:
     return "instructions" in line and "timestamp" in line and "type" not in line
 
 
@@ -233,7 +233,7 @@ def _score_format_match(value: Any) -> int:
         return 0
     if isinstance(value.get("payload"), dict) and isinstance(value.get("type"), str):
         return 3 * (value["type"] in _LINE_TYPES)
-    if _is_early_header(value):
+    if _is_header_of_old_format(value):
         return 500
     return 1 if "record_type" in value or ("type" in value and score_item_match(value)) else 0
 

@@ -23,7 +23,7 @@ from django.db import connections, transaction
 from checkpoints.db.connection import has_pool
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import StorageBusy, StorageError
-from checkpoints.importers.claude_code.transcript_reader import is_helper_transcript
+from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.import_transcripts import (
@@ -33,7 +33,7 @@ from checkpoints.importers.import_transcripts import (
     ImportOptions,
 )
 from checkpoints.importers.transcript_source_files import SourceFile
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Largest number of bytes and of files that one transaction imports.
 _GROUP_BYTES: Final = 1024 * 1024
@@ -127,7 +127,7 @@ class _Parent:
                 if worker.link in ready:
                     self._receive_worker_message(worker, busy)
         while self._groups:
-            self._refuse_files(self._groups.popleft(), "all processes of the import have ended before it")
+            self._report_files_as_refused(self._groups.popleft(), "all processes of the import have ended before it")
 
     def _send_group_to_worker(self, worker: _Worker) -> None:
         worker.files, worker.read = (self._groups.popleft() if self._groups else ()), 0
@@ -144,7 +144,7 @@ class _Parent:
         except (EOFError, OSError):
             worker.process.join()
             why = f"the process that imported it has ended with status {worker.process.exitcode}; import it again"
-            self._refuse_files(worker.files, why)
+            self._report_files_as_refused(worker.files, why)
             worker.files = ()
             return
         if isinstance(message, int):
@@ -158,7 +158,7 @@ class _Parent:
             number = min(self._done_files + 1, self._count)
             self._progress(ImportProgress(path, number, self._count, read, self._total, self._report))
 
-    def _refuse_files(self, files: Sequence[SourceFile], why: str) -> None:
+    def _report_files_as_refused(self, files: Sequence[SourceFile], why: str) -> None:
         self._report.refused += [RefusedFile(str(file.path), why) for file in files]
         self._count_files_as_done(files)
 
@@ -219,15 +219,15 @@ def import_group(
     report, rest = ImportReport(), list(files)
     if len(files) > 1:
         try:
-            rest = _import_together(store, options, files, report)
+            rest = _import_files_in_one_transaction(store, options, files, report)
         except StorageError:
             report, rest = ImportReport(), list(files)
     for file in rest:
-        report.merge(_import_alone(store, options, file, on_read))
+        report.merge(_import_single_file_with_retries(store, options, file, on_read))
     return report
 
 
-def _import_together(
+def _import_files_in_one_transaction(
     store: Store, options: ImportOptions, files: Sequence[SourceFile], report: ImportReport
 ) -> list[SourceFile]:
     """Import files in one transaction, each or nothing of it. Returns those that were not imported."""
@@ -235,7 +235,7 @@ def _import_together(
     for file in files:
         folder = FolderImport(store, options, ImportReport())
         try:
-            if is_helper_transcript(file.path):
+            if is_internal_subagent_file(file.path):
                 rest.append(file)
             else:
                 opened.append((folder, folder.read_file(file)))
@@ -260,7 +260,7 @@ def _import_together(
     return rest
 
 
-def _import_alone(
+def _import_single_file_with_retries(
     store: Store, options: ImportOptions, file: SourceFile, on_read: Callable[[int], Any]
 ) -> ImportReport:
     """Import one file, again if another process is in the way."""

@@ -16,7 +16,7 @@ from checkpoints.exceptions import CheckpointsError, InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.importers import detect_format
-from checkpoints.importers.claude_code.transcript_reader import is_helper_transcript
+from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
 from checkpoints.importers.import_errors import FormatRefused, ImportOvertaken, NothingToImport
 from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat, TranscriptReader
@@ -28,7 +28,7 @@ from checkpoints.importers.transcript_source_files import (
     read_sample,
 )
 from checkpoints.models import ImportedFile, Session
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Number of bytes between two progress reports.
 _PROGRESS_STEP_BYTES = 256 * 1024
@@ -271,7 +271,7 @@ class FolderImport:
     def import_or_report(self, file: SourceFile, on_read: Callable[[int], None], *, is_single: bool) -> None:
         """Import one file; raise what refuses it if it is the only one, else report it."""
         try:
-            if is_single or not is_helper_transcript(file.path):
+            if is_single or not is_internal_subagent_file(file.path):
                 self.import_file(file, on_read)
                 return
             self.report.helpers.append(str(file.path))

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.db import connections
 
-from checkpoints.db.sql_quoting import build_insert_sql, convert_row
+from checkpoints.db.sql_quoting import build_insert_sql, convert_values_of_fields
 from checkpoints.enums import IMPORTED_MARK, CallStatus, InterruptReason
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import digests
@@ -29,7 +29,7 @@ from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals.sealed_model import seal_new_rows
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store.call_records import validate_tool_name
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 UNANSWERED_RESULT: Final = (
     "The imported transcript ends before this call was answered. Whether it happened is not known, and nobody has to "
@@ -190,7 +190,8 @@ class ImportedCallLog:
             return
         connection = connections[self._using]
         rows = [
-            convert_row(connection, ToolCall, _COLUMNS, [getattr(call, name) for name in _ATTRIBUTES]) for call in calls
+            convert_values_of_fields(connection, ToolCall, _COLUMNS, [getattr(call, name) for name in _ATTRIBUTES])
+            for call in calls
         ]
         with connection.cursor() as cursor:
             cursor.executemany(build_insert_sql(ToolCall, _COLUMNS), rows)

@@ -31,7 +31,7 @@ from checkpoints.importers.imported_session_rows import (
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.session_writer import ImportWriter
 from checkpoints.importers.transcript_recorder import TranscriptRecorder
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 Body = dict[str, Any]
 PERSON_ROLES: Final = frozenset({"user", "human"})
@@ -244,7 +244,7 @@ class TranscriptBuilder:
 
     def record_message(self, message: ImportedMessage, source: Body, parts: Sequence[Part] | None = None) -> None:
         """Record a message with what is known beside it. `parts` are those of its body, if they have been read."""
-        comes_again = self._take_back_context_of_last_message(message.key)
+        comes_again = self._undo_context_of_repeated_last_message(message.key)
         self._last = message.key, self._notes, self._written_context
         if self._notes:
             source = {**source, "before": self._notes}
@@ -267,7 +267,7 @@ class TranscriptBuilder:
             content_blocks.list_message_parts(message.body) if parts is None else parts,
         )
 
-    def _take_back_context_of_last_message(self, key: str) -> bool:
+    def _undo_context_of_repeated_last_message(self, key: str) -> bool:
         """Take back what the last message has from beside the conversation, if it comes again. Returns whether it
         does."""
         if self._last is None or self._last[0] != key:

@@ -62,7 +62,7 @@ class LangfuseReader:
 
 def _read_observation(observation: Body) -> Span:
     kind = str(observation.get("type", "")).upper()
-    metadata = _parse_if_text(observation.get("metadata"))
+    metadata = _parse_json_if_text(observation.get("metadata"))
     attributes = metadata.get("attributes") if isinstance(metadata, dict) else None
     attributes = attributes if isinstance(attributes, dict) else {}
     costs = observation.get("costDetails")
@@ -76,8 +76,8 @@ def _read_observation(observation: Body) -> Span:
         kind="tool" if kind == "TOOL" else "model" if kind in _MODEL_TYPES else "",
         start=parse_time(observation.get("startTime")),
         end=parse_time(observation.get("endTime")),
-        inputs=_parse_if_text(observation.get("input")),
-        outputs=_parse_if_text(observation.get("output")),
+        inputs=_parse_json_if_text(observation.get("input")),
+        outputs=_parse_json_if_text(observation.get("output")),
         model=model if isinstance(model, str) else "",
         tokens=_convert_token_counts(observation.get("usageDetails", observation.get("usage"))),
         cost=parse_cost_amount(cost if cost is not None else observation.get("totalCost")) or None,
@@ -88,7 +88,7 @@ def _read_observation(observation: Body) -> Span:
     )
 
 
-def _parse_if_text(value: Any) -> Any:
+def _parse_json_if_text(value: Any) -> Any:
     """Parse text of JSON; exports write inputs, outputs and metadata as text."""
     if not isinstance(value, str) or value[:1] not in {"{", "[", '"'}:
         return value

@@ -9,10 +9,10 @@ from checkpoints.importers.imported_session_builder import Body, TranscriptForma
 from checkpoints.importers.provider_message_files import (
     Exchange,
     ExchangeReader,
-    count_unknown_types,
+    count_unknown_block_types,
     count_usage,
     merge_exchanges,
-    move_quiet_fields_to_source,
+    move_undisplayed_fields_to_source,
 )
 
 _SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "name", "created_at"})
@@ -66,8 +66,8 @@ def _read_message(value: Any) -> Exchange | None:
     if not isinstance(value, dict) or not isinstance(value.get("role"), str):
         return None
     return Exchange(
-        [move_quiet_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)],
-        unknown=count_unknown_types(value.get("content"), _KNOWN_PARTS, "part"),
+        [move_undisplayed_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)],
+        unknown=count_unknown_block_types(value.get("content"), _KNOWN_PARTS, "part"),
     )
 
 

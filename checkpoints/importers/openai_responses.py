@@ -13,7 +13,7 @@ from checkpoints.importers.provider_message_files import (
     ExchangeReader,
     count_usage,
     merge_exchanges,
-    move_quiet_fields_to_source,
+    move_undisplayed_fields_to_source,
 )
 
 _SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "created_at"})
@@ -81,7 +81,7 @@ def read_item(value: Any) -> Exchange | None:
         return None
     if kind == "message":
         return (
-            Exchange([move_quiet_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)])
+            Exchange([move_undisplayed_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)])
             if isinstance(value.get("role"), str)
             else None
         )

@@ -67,7 +67,7 @@ class OpenTelemetryReader:
         for span in spans:  # a trace belongs to the conversation that any of its spans names
             span.trace = conversations.get(span.trace, span.trace)
         agents = {
-            span.trace: span.agent for span in reversed(spans) if span.agent != _get_service(span.rest["resource"])
+            span.trace: span.agent for span in reversed(spans) if span.agent != _get_service_name(span.rest["resource"])
         }
         for span in spans:  # the name of a service stands only for an agent without a name
             span.agent = agents.get(span.trace, span.agent)
@@ -145,7 +145,7 @@ def _read_span(raw: Body, shared: Body) -> Span:
         outputs=find_span_fact(attributes, "result" if is_tool else "outputs"),
         system=find_span_fact(attributes, "system"),
         model=str(find_span_fact(attributes, "model") or ""),
-        agent=str(find_span_fact(attributes, "agent") or _get_service(shared)),
+        agent=str(find_span_fact(attributes, "agent") or _get_service_name(shared)),
         tokens=read_token_counts(attributes),
         cost=parse_cost_amount(find_span_fact(attributes, "cost")),
         call_id=str(find_span_fact(attributes, "call_id") or ""),
@@ -159,7 +159,7 @@ def _read_span(raw: Body, shared: Body) -> Span:
     return span
 
 
-def _get_service(resource: Body) -> str:
+def _get_service_name(resource: Body) -> str:
     """Return the name of the service; empty where the SDK has made one up."""
     name = str(resource.get("service.name") or "")
     return "" if name.startswith("unknown_service") else name

@@ -115,7 +115,7 @@ def count_usage(usage: Any, names: Mapping[str, str], cached: tuple[str, str] = 
     return +counts
 
 
-def count_unknown_types(content: Any, known_types: frozenset[str], what: str) -> Counter[str]:
+def count_unknown_block_types(content: Any, known_types: frozenset[str], what: str) -> Counter[str]:
     """Count the types in a message's content that are not `known_types`."""
     counts: Counter[str] = Counter()
     for block in content if isinstance(content, list) else ():
@@ -126,7 +126,7 @@ def count_unknown_types(content: Any, known_types: frozenset[str], what: str) ->
     return counts
 
 
-def move_quiet_fields_to_source(value: Body, shown: frozenset[str], quiet: frozenset[str]) -> Body:
+def move_undisplayed_fields_to_source(value: Body, shown: frozenset[str], quiet: frozenset[str]) -> Body:
     """Move the `quiet` fields of a message to `source`; `shown` and unknown ones stay."""
     source = {name: field for name, field in value.items() if name in quiet and name not in shown}
     body = {name: field for name, field in value.items() if name not in source}

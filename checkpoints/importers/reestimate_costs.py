@@ -18,7 +18,7 @@ from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.importers.imported_session_rows import IMPORT_MARK
 from checkpoints.importers.price_table import Cost, PriceTable
 from checkpoints.models import Checkpoint, Session
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 
 @dataclass
@@ -40,11 +40,13 @@ def apply_price_table(store: Store, table: PriceTable, *, applied_by: str) -> Ap
         with database_operation(store.using), transaction.atomic(using=store.using):
             row = rows.select_for_update().filter(pk=pk).exclude(cost_basis=CostBasis.STATED).first()
             if row is not None:
-                _estimate_session(store, row, table, result, applied_by)
+                _estimate_session_costs(store, row, table, result, applied_by)
     return result
 
 
-def _estimate_session(store: Store, row: Session, table: PriceTable, result: AppliedPrices, applied_by: str) -> None:
+def _estimate_session_costs(
+    store: Store, row: Session, table: PriceTable, result: AppliedPrices, applied_by: str
+) -> None:
     checkpoints = Checkpoint.objects.using(store.using).filter(session=row)
     cost, changed = Cost(None, CostBasis.UNKNOWN), []
     by_model: Mapping[str, Mapping[str, int]] = {}

@@ -24,9 +24,9 @@ from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOr
 from checkpoints.models import Message, Run, Session, ToolCall
 from checkpoints.seals import session_heads
 from checkpoints.seals.session_heads import RowChanges, SessionHead
-from checkpoints.store import owned_session_heads
-from checkpoints.store.store import Store, TranscriptHead
-from checkpoints.store.version_columns import VersionState
+from checkpoints.store import session_head_optimistic_lock
+from checkpoints.store.database_client_state import Store, TranscriptHead
+from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import save_version, segment_queries, transcript_segments
 from checkpoints.versions.save_version import TranscriptEnd, VersionContent
 
@@ -101,9 +101,9 @@ class ImportWriter:
             row = named.get()
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
             self.source_path = imported_session_rows.require_unchanged_import(row, runs, self.origin)
-            self._load_transcript(row, runs[0], calls)
+            self._load_existing_transcript(row, runs[0], calls)
 
-    def _load_transcript(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
+    def _load_existing_transcript(self, row: Session, run: Run, calls: ImportedCallLog) -> None:
         with database_operation(self.store.using, writes=False) as connection:
             self._row, self._run, self._head = row, run, save_version.get_session_transcript_head(row)
             # Through the segments, whose index leads to them; messages have no index of their session.
@@ -138,7 +138,7 @@ class ImportWriter:
             with self.open_transaction():
                 row, run = self._create_session(first) if is_new else self._lock_session()
                 if self._sealed_head is None:
-                    self._sealed_head = owned_session_heads.lock_head(self.store.using, row.pk)
+                    self._sealed_head = session_head_optimistic_lock.lock_head(self.store.using, row.pk)
                 for group in _split_at_branches(turns):
                     self._write_turn_group(row, run, group, calls)
                 calls.insert_calls(row, [call for turn in turns for call in turn.calls])
@@ -187,9 +187,9 @@ class ImportWriter:
 
         Returns the end of the transcript after them. Raises `ImportOvertaken` if the session is not at `head`.
         """
-        return self._execute_save(row, head, turns, run.pk, AnsweredCalls(changes=changes))
+        return self._execute_save_of_turns(row, head, turns, run.pk, AnsweredCalls(changes=changes))
 
-    def _execute_save(
+    def _execute_save_of_turns(
         self,
         row: Session,
         head: TranscriptHead,

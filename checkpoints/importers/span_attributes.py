@@ -68,13 +68,13 @@ def find_span_fact(attributes: Body, fact: str) -> Any:
     for name in ATTRIBUTES[fact]:
         if attributes.get(name) not in (None, ""):
             return attributes[name]
-        entries = _collect_list(attributes, name)
+        entries = _collect_flattened_list_attribute(attributes, name)
         if entries:
             return entries
     return None
 
 
-def _collect_list(attributes: Body, prefix: str) -> list[Any]:
+def _collect_flattened_list_attribute(attributes: Body, prefix: str) -> list[Any]:
     """Collect a list that was flattened to `prefix.0.message.role` and so on."""
     tree: dict[str, Any] = {}
     start = f"{prefix}."

@@ -66,7 +66,7 @@ class SpanSession:
 
     def add_all_spans(self) -> None:
         """Add the messages of all spans in the order of time."""
-        models = _list_innermost_models(self._spans) or [span for span in self._spans if not span.parent]
+        models = _list_innermost_model_requests(self._spans) or [span for span in self._spans if not span.parent]
         chosen = {id(span) for span in models}
         events: list[tuple[datetime, int, int, Span]] = []
         for number, span in enumerate(self._spans):
@@ -193,7 +193,7 @@ class SpanSession:
             if not span.matched and (is_unnamed or not span.call_id) and block["name"] in (span.tool or span.name)
         ]
         args = content_blocks.parse_arguments(block.get("args"))
-        same = (span for span in free if args == span.inputs or (args and args in _list_values(span.inputs)))
+        same = (span for span in free if args == span.inputs or (args and args in _list_dict_values(span.inputs)))
         return next(same, free[0] if free else None)
 
     def _add_tool(self, span: Span) -> None:
@@ -234,7 +234,7 @@ def import_span_sessions(
         SpanSession(builder, members).add_all_spans()
 
 
-def _list_innermost_models(spans: list[Span]) -> list[Span]:
+def _list_innermost_model_requests(spans: list[Span]) -> list[Span]:
     """List the spans of requests that contain no other request: instrumentations wrap one in another."""
     parents = {span.id: span.parent for span in spans}
     outer: set[str] = set()
@@ -251,7 +251,7 @@ def _span_to_dict(span: Span) -> Body:
     return {"id": span.id, "parent": span.parent, "name": span.name, "kind": span.kind, **times, **span.rest}
 
 
-def _list_values(value: Any) -> list[Any]:
+def _list_dict_values(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else []
 
 

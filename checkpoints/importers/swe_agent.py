@@ -32,7 +32,7 @@ class SweAgentReader:
         history = [entry for entry in _get_list_or_empty(value.get("history")) if isinstance(entry, dict)]
         actions: list[str] = []
         newest: object = ""
-        for entry in history or _build_history(steps):
+        for entry in history or _build_messages_from_trajectory_steps(steps):
             self._add_entry(builder, entry, actions)
             newest = entry.get("content")
         if history:
@@ -123,7 +123,7 @@ def _build_result(call_id: str, content: Any) -> Body:
     return {**block, "is_error": True} if is_rejected else block
 
 
-def _build_history(steps: list[Body]) -> list[Body]:
+def _build_messages_from_trajectory_steps(steps: list[Body]) -> list[Body]:
     """Build the messages from the steps of a trajectory without a history."""
     history: list[Body] = []
     for step in steps:

@@ -20,8 +20,8 @@ from checkpoints.importers.imported_session_rows import SessionEnd, TranscriptOr
 from checkpoints.importers.price_table import Cost, PriceTable, choose_cost
 from checkpoints.importers.session_writer import ImportedTurn, ImportWriter, MessagePlace
 from checkpoints.models import ToolCall
-from checkpoints.store.store import Store
-from checkpoints.store.version_columns import VersionState
+from checkpoints.store.database_client_state import Store
+from checkpoints.store.version_state_columns import VersionState
 
 #: Limits of a turn in one version and transaction; a longer turn becomes several versions.
 MAX_BUFFERED_MESSAGES = 250
@@ -89,11 +89,11 @@ class TranscriptRecorder:
         """
         body = to_canonical_json(message.body, "message")
         if not self._started:
-            self._require_same_source(message)
+            self._require_same_source_file(message)
         self._set_message_time(message.at)
         self._started = True
         self.report.messages += 1
-        if self._is_extended(message.key, body):
+        if self._is_last_message_with_more_content(message.key, body):
             self._remove_last_message()
         elif self.has_message(message.key):
             self._calls.add_message_calls(message, parts, self._at or self._otherwise, new=False)
@@ -105,7 +105,7 @@ class TranscriptRecorder:
         calls = self._calls.add_message_calls(message, parts, self._at or self._otherwise, new=True)
         self._append_message(message, body, calls)
 
-    def _is_extended(self, key: str, body: str) -> bool:
+    def _is_last_message_with_more_content(self, key: str, body: str) -> bool:
         """Return whether a message is the last one of the transcript, with more content than that had."""
         if self._writer.repeats or not self.extends_last_message or not self.path or self.path[-1].key != key:
             return False
@@ -117,7 +117,7 @@ class TranscriptRecorder:
         del self._index[self.path.pop().key]
         self._turn.keep = len(self.path)
 
-    def _require_same_source(self, message: ImportedMessage) -> None:
+    def _require_same_source_file(self, message: ImportedMessage) -> None:
         """Refuse another file of the same name: its transcript begins differently."""
         origin, path = self.origin, self._writer.source_path
         if not self._by_place or not self.path or self.path[0].key == message.key:

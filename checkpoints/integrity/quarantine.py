@@ -34,7 +34,7 @@ from checkpoints.integrity import backfill_row_seals, verification
 from checkpoints.integrity.verification import IntegrityProblem, VerificationCounts
 from checkpoints.models import Message, Run, Session
 from checkpoints.seals import row_seals
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def quarantine_on_integrity_error(store: Store, session_id: str) -> Iterator[Non
 
 def _try_quarantine_session(store: Store, session_id: str) -> None:
     try:
-        sessions = _select_sessions_unverified(store.using)
+        sessions = _select_sessions_without_verifying_seals(store.using)
         names = sessions.filter(workspace_id=store.workspace_id, session_id=session_id)
         session_pk = names.values_list("pk", flat=True).first()
     except (CheckpointsError, DatabaseError) as error:
@@ -109,7 +109,7 @@ def quarantine_after_error(session_pk: int, *, using: str = "default") -> bool:
     try:
         with database_operation(using):
             marked = quarantine_session_if_altered(using, session_pk)
-            rows = _select_sessions_unverified(using).filter(pk=session_pk, quarantined_at__isnull=False)
+            rows = _select_sessions_without_verifying_seals(using).filter(pk=session_pk, quarantined_at__isnull=False)
             return marked or rows.exists()
     except (CheckpointsError, DatabaseError) as error:  # such as `InsideTransaction`
         logger.error("The session with the key %s could not be quarantined: %s", session_pk, error)
@@ -196,7 +196,7 @@ def release_quarantine(
     if not reason:
         raise ReasonRequired
     with database_operation(store.using), transaction.atomic(using=store.using):
-        sessions = _select_sessions_unverified(store.using)
+        sessions = _select_sessions_without_verifying_seals(store.using)
         session = sessions.select_for_update().filter(workspace_id=store.workspace_id, session_id=session_id).first()
         if session is None:
             raise SessionNotFound(session_id)
@@ -220,13 +220,13 @@ def release_quarantine(
     return accepted
 
 
-def _select_sessions_unverified(using: str) -> models.QuerySet[Session]:
+def _select_sessions_without_verifying_seals(using: str) -> models.QuerySet[Session]:
     """Select sessions by a query set that neither verifies nor seals."""
     return models.QuerySet(Session, using=using)
 
 
 def _lock_session(using: str, session_pk: int) -> Session | None:
-    return _select_sessions_unverified(using).select_for_update().filter(pk=session_pk).first()
+    return _select_sessions_without_verifying_seals(using).select_for_update().filter(pk=session_pk).first()
 
 
 def _list_altered_rows(using: str, session: Session) -> list[IntegrityProblem]:
@@ -237,7 +237,7 @@ def _list_altered_rows(using: str, session: Session) -> list[IntegrityProblem]:
 def _update_unsealed_session_columns(using: str, session_pk: int, **changes: Any) -> None:
     """Change columns of a session that are not sealed, whether its seal matches or not."""
     changes |= {"revision": F("revision") + 1, "updated_at": Now()}
-    _select_sessions_unverified(using).filter(pk=session_pk).update(**changes)
+    _select_sessions_without_verifying_seals(using).filter(pk=session_pk).update(**changes)
 
 
 def _reseal_altered_rows(using: str, session: Session) -> int:
@@ -248,7 +248,7 @@ def _reseal_altered_rows(using: str, session: Session) -> int:
         rows: models.QuerySet[Any] = models.QuerySet(model, using=using).filter(session=session)
         altered = [row.pk for row in rows.order_by("pk").iterator(1000) if not _has_valid_seal(row)]
         count += rows.filter(pk__in=altered).update(row_seal=None)
-    _select_sessions_unverified(using).filter(pk=session.pk).update(row_seal=None)
+    _select_sessions_without_verifying_seals(using).filter(pk=session.pk).update(row_seal=None)
     try:
         backfill_row_seals.seal_unsealed_session_rows(using, session.pk)
     except IntegrityError as error:

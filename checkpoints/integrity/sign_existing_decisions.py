@@ -44,7 +44,7 @@ def sign_decisions_of_session(using: str, session_pk: int, *, actor: str) -> int
         ]
         for decision in unsigned:
             row_seals.verify_row(decision)
-            decision_signatures.sign_decision(decision, _reconstruct_terms(decision, decisions).to_json())
+            decision_signatures.sign_decision(decision, _reconstruct_signed_terms(decision, decisions).to_json())
             models.QuerySet(Decision, using=using).filter(pk=decision.pk).update(
                 signed_terms=decision.signed_terms, signature=decision.signature
             )
@@ -61,7 +61,7 @@ def sign_decisions_of_session(using: str, session_pk: int, *, actor: str) -> int
     return len(unsigned)
 
 
-def _reconstruct_terms(decision: Decision, decisions: list[Decision]) -> DecisionTerms:
+def _reconstruct_signed_terms(decision: Decision, decisions: list[Decision]) -> DecisionTerms:
     """Return the terms of a decision from the rows: who else had decided the same about the same arguments."""
     call = decision.tool_call
     people = {

@@ -37,7 +37,7 @@ from checkpoints.models import (
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
-from checkpoints.versions import segment_queries
+from checkpoints.versions import opaque_contents, segment_queries
 
 #: Tables whose rows decide what a resumed run does, beside its transcript.
 RECORD_MODELS: tuple[type[models.Model], ...] = (
@@ -170,7 +170,7 @@ def require_session_rows_complete(using: str, session: Session) -> None:
 
     Raises `IntegrityError`. The seals of the rows themselves are not verified.
     """
-    for problem in _find_sum_problems(using, session):
+    for problem in _find_session_head_problems(using, session):
         raise IntegrityError(problem.table, problem.row, problem.why)
 
 
@@ -187,7 +187,7 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
                     yield problem
     for error in signed_decisions.find_signature_errors(using, session.pk):
         yield IntegrityProblem.from_error(error)
-    yield from _find_sum_problems(using, session)
+    yield from _find_session_head_problems(using, session)
     ends = _read_version_ends(using, session)
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in ends), b"")
     yield from _find_message_problems(using, session, counts, chains)
@@ -222,7 +222,7 @@ def _build_tables_with_rows_sql() -> str:
     )
 
 
-def _find_sum_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+def _find_session_head_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
     """Verify the sum of a session, and what it says about its newest version, as they are stored at one moment."""
     keys = get_seal_keys()
     if keys is None:
@@ -355,9 +355,10 @@ def _find_version_problems(
 
 def _find_blob_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
     """Verify the opaque content of a session by its digests, which sealed rows name."""
-    for blob in iterate_rows(Blob.objects.using(using).filter(session=session)):
-        counts.rows += 1
-        try:
-            blob.read_content()
-        except ValueError as error:
-            yield IntegrityProblem(Blob._meta.db_table, row_seals.describe_row(blob), str(error))
+    for model in (Blob, FrameworkWrite):
+        rows: Any = model._default_manager.using(using).filter(session=session)
+        for row in iterate_rows(rows if model is Blob else rows.filter(content__isnull=False)):
+            counts.rows += model is Blob
+            (content,) = opaque_contents.read_contents(using, [row])
+            if isinstance(content, ValueError):
+                yield IntegrityProblem(model._meta.db_table, row_seals.describe_row(row), str(content))

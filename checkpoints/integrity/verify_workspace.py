@@ -64,7 +64,7 @@ def verify_workspace(
     """
     check = IntegrityCheck.objects.using(using).filter(workspace=workspace_pk).first()
     if check is None or check.finished or not (resume and is_check_written_by_library(check)):
-        check = _begin_check(using, workspace_pk)
+        check = _reset_stored_check_result(using, workspace_pk)
     rows_before, named = counts.rows - check.rows, json.loads(check.named)
     sessions = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk")
     while batch := list(sessions.filter(pk__gt=check.reached)[:BATCH_SIZE]):
@@ -83,9 +83,9 @@ def verify_workspace(
     _save_check_progress(using, check, named)
 
 
-def _begin_check(using: str, workspace_pk: int) -> IntegrityCheck:
+def _reset_stored_check_result(using: str, workspace_pk: int) -> IntegrityCheck:
     """Replace the stored result of a workspace by an empty one."""
-    return sealed_model.replace_report(
+    return sealed_model.write_sealed_workspace_report(
         IntegrityCheck,
         using,
         workspace_pk,

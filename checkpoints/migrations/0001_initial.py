@@ -574,6 +574,11 @@ class Migration(migrations.Migration):
                 ("task_path", models.TextField(blank=True)),
                 ("channel", models.CharField(max_length=255)),
                 ("digest", models.CharField(max_length=32)),
+                ("type", models.CharField(blank=True, max_length=40)),
+                ("content", models.BinaryField(null=True)),
+                ("compressed", models.BooleanField(default=False)),
+                ("base_segment", models.BigIntegerField(null=True)),
+                ("base_position", models.IntegerField(null=True)),
             ],
             options={
                 "constraints": [
@@ -706,6 +711,8 @@ class Migration(migrations.Migration):
                 ("type", models.CharField(max_length=40)),
                 ("content", models.BinaryField()),
                 ("compressed", models.BooleanField(default=False)),
+                ("base_segment", models.BigIntegerField(null=True)),
+                ("base_position", models.IntegerField(null=True)),
             ],
             options={
                 "constraints": [models.UniqueConstraint(fields=("session", "digest"), name="blob_of_session")],

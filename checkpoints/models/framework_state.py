@@ -1,11 +1,11 @@
 """Tables of the states of agent frameworks: content-addressed blobs, states, and writes of channels."""
 
-import zlib
+from typing import Any
 
 from django.db import models
 from django.db.models.functions import Now
 
-from checkpoints.formats import digests
+from checkpoints.formats import compression, digests
 from checkpoints.models.session import Session
 from checkpoints.seals.sealed_model import SealedModel
 
@@ -16,8 +16,10 @@ NAMESPACE_LENGTH = 1000
 class Blob(models.Model):
     """Opaque content of a session, stored once: bytes of a framework's own serializer, and the name of their format.
 
-    `digest` is computed from `type` and the bytes before compression, and verified when they are read. Blobs that
-    no state and no write of the session reaches are removed with the last one that did.
+    `digest` is computed from `type` and the bytes before compression, and verified when they are read. The bytes may be
+    stored as the difference from a message of the session, which has the same text; `versions.opaque_contents` stores
+    them alone before that message is deleted. Blobs that no state and no write of the session reaches are removed with
+    the last one that did.
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="blobs", db_index=False)
@@ -25,6 +27,9 @@ class Blob(models.Model):
     type = models.CharField(max_length=40)
     content = models.BinaryField()
     compressed = models.BooleanField(default=False)
+    #: Place of the message from which the content is a difference.
+    base_segment = models.BigIntegerField(null=True)
+    base_position = models.IntegerField(null=True)
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["session", "digest"], name="blob_of_session"),)
@@ -32,17 +37,30 @@ class Blob(models.Model):
     def __str__(self) -> str:
         return self.digest
 
-    def read_content(self) -> bytes:
-        """Return the bytes before compression. Raises `ValueError` if they are not those of the digest."""
-        content = bytes(self.content)
-        if self.compressed:
-            try:
-                content = zlib.decompress(content)
-            except zlib.error as error:
-                raise ValueError(str(error)) from error
-        if digests.digest_blob(self.type, content) != self.digest:
-            raise ValueError("its content does not match its digest")
-        return content
+    def read_content(self, base: str | None = None) -> bytes:
+        """Return the bytes before compression.
+
+        Args:
+            base: JSON text of the message from which they are a difference.
+
+        Returns:
+            The bytes.
+
+        Raises:
+            ValueError: They are not those of the digest.
+        """
+        return _read_content(self, base)
+
+
+def _read_content(row: Any, base: str | None) -> bytes:
+    content = bytes(row.content)
+    if base is not None:
+        content = compression.decompress_difference(content, compression.build_base_from_message(row.type, base))
+    elif row.compressed:
+        content = compression.decompress(content)
+    if digests.digest_blob(row.type, content) != row.digest:
+        raise ValueError("its content does not match its digest")
+    return content
 
 
 class FrameworkState(SealedModel):
@@ -100,6 +118,9 @@ class FrameworkWrite(SealedModel):
 
     `position` is the place among the writes of the task; the framework gives special channels negative ones. The
     state may be stored later than its writes.
+
+    The value is the blob of `digest`, or, if `content` is not null, in this row as in a blob: a value that no other row
+    has.
     """
 
     counted_in_head = True
@@ -116,6 +137,11 @@ class FrameworkWrite(SealedModel):
     unsealed_fields = {
         "id": "chosen by the database at the insert; what a row is called is sealed",
         "row_seal": "the seal itself",
+        "type": "the digest is computed from it",
+        "content": "the digest is computed from it",
+        "compressed": "the digest is computed from the content before compression",
+        "base_segment": "the digest is computed from the content before compression",
+        "base_position": "the digest is computed from the content before compression",
     }
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="framework_writes", db_index=False)
@@ -126,6 +152,11 @@ class FrameworkWrite(SealedModel):
     task_path = models.TextField(blank=True)
     channel = models.CharField(max_length=255)
     digest = models.CharField(max_length=32)
+    type = models.CharField(max_length=40, blank=True)
+    content = models.BinaryField(null=True)
+    compressed = models.BooleanField(default=False)
+    base_segment = models.BigIntegerField(null=True)
+    base_position = models.IntegerField(null=True)
 
     class Meta:
         constraints = (
@@ -136,3 +167,7 @@ class FrameworkWrite(SealedModel):
 
     def __str__(self) -> str:
         return f"{self.channel} by {self.task_id}"
+
+    def read_content(self, base: str | None = None) -> bytes:
+        """Return the bytes in this row, as `Blob.read_content` does."""
+        return _read_content(self, base)

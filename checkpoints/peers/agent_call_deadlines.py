@@ -26,7 +26,7 @@ from checkpoints.peers.pause_run_until_agents_respond import build_deadline_expr
 from checkpoints.peers.requests_to_other_agents import Deadline, Swept
 from checkpoints.sessions import paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Largest number of calls that one sweep expires, plus the remaining ones of the last session.
 DEFAULT_LIMIT = 100

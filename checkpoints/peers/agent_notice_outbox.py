@@ -24,7 +24,7 @@ from checkpoints.models import PeerCall
 from checkpoints.peers import encrypted_fields
 from checkpoints.peers.requests_to_other_agents import Notice, Told
 from checkpoints.sansio import Flow, Invoke, Transact
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 #: Function that notifies another agent, sync or async. It raises an error if it could not.
 SendNotice = Callable[[Notice], Awaitable[object] | object]

@@ -11,7 +11,7 @@ from checkpoints.enums import FINISHED_SESSION_STATUSES, PAUSED_TASK_STATUSES, J
 from checkpoints.models import Join, PausedTask, PeerCall, Session
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 DEFAULT_LIMIT = 100
 

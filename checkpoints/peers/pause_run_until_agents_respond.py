@@ -27,7 +27,7 @@ from checkpoints.peers.requests_to_other_agents import Deadline, Paused
 from checkpoints.seals import row_seals
 from checkpoints.sessions import create_finish_release, ownership, paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 
 
 @dataclass(frozen=True)
@@ -276,11 +276,11 @@ def lock_call_ids(connection: BaseDatabaseWrapper, workspace_pk: int, call_ids: 
     if connection.vendor != "postgresql":
         return
     # Locked in one order, so that two transactions with several common ids cannot deadlock.
-    keys = sorted({_make_lock_key(workspace_pk, call_id) for call_id in call_ids})
+    keys = sorted({_compute_advisory_lock_key(workspace_pk, call_id) for call_id in call_ids})
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(key) FROM unnest(%s::bigint[]) AS key", [keys])
 
 
-def _make_lock_key(workspace_pk: int, call_id: str) -> int:
+def _compute_advisory_lock_key(workspace_pk: int, call_id: str) -> int:
     digest = hashlib.blake2b(call_id.encode(), digest_size=8, key=str(workspace_pk).encode(), person=b"peer call")
     return int.from_bytes(digest.digest(), "big", signed=True)

@@ -22,7 +22,7 @@ from checkpoints.sansio import Flow, Transact
 from checkpoints.seals import row_seals
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ def take_paused_task_flow(
     point: ResumePoint = yield from resume_flow(
         store, session_id, wait=wait, timeout=timeout, takeover=takeover, paused=True
     )
-    task: TakenTask = yield Transact(lambda: take_paused_task_at_resume_point(store, session_id, state, point))
+    task: TakenTask = yield Transact(lambda: take_paused_task_or_release_session(store, session_id, state, point))
     return task
 
 
-def take_paused_task_at_resume_point(
+def take_paused_task_or_release_session(
     store: Store, session_id: str, state: dict[str, Any], point: ResumePoint
 ) -> TakenTask:
     """Take the task for the run that has passed the gate at `point`. After an error the session is released."""

@@ -19,12 +19,12 @@ from checkpoints.exceptions import (
     TooLarge,
 )
 from checkpoints.formats.argument_order import encode_argument_order, sort_stored_arguments
-from checkpoints.remote import verify_probes
+from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_records import CallOutcome, IssuedCall
-from checkpoints.store.store import OwnedSession
+from checkpoints.store.database_client_state import OwnedSession
 from checkpoints.tools.dispatch import APPROVAL_POLL_SECONDS, POLL_SECONDS, DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function, get_policy_name
 from checkpoints.tools.registry import Tool
@@ -133,7 +133,7 @@ class RemoteExecution:
         return self.held.session_id
 
     @property
-    def _path(self) -> str:
+    def _call_path(self) -> str:
         return f"/sessions/{escape_path_part(self.session_id)}/calls/{escape_path_part(self.issued_call.call_id)}"
 
     def write_outcome(self, outcome: CallOutcome) -> None:
@@ -142,7 +142,7 @@ class RemoteExecution:
     def ask_verify_hook_flow(self, error: Exception) -> Flow[ToolResult]:
         call: Mapping[str, Any] = yield Transact(self._read_call)
         if self.tool.verify is not None and call["status"] == CallStatus.INTERRUPTED:
-            yield from verify_probes.ask_verify_hook_and_report_answer_flow(
+            yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(
                 self.store, self.held, call, self.tool.verify
             )
             call = yield Transact(self._read_call)
@@ -153,7 +153,9 @@ class RemoteExecution:
 
     def _read_call(self) -> Any:
         issued_call = self.issued_call
-        return self.store.transport.send_read_request(self._path, step=issued_call.step, attempt=issued_call.attempt)
+        return self.store.transport.send_read_request(
+            self._call_path, step=issued_call.step, attempt=issued_call.attempt
+        )
 
     def end_execution(self, *, answered: bool) -> None:
         self.store.executing.discard(self.issued_call.pk)

@@ -28,10 +28,10 @@ from checkpoints.remote.call_log import RemoteCallLog, report_call_outcome
 from checkpoints.remote.http_client_backend import RemoteBackend, parse_amount
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
-from checkpoints.sessions.retention import RemovalCounts
+from checkpoints.sessions.prune_versions_and_delete_sessions import RemovalCounts
 from checkpoints.store import call_records
 from checkpoints.store.call_records import CallOutcome, IssuedCall
-from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions.phase_record_import import ImportedRecord, migrate_phase_record
 
 

@@ -27,7 +27,7 @@ from checkpoints.models import Run
 from checkpoints.peers import agent_notice_outbox
 from checkpoints.peers.agent_notice_outbox import SendNotice
 from checkpoints.peers.requests_to_other_agents import Notice, TakenJoin, TakenTask, Told
-from checkpoints.remote import verify_probes
+from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.remote_client_state import RemoteStore, build_transcript_head
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.remote.workflow_steps import RemoteStepLog
@@ -35,9 +35,9 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.database_client_state import OwnedSession
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.store import OwnedSession
-from checkpoints.store.version_columns import Unchanged, VersionChange, VersionState
+from checkpoints.store.version_state_columns import Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session, trace_session_flow
 from checkpoints.versions import transcript_segments
 from checkpoints.versions.transcript_segments import PreparedTranscript
@@ -139,13 +139,13 @@ class RemoteBackend(DatabaseBackend):
                 held = self._add_owned_session_at_gate(session_id, answer)
                 is_probed = yield from self._ask_verify_hooks_flow(held, answer["undecided"], probed)
                 if is_probed:
-                    answer = yield Transact(partial(self._read_gate, held, 0))
+                    answer = yield Transact(partial(self._poll_gate, held, 0))
                     continue
                 left = None if until is None else until - time.monotonic()
                 if not wait or (left is not None and left <= 0):
                     raise _build_review_required_error(session_id, answer["undecided"])
                 seconds = POLL_SECONDS if left is None else min(POLL_SECONDS, max(1, round(left)))
-                answer = yield Transact(partial(self._read_gate, held, seconds))
+                answer = yield Transact(partial(self._poll_gate, held, seconds))
         except BaseException:
             yield Transact(partial(self._try_release_session, session_id))
             raise
@@ -156,7 +156,7 @@ class RemoteBackend(DatabaseBackend):
             session_id, answer["run"], at_gate=True, head=build_transcript_head(0, b"", 0)
         )
 
-    def _read_gate(self, held: OwnedSession, seconds: int) -> Any:
+    def _poll_gate(self, held: OwnedSession, seconds: int) -> Any:
         path = f"/sessions/{escape_path_part(held.session_id)}/gate"
         return self.store.transport.send_read_request(path, fence=held.fence, wait=seconds)
 
@@ -171,7 +171,7 @@ class RemoteBackend(DatabaseBackend):
             if hook is None or call["status"] != CallStatus.INTERRUPTED or not is_due:
                 continue
             probed.add(call["number"])
-            yield from verify_probes.ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
+            yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(self.store, held, call, hook)
             is_asked = True
         return is_asked
 

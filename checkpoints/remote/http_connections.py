@@ -97,7 +97,7 @@ class HttpConnections:
         context = httpx.create_ssl_context()  # as `SSL_CERT_FILE` and `SSL_CERT_DIR` say
         self._pool_options = {
             "ssl_context": context,
-            "proxy": _build_proxy(httpx, core, _find_proxy(address.scheme, address.host), context),
+            "proxy": _build_httpcore_proxy(httpx, core, _find_proxy(address.scheme, address.host), context),
             "max_connections": MAX_CONNECTIONS,
             "max_keepalive_connections": MAX_CONNECTIONS,
             "keepalive_expiry": IDLE_SECONDS,
@@ -119,7 +119,7 @@ class HttpConnections:
             pool = self._pools.setdefault(os.getpid(), self._httpcore.ConnectionPool(**self._pool_options))
         return pool
 
-    def request(
+    def send_once_and_read_response(
         self,
         method: str,
         target: str,
@@ -234,7 +234,7 @@ def _find_proxy(scheme: str, host: str) -> str | None:
     return proxies.get(scheme) or proxies.get("all")
 
 
-def _build_proxy(httpx: Any, httpcore: Any, url: str | None, context: Any) -> Any:
+def _build_httpcore_proxy(httpx: Any, httpcore: Any, url: str | None, context: Any) -> Any:
     if url is None:
         return None
     proxy = httpx.Proxy(url)

@@ -16,7 +16,7 @@ from checkpoints.exceptions import AtGate, CheckpointsError, OwnershipError, Ses
 from checkpoints.formats import digests
 from checkpoints.models import Run, Session
 from checkpoints.remote.transport import Answer, Transport, escape_path_part
-from checkpoints.store.store import OwnedSession, Store, TranscriptHead
+from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 
 logger = logging.getLogger(__name__)
 

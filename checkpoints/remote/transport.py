@@ -135,7 +135,7 @@ class Transport:
         try:
             self._send_request_once("POST", path, f'{{"fence":{fence}}}'.encode(), {}, BEAT_SECONDS)
         except AnswerLost as error:
-            raise self._build_unavailable(error, may_have_happened=True) from error
+            raise self._build_unavailable_error(error, may_have_happened=True) from error
 
     def _send_request_with_retries(
         self, method: str, target: str, body: bytes, headers: Mapping[str, str], seconds: float
@@ -147,7 +147,7 @@ class Transport:
             except AnswerLost as error:
                 may_have_happened |= method not in _READS and error.is_sent
                 if pause is None:
-                    raise self._build_unavailable(error, may_have_happened=may_have_happened) from error
+                    raise self._build_unavailable_error(error, may_have_happened=may_have_happened) from error
             except (RequestInProgress, RateLimited, StorageUnavailable, StorageBusy) as error:
                 may_have_happened |= method not in _READS and getattr(error, "may_have_happened", False)
                 if pause is None:
@@ -164,14 +164,14 @@ class Transport:
         if self._is_closed:
             raise CheckpointerClosed
         connect_seconds = min(CONNECT_SECONDS, seconds)
-        response = self._connections.request(
+        response = self._connections.send_once_and_read_response(
             method, target, headers, body, seconds=seconds, connect_seconds=connect_seconds
         )
         if response.status >= HTTPStatus.MULTIPLE_CHOICES:
             raise _build_error_of_response(response)
         return Answer(response.status, parse_json(response.text) if response.content else None)
 
-    def _build_unavailable(self, error: AnswerLost, *, may_have_happened: bool) -> ServerUnavailable:
+    def _build_unavailable_error(self, error: AnswerLost, *, may_have_happened: bool) -> ServerUnavailable:
         what = f"{self._connections.base_url} did not answer ({error})."
         return ServerUnavailable(what, may_have_happened=may_have_happened)
 

@@ -10,13 +10,13 @@ from typing import Any
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CallInProgress
 from checkpoints.formats.canonical import parse_json
-from checkpoints.remote import verify_probes
+from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.call_log import RemoteExecution, encode_tool
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.store.call_records import IssuedCall
-from checkpoints.store.store import OwnedSession
+from checkpoints.store.database_client_state import OwnedSession
 from checkpoints.tools.dispatch import POLL_SECONDS, Execution, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function
 from checkpoints.workflows.step_log import StepValue
@@ -81,7 +81,9 @@ class RemoteStepLog:
         call: Mapping[str, Any] | None = yield Transact(partial(self._find_interrupted_call, request))
         if call is None:
             return False
-        yield from verify_probes.ask_verify_hook_and_report_answer_flow(self._store, owned_session, call, hook)
+        yield from ask_verify_hooks_of_agent.ask_verify_hook_and_report_answer_flow(
+            self._store, owned_session, call, hook
+        )
         return True
 
     def _find_interrupted_call(self, request: StepRequest) -> Mapping[str, Any] | None:

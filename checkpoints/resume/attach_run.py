@@ -20,7 +20,7 @@ from checkpoints.resume import resume_plan
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
 from checkpoints.resume.resume_point import EMPTY_VERSION
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.versions import load_version, run_position, save_version
 
 

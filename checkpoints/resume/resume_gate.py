@@ -32,7 +32,7 @@ from checkpoints.models import Decision, Session, ToolCall
 from checkpoints.sansio import Flow, Sleep, Transact
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 
 #: Seconds between two checks for decisions while a run waits for them.
 POLL_SECONDS = 0.25

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from checkpoints.calls import call_queries, signed_decisions, verify_call_record
+from checkpoints.calls import call_queries, signed_decisions, verify_call_seal_signatures_and_digests
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.enums import (
     CallStatus,
@@ -29,8 +29,8 @@ from checkpoints.formats.tool_calls_in_messages import RequestedCall
 from checkpoints.ids import is_storable
 from checkpoints.models import Checkpoint, Session, ToolCall, WorkflowStep
 from checkpoints.seals import row_seals
+from checkpoints.store.database_client_state import OpenCallRecord, Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
-from checkpoints.store.store import OpenCallRecord, Store
 
 #: Statuses of calls whose result a resume gives to the agent.
 ANSWERED_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
@@ -111,11 +111,11 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
 
 def _list_calls_since_last_version(store: Store, session: Session) -> list[ToolCall]:
     """List the newest attempt of each call made since the last version, without the steps of workflows."""
-    calls = _select_calls_at_step(session.pk, session.latest_version).using(store.using)
+    calls = _select_calls_at_step_without_workflow_steps(session.pk, session.latest_version).using(store.using)
     return list({call.call_id: call for call in calls}.values())
 
 
-def _select_calls_at_step(session: int, step: int) -> QuerySet[ToolCall]:
+def _select_calls_at_step_without_workflow_steps(session: int, step: int) -> QuerySet[ToolCall]:
     steps = WorkflowStep.objects.filter(session=session).values("call_id")
     calls = ToolCall.objects.filter(session=session, step=step).exclude(call_id__in=steps)
     return calls.select_related("run").order_by("attempt", "pk")
@@ -191,7 +191,7 @@ def _was_marked_failed_by_person(store: Store, call: ToolCall) -> bool:
 
 def build_replayed_result(call: ToolCall) -> ToolResult:
     """Build the result of a settled call from its stored answer."""
-    verify_call_record.require_call_unaltered(call)
+    verify_call_seal_signatures_and_digests.require_call_unaltered(call)
     is_error = call.status != CallStatus.COMPLETED
     content = call.result_text
     if content is None:

@@ -24,7 +24,7 @@ from checkpoints.resume.resume_plan import TranscriptTail
 from checkpoints.resume.stored_results import ReplayableResults
 from checkpoints.sessions import create_finish_release
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.versions import load_version, run_position
 from checkpoints.versions.run_position import RunPosition
 

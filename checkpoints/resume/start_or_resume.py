@@ -15,7 +15,7 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sansio import Flow, Transact
 from checkpoints.sessions import create_finish_release, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.tracing import RESUME, trace_session_flow
 from checkpoints.versions import run_position, save_version
 
@@ -142,7 +142,7 @@ def start_session_flow(
 def _start_without_idle_release_flow(
     store: Store, session_id: str, description: SessionDescription, *, takeover: bool | str
 ) -> Flow[Run]:
-    run: Run | None = yield Transact(lambda: _find_continuable_run(store, session_id))
+    run: Run | None = yield Transact(lambda: _find_own_run_past_gate(store, session_id))
     if run is not None:
         return run
     yield Transact(lambda: create_finish_release.create_session(store, session_id, description))
@@ -160,7 +160,7 @@ def _start_without_idle_release_flow(
     return owned_session.run
 
 
-def _find_continuable_run(store: Store, session_id: str) -> Run | None:
+def _find_own_run_past_gate(store: Store, session_id: str) -> Run | None:
     """Return the run with which this checkpointer drives the session; None if it has none or has to pass the gate."""
     owned_session = store.find_owned_session(session_id)
     if owned_session is None:

@@ -89,7 +89,7 @@ def finish_row_seal(keys: SealKeys, start: SealStart, values: Mapping[str, Any])
     """Return the seal of a row that begins as `start` says, which `compute_seal_from_named_values` returns too."""
     if start.key is not keys.current:  # the key was changed since
         return compute_seal_from_named_values(keys, start.model, values)
-    changing = encode_values_as_json_array(_get_changing_column_selector(start.model)(values))[1:]
+    changing = encode_values_as_json_array(_build_changing_columns_getter(start.model)(values))[1:]
     return start.key.finish_seal(start.state.copy(), b"," + changing)
 
 
@@ -228,7 +228,7 @@ def _get_stable_column_selector(model: type[models.Model]) -> Callable[[Mapping[
 
 
 @cache
-def _get_changing_column_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+def _build_changing_columns_getter(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
     return itemgetter(*get_sealed_fields(model)[_count_stable_fields(model) :])
 
 

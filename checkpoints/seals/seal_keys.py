@@ -113,7 +113,7 @@ def get_seal_keys() -> SealKeys | None:
     key.
     """
     secrets = read_keys_from_setting(KEY_SETTING, SealKeyInvalid)
-    required = _read_required_setting()
+    required = _read_seals_required_setting()
     if not secrets:
         if required:
             raise SealKeyMissing(f"{REQUIRED_SETTING} is on, and {KEY_SETTING} is empty")
@@ -128,7 +128,7 @@ def get_seal_keys() -> SealKeys | None:
     return SealKeys(keys[0], by_id, required is not False)
 
 
-def _read_required_setting() -> bool | None:
+def _read_seals_required_setting() -> bool | None:
     """Return whether rows without a seal are refused; None if that is not configured."""
     value = getattr(settings, REQUIRED_SETTING, None)
     if isinstance(value, bool):

@@ -154,7 +154,7 @@ def seal_stored_rows(rows: models.QuerySet[Any], *, counted: bool = True) -> Non
         _seal_rows_and_update_heads(rows.model, rows.db, list(rows.values_list("pk", flat=True)), keys, counted=counted)
 
 
-def replace_report(model: type[SomeModel], using: str, workspace_pk: int, **columns: Any) -> SomeModel:
+def write_sealed_workspace_report(model: type[SomeModel], using: str, workspace_pk: int, **columns: Any) -> SomeModel:
     """Write the report of a workspace, and seal it. What the one before said, and whether it was altered, is lost.
 
     The row is updated, not deleted, so that a role without the right to delete may write it.

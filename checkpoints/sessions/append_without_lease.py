@@ -35,10 +35,10 @@ from checkpoints.formats import tool_calls_in_messages
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import ownership, paused_task_guards
-from checkpoints.store import owned_session_heads, row_lookups, run_liveness
+from checkpoints.store import row_lookups, run_liveness, session_head_optimistic_lock
+from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.store import Store, UnconfirmedAppend
-from checkpoints.store.version_columns import VersionChange, VersionState
+from checkpoints.store.version_state_columns import VersionChange, VersionState
 from checkpoints.tracing import SAVE, trace_session
 from checkpoints.versions import run_position, save_version
 from checkpoints.versions.save_version import TranscriptEnd
@@ -136,7 +136,7 @@ class _AppendAttempt:
             Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=row.head_segment)
         head = save_version.get_session_transcript_head(row)
         end, state = (
-            save_version.build_end_after_new_messages(head, self.new),
+            save_version.build_transcript_end_with_added_messages(head, self.new),
             self._build_state_of_next_version(newest),
         )
         created_at = end.new[-1].created_at if end.new else None
@@ -149,7 +149,7 @@ class _AppendAttempt:
             else []
         )
         answered = call_seals.seal_answered_calls(store.using, None, answered_rows, head.version + 1)
-        sealed_head = owned_session_heads.lock_head(store.using, row.pk)
+        sealed_head = session_head_optimistic_lock.lock_head(store.using, row.pk)
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
 
@@ -197,10 +197,12 @@ class _AppendAttempt:
     def _build_transcript_end(self, row: Session, source: Checkpoint | None) -> TranscriptEnd:
         head = save_version.get_session_transcript_head(row)
         if source is None:
-            return save_version.build_end_after_new_messages(
+            return save_version.build_transcript_end_with_added_messages(
                 save_version.build_empty_transcript_head(head.segment_id), self.new
             )
-        return save_version.build_end_after_new_messages(save_version.get_version_transcript_head(source), self.new)
+        return save_version.build_transcript_end_with_added_messages(
+            save_version.get_version_transcript_head(source), self.new
+        )
 
 
 def find_live_owner_error(store: Store, row: Session) -> SessionBusy | None:

@@ -20,7 +20,7 @@ from checkpoints.models import Session
 from checkpoints.seals import sealed_model
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 
 TITLE_LENGTH = 200
 

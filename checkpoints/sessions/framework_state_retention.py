@@ -8,7 +8,7 @@ from typing import Any
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats.canonical import parse_json_object
 from checkpoints.models import Checkpoint, FrameworkState, FrameworkWrite, Session
-from checkpoints.versions.blobs import delete_unreachable_blobs
+from checkpoints.versions.blobs import delete_unreachable_blobs, list_digests_of_writes
 
 #: Version of each channel, and the digest of its value; None for a channel without a value.
 Channels = dict[str, tuple[int | float | str, str | None]]
@@ -86,8 +86,7 @@ def delete_unused_blobs(using: str, session: Session) -> None:
     """Delete the blobs of a locked session that no state and no write reaches."""
     texts = FrameworkState.objects.using(using).filter(session=session).values_list("channels", flat=True)
     roots = {digest for text in texts for _, digest in parse_channels(session.session_id, text).values() if digest}
-    roots |= set(FrameworkWrite.objects.using(using).filter(session=session).values_list("digest", flat=True))
-    delete_unreachable_blobs(using, session, roots)
+    delete_unreachable_blobs(using, session, roots | list_digests_of_writes(using, session))
 
 
 def delete_states_before_oldest_version(using: str, session: Session) -> None:

@@ -21,8 +21,8 @@ from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
 from checkpoints.sessions import heartbeat, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.store import OwnedSession, Store
 from checkpoints.versions.save_version import get_session_transcript_head
 
 #: Seconds for which a run that has just taken over a session is protected from the next takeover: if many

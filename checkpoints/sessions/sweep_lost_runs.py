@@ -13,7 +13,7 @@ from checkpoints.enums import OWNING_RUN_STATUSES
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.store import Store, list_live_stores
+from checkpoints.store.database_client_state import Store, list_live_stores
 
 #: Largest number of sessions that one sweep handles.
 DEFAULT_LIMIT = 100

@@ -15,7 +15,7 @@ from checkpoints.calls import (
     call_queries,
     intent_log,
     sentence_templates,
-    verify_call_record,
+    verify_call_seal_signatures_and_digests,
     write_outcomes,
 )
 from checkpoints.calls.outcome_types import ToolResult
@@ -45,8 +45,8 @@ from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.call_records import CallIntent, CallOutcome, IssuedCall, require_args_dict
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
-from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.idempotency import IdempotencyPolicy, get_policy_name, make_idempotency_key, make_unanswered_key
 
 if TYPE_CHECKING:
@@ -361,7 +361,7 @@ def issue_call_or_find_answer_flow(
         if isinstance(call, IssuedCall):
             return call
         if call.status in _ANSWER_STATUSES:
-            verify_call_record.require_matching_digests(call)
+            verify_call_seal_signatures_and_digests.require_matching_digests(call)
             if (yield Transact(partial(intent_log.increment_replay_count, store, owned_session, call))):
                 return call
             continue  # a person has just withdrawn the decision that made the result

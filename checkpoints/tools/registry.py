@@ -24,7 +24,7 @@ from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
 
 if TYPE_CHECKING:
-    from checkpoints.store.store import Store
+    from checkpoints.store.database_client_state import Store
 
 VerifyHook = Callable[[dict[str, Any]], Answer | Awaitable[Answer]]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -252,7 +252,7 @@ def make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
     within = options.get("decide_within")
     if within is not None and not within > 0:
         raise InvalidInput(f"decide_within is {within!r}; it has to be a number of seconds above 0.")
-    scope, policy = _parse_scope(options.get("scope", KeyScope.SESSION)), options.get("idempotency")
+    scope, policy = _parse_key_scope(options.get("scope", KeyScope.SESSION)), options.get("idempotency")
     if policy is not None:
         validate_idempotency_policy(policy, scope)
     values |= {"side_effects": effects, "scope": scope}
@@ -263,7 +263,7 @@ def make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
         raise InvalidInput(f"The tool {name!r} cannot be made: {error}.") from None
 
 
-def _parse_scope(text: str) -> KeyScope:
+def _parse_key_scope(text: str) -> KeyScope:
     try:
         return KeyScope(text)
     except ValueError:

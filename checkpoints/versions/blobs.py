@@ -9,17 +9,21 @@ patch of that.
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
-from checkpoints.db.cached_row_sql import insert_rows
+from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows
+from checkpoints.db.hot_statements import NewRows
+from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted
-from checkpoints.formats import digests
+from checkpoints.formats import compression, digests
 from checkpoints.formats.canonical import parse_or_text
 from checkpoints.formats.msgpack_to_json import convert_msgpack_to_json_value
-from checkpoints.models import Blob, Session
+from checkpoints.models import Blob, FrameworkWrite, Session
+from checkpoints.versions import opaque_contents
+from checkpoints.versions.opaque_contents import ContentColumns, StoredMessage
 
 #: Type and bytes of a value, as a serializer gave them.
 Encoded = tuple[str, bytes]
@@ -76,12 +80,7 @@ PATCH_TYPE = ".patch"
 _REFERRING_TYPES = frozenset({LIST_TYPE, PATCH_TYPE})
 _ENTRY_SIZE = digests.BLOB_DIGEST_SIZE + 1
 _GROUP_SIZE = 8
-#: Shorter bytes are stored as they are.
-_MIN_COMPRESSED_SIZE = 256
-#: Bytes that a patch compresses at once, and those around the same place in the base that it may refer to; together
-#: they are less than the 32 KB that zlib looks back.
-_PATCH_CHUNK_SIZE, _PATCH_MARGIN = 16_384, 4_096
-_BLOB_FIELDS = ("session", "digest", "type", "content", "compressed")
+_BLOB_FIELDS = ("digest", *ContentColumns._fields)
 #: Up to this number of blobs are sent without asking whether they are stored.
 _MAX_UNCHECKED = 8
 #: Number of digests in one query, below the limits of both databases.
@@ -102,6 +101,11 @@ class BlobWriter:
         if isinstance(value, list):
             return self._add_list(list(map(self._add_element, value)))
         return self._add_blob(*value)
+
+    def add_value_of_write(self, value: NewValue) -> tuple[str, Encoded | None]:
+        """Add what a task wrote. Returns its digest, and the root of a list, which is stored with the write."""
+        digest = self.add_value(value)
+        return digest, self.blobs.pop(digest) if self.blobs[digest][0] == LIST_TYPE else None
 
     def _add_element(self, element: NewElement) -> bytes:
         if isinstance(element, PatchedValue):
@@ -130,20 +134,50 @@ class BlobWriter:
             entries, span = nodes, span * _GROUP_SIZE
         return self._add_blob(LIST_TYPE, open_entries)
 
-    def insert_blobs(self, using: str, session: Session) -> None:
-        """Store the blobs that the session does not have yet, in the transaction that has locked the session."""
+    def insert_blobs(self, using: str, session: Session, messages: Sequence[StoredMessage] = ()) -> None:
+        """Store the blobs that the session does not have yet, in the transaction that has locked the session.
+
+        A blob with the text of one of the messages, which the transaction has stored, becomes the difference from that,
+        also one that the session has.
+        """
         rows = Blob.objects.using(using)
-        digests = list(self.blobs)
         stored: set[str] = set()
-        if len(digests) > _MAX_UNCHECKED:
-            for part in _split_into_query_batches(digests):
+        if len(self.blobs) > _MAX_UNCHECKED:
+            for part in _split_into_query_batches(list(self.blobs)):
                 stored.update(rows.filter(session=session, digest__in=part).values_list("digest", flat=True))
-        new = [
-            (session.pk, digest, *_build_blob_columns(*self.blobs[digest]))
-            for digest in digests
-            if digest not in stored
-        ]
-        insert_rows(using, Blob, _BLOB_FIELDS, new, ignore_conflicts=True)
+        new = self.build_rows(messages, stored)
+        values = [(session.pk, *row) for row in new.rows]
+        insert_rows(using, Blob, ("session", *new.fields), values, on_conflict=new.on_conflict)
+
+    def build_rows(self, messages: Sequence[StoredMessage] = (), stored: Collection[str] = ()) -> NewRows:
+        """Build the rows of the blobs, for a statement that inserts them. The rest is as in `insert_blobs`.
+
+        Args:
+            messages: Messages that the transaction has stored or that the statement stores.
+            stored: Digests of blobs that the session has.
+        """
+        new, digests = [], list(self.blobs)
+        for number, digest in enumerate(digests):
+            candidates = opaque_contents.list_candidates(messages, number, len(digests))
+            if digest in stored and not candidates:
+                continue
+            columns = opaque_contents.build_content_columns(*self.blobs[digest], candidates)
+            if digest not in stored or columns.base_segment is not None:
+                new.append((digest, *columns))
+        return NewRows(Blob, _BLOB_FIELDS, new, _build_replace_by_difference_sql() if messages else DO_NOTHING)
+
+
+@cache
+def _build_replace_by_difference_sql() -> str:
+    """SQL that replaces a stored blob by the same one as the difference from a message."""
+    target = quote_columns(Blob, ("session", "digest"))
+    names = ("content", "compressed", "base_segment", "base_position")
+    changes = ", ".join(f"{quote_column(Blob, name)} = EXCLUDED.{quote_column(Blob, name)}" for name in names)
+    base = quote_column(Blob, "base_segment")
+    return (
+        f"ON CONFLICT ({target}) DO UPDATE SET {changes} "
+        f"WHERE EXCLUDED.{base} IS NOT NULL AND {quote_table(Blob)}.{base} IS NULL"
+    )
 
 
 def digest_element(element: NewElement) -> str:
@@ -161,31 +195,15 @@ def patch_if_shorter(value: Encoded, base: Encoded) -> NewElement:
         base: Value that has most of these bytes, at about the same places.
     """
     content = value[1]
-    if value == base or value[0] != base[0] or len(content) < _MIN_COMPRESSED_SIZE:
+    if value == base or value[0] != base[0] or len(content) < compression.MIN_COMPRESSED_SIZE:
         return value
-    parts = [bytes.fromhex(digests.digest_blob(*base))]
-    for start in range(0, len(content), _PATCH_CHUNK_SIZE):
-        packer = zlib.compressobj(9, zdict=_get_patch_window(base[1], start))
-        parts += packer.compress(content[start : start + _PATCH_CHUNK_SIZE]), packer.flush()
-    patch = b"".join(parts)
+    patch = bytes.fromhex(digests.digest_blob(*base)) + compression.compress_difference(content, base[1])
     return PatchedValue(base, patch) if len(patch) < len(content) // 4 else value
 
 
 def _apply_patch(patch: bytes, base: Encoded) -> Encoded:
     """Return the value that a patch stands for. Raises `ValueError`."""
-    packed, content = patch[digests.BLOB_DIGEST_SIZE :], b""
-    try:
-        while packed:
-            unpacker = zlib.decompressobj(zdict=_get_patch_window(base[1], len(content)))
-            content += unpacker.decompress(packed) + unpacker.flush()
-            packed = unpacker.unused_data
-    except zlib.error as error:
-        raise ValueError(str(error)) from error
-    return base[0], content
-
-
-def _get_patch_window(base: bytes, start: int) -> bytes:
-    return base[max(0, start - _PATCH_MARGIN) : start + _PATCH_CHUNK_SIZE + _PATCH_MARGIN]
+    return base[0], compression.decompress_difference(patch[digests.BLOB_DIGEST_SIZE :], base[1])
 
 
 def _build_node_entry(digest: str, level: int = 0) -> bytes:
@@ -193,23 +211,30 @@ def _build_node_entry(digest: str, level: int = 0) -> bytes:
     return bytes((level,)) + bytes.fromhex(digest)
 
 
-def _build_blob_columns(type_: str, content: bytes) -> tuple[str, bytes, bool]:
-    """Return the columns of a blob: its type, its bytes, and whether these are compressed."""
-    packed = zlib.compress(content, 6) if len(content) >= _MIN_COMPRESSED_SIZE else content
-    compressed = len(packed) < len(content)
-    return type_, packed if compressed else content, compressed
+def load_values(
+    using: str, session: Session, digests: Iterable[str], known: Mapping[str, Encoded] | None = None
+) -> dict[str, EncodedValue]:
+    """Load values by their digests. Raises `CheckpointCorrupted` for one that is missing or altered.
 
-
-def load_values(using: str, session: Session, digests: Iterable[str]) -> dict[str, EncodedValue]:
-    """Load values by their digests. Raises `CheckpointCorrupted` for one that is missing or altered."""
-    blobs = _load_reachable_blobs(using, session, digests)
+    `known` are those that are stored with a write.
+    """
+    blobs = _load_reachable_blobs(using, session, digests, known or {})
     try:
-        return {digest: _build_value(blobs, digest) for digest in digests}
+        return {digest: _assemble_value_from_blobs(blobs, digest) for digest in digests}
     except ValueError as error:
         raise CheckpointCorrupted(session.session_id, "a patched value", str(error)) from error
 
 
-def _build_value(blobs: Mapping[str, Encoded], digest: str) -> EncodedValue:
+def load_contents_of_writes(using: str, session: Session, writes: Sequence[FrameworkWrite]) -> dict[str, Encoded]:
+    """Load the values of writes that are stored with them, by digest. Raises `CheckpointCorrupted`."""
+    rows = [write for write in writes if write.content is not None]
+    return {
+        row.digest: (row.type, _require_content(session, f"write {row.pk}", content))
+        for row, content in zip(rows, opaque_contents.read_contents(using, rows), strict=True)
+    }
+
+
+def _assemble_value_from_blobs(blobs: Mapping[str, Encoded], digest: str) -> EncodedValue:
     if blobs[digest][0] != LIST_TYPE:
         return blobs[digest]
     elements = list(_iterate_element_digests(blobs, digest))
@@ -247,15 +272,27 @@ def _list_referenced_digests(type_: str, content: bytes) -> Sequence[str]:
     return [_get_base_digest(content)] if type_ == PATCH_TYPE else []
 
 
-def _load_reachable_blobs(using: str, session: Session, roots: Iterable[str]) -> dict[str, Encoded]:
+def _load_reachable_blobs(
+    using: str, session: Session, roots: Iterable[str], known: Mapping[str, Encoded]
+) -> dict[str, Encoded]:
     blobs: dict[str, Encoded] = {}
     wanted = set(roots)
     while wanted:
-        rows = {row.digest: row for row in _query_blobs(using, session, wanted)}
+        read = _read_blobs(using, session, wanted - known.keys())
         for digest in wanted:
-            blobs[digest] = _decode_blob(session, digest, rows.get(digest))
+            if digest not in read and digest not in known:
+                raise CheckpointCorrupted(session.session_id, f"blob {digest}", "it is missing")
+            blobs[digest] = known[digest] if digest in known else read[digest]
         wanted = {each for digest in wanted for each in _list_referenced_digests(*blobs[digest])} - blobs.keys()
     return blobs
+
+
+def _read_blobs(using: str, session: Session, digests: Iterable[str]) -> dict[str, Encoded]:
+    rows = list(_query_blobs(using, session, digests))
+    return {
+        row.digest: (row.type, _require_content(session, f"blob {row.digest}", content))
+        for row, content in zip(rows, opaque_contents.read_contents(using, rows), strict=True)
+    }
 
 
 def _query_blobs(using: str, session: Session, digests: Iterable[str]) -> Iterable[Blob]:
@@ -263,13 +300,20 @@ def _query_blobs(using: str, session: Session, digests: Iterable[str]) -> Iterab
         yield from Blob.objects.using(using).filter(session=session, digest__in=part)
 
 
-def _decode_blob(session: Session, digest: str, row: Blob | None) -> Encoded:
-    if row is None:
-        raise CheckpointCorrupted(session.session_id, f"blob {digest}", "it is missing")
-    try:
-        return row.type, row.read_content()
-    except ValueError as error:
-        raise CheckpointCorrupted(session.session_id, f"blob {digest}", str(error)) from error
+def _require_content(session: Session, what: str, content: bytes | ValueError) -> bytes:
+    if isinstance(content, ValueError):
+        raise CheckpointCorrupted(session.session_id, what, str(content)) from content
+    return content
+
+
+def list_digests_of_writes(using: str, session: Session) -> set[str]:
+    """List the digests of the blobs that the writes of a session need. Raises `CheckpointCorrupted`."""
+    rows = FrameworkWrite.objects.using(using).filter(session=session)
+    found = set(rows.filter(content=None).values_list("digest", flat=True))
+    lists = list(rows.filter(content__isnull=False, type__in=_REFERRING_TYPES))
+    for type_, content in load_contents_of_writes(using, session, lists).values():
+        found.update(_list_referenced_digests(type_, content))
+    return found
 
 
 def delete_unreachable_blobs(using: str, session: Session, roots: Iterable[str]) -> int:
@@ -278,8 +322,11 @@ def delete_unreachable_blobs(using: str, session: Session, roots: Iterable[str])
     while wanted:
         needed |= wanted
         rows = [row for row in _query_blobs(using, session, wanted) if row.type in _REFERRING_TYPES]
-        blobs = [_decode_blob(session, row.digest, row) for row in rows]
-        wanted = {digest for blob in blobs for digest in _list_referenced_digests(*blob)} - needed
+        contents = [
+            (row.type, _require_content(session, f"blob {row.digest}", content))
+            for row, content in zip(rows, opaque_contents.read_contents(using, rows), strict=True)
+        ]
+        wanted = {digest for content in contents for digest in _list_referenced_digests(*content)} - needed
     stored = Blob.objects.using(using).filter(session=session)
     unreachable = [digest for digest in stored.values_list("digest", flat=True) if digest not in needed]
     return sum(stored.filter(digest__in=part).delete()[0] for part in _split_into_query_batches(unreachable))

@@ -21,7 +21,7 @@ from checkpoints.models import Checkpoint, Message, Session
 from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import segment_queries, version_seals
 
 #: Largest number of entries of one list.
@@ -32,7 +32,9 @@ def load_latest_version(store: Store, session_id: str) -> dict[str, Any] | None:
     """Load the newest version of a session, or None if there is none. Raises `SessionNotFound` only for malformed
     ids."""
     with database_operation(store.using, writes=False):
-        return _convert_newest_version(store, session_id, lambda row: checkpoint_to_dict(store, session_id, row))
+        return _read_newest_version_with_retry(
+            store, session_id, lambda row: checkpoint_to_dict(store, session_id, row)
+        )
 
 
 def load_latest_version_with_tail(store: Store, session_id: str, count: int) -> dict[str, Any] | None:
@@ -46,10 +48,10 @@ def load_latest_version_with_tail(store: Store, session_id: str, count: int) -> 
         return {**tail, "message_count": row.length}
 
     with database_operation(store.using, writes=False):
-        return _convert_newest_version(store, session_id, read_tail)
+        return _read_newest_version_with_retry(store, session_id, read_tail)
 
 
-def _convert_newest_version(
+def _read_newest_version_with_retry(
     store: Store, session_id: str, read: Callable[[Checkpoint], dict[str, Any]]
 ) -> dict[str, Any] | None:
     """Call `read` with the newest version. If that version is removed meanwhile, read the one that is newest then."""

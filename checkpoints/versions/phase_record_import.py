@@ -9,7 +9,7 @@ from checkpoints.formats.strict_dataclass_codec import MalformedValue
 from checkpoints.loop_state import legacy_records
 from checkpoints.loop_state.legacy_records import MigratedRecord
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions.phase_versions import save_phase_version
 
 #: Number of versions that are read at once in the search for a snapshot.

@@ -12,8 +12,8 @@ from checkpoints.loop_state import version_payload as payloads
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.version_columns import UNCHANGED, Unchanged, VersionChange
+from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions import run_position, save_version
 
 #: Number of versions that are read at once in the search for a snapshot.

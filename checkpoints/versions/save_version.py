@@ -18,7 +18,7 @@ from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
-from checkpoints.db.hot_statements import NewMessage, NewVersion, SaveBase
+from checkpoints.db.hot_statements import NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
@@ -28,10 +28,10 @@ from checkpoints.ids import validate_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.session_heads import RowChanges, SessionHead
-from checkpoints.store import owned_session_heads, row_lookups
+from checkpoints.store import row_lookups, session_head_optimistic_lock
+from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead, UnconfirmedSave
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.store import OwnedSession, Store, TranscriptHead, UnconfirmedSave
-from checkpoints.store.version_columns import VersionChange, VersionState, count_total_tokens
+from checkpoints.store.version_state_columns import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, trace_session
 from checkpoints.versions import segment_queries, transcript_segments, version_seals
 from checkpoints.versions.transcript_segments import PreparedTranscript
@@ -111,7 +111,7 @@ def _find_new_messages_after_head(head: TranscriptHead, transcript: Sequence[dic
     if is_comparable and transcript_segments.starts_with_copied_messages(head.snapshot or [], transcript):
         added = transcript[head.length :]
         copy = transcript_segments.copy_messages(added)
-        end = build_end_after_new_messages(head, added)
+        end = build_transcript_end_with_added_messages(head, added)
         return replace(end, snapshot=None if copy is None else (head.snapshot or []) + copy)
     prepared, copy = _encode_and_copy_transcript(transcript)
     return (
@@ -142,7 +142,7 @@ def save_next_version_of_new_messages(
         head = _load_current_transcript_head(store, owned_session)
     if head.version != expected_version:
         raise VersionConflict(session_id, expected_version, head.version)
-    end = build_end_after_new_messages(head, new)
+    end = build_transcript_end_with_added_messages(head, new)
     state = change.apply_to(load_newest_version_state(store, owned_session, head))
     version = None
     if owned_session.unanswered is not None:
@@ -202,7 +202,7 @@ def _build_end_of_whole_transcript(transcript: Sequence[dict[str, Any]]) -> Tran
     return build_transcript_end(prepared, len(prepared.chains), copy)
 
 
-def build_end_after_new_messages(head: TranscriptHead, added: Sequence[dict[str, Any]]) -> TranscriptEnd:
+def build_transcript_end_with_added_messages(head: TranscriptHead, added: Sequence[dict[str, Any]]) -> TranscriptEnd:
     """Append `added` to the transcript that ends at `head`. Raises `NotRepresentable`, `TooLarge`."""
     if not added and isinstance(added, list | tuple):
         return TranscriptEnd([], head.length, head.chain, head.snapshot)
@@ -302,7 +302,7 @@ def find_repeated_version(
         end = _build_end_of_whole_transcript(messages)
     else:
         head = build_empty_transcript_head(0) if before is None else get_version_transcript_head(before)
-        end = build_end_after_new_messages(head, messages)
+        end = build_transcript_end_with_added_messages(head, messages)
     state = change.apply_to(parse_version_state(owned_session.session_id, before))
     stored = parse_version_state(owned_session.session_id, after)
     same = (end.length, end.chain, state) == (after.length, bytes(after.chain), stored)
@@ -405,13 +405,13 @@ def execute_save_statement(
 
     def write_to_sealed_head() -> int | None:
         answered = call_seals.seal_answered_calls(store.using, owned_session, answered_rows, start_version + 1)
-        sealed_head = owned_session_heads.get_head(store.using, owned_session)
+        sealed_head = session_head_optimistic_lock.get_head(store.using, owned_session)
         version, owned_session.sealed_head = write_version(
             store.using, base, end, state, owned_session.run_id, answered, sealed_head
         )
         return version
 
-    version = owned_session_heads.write_or_retry_with_stored_head(
+    version = session_head_optimistic_lock.write_or_retry_with_stored_head(
         store.using, owned_session, write_to_sealed_head, failed=None
     )
     if version is not None:
@@ -444,9 +444,13 @@ def write_version(
     run_id: UUID | None,
     answered: AnsweredCalls,
     sealed_head: SessionHead | None,
+    *,
+    revision: int | None = None,
+    beside: Sequence[NewRows] = (),
 ) -> tuple[int | None, SessionHead | None]:
     """Write the version that continues from `base` to `end`, as `write_versions` does."""
-    return write_versions(using, base, [VersionContent(end, state, answered)], run_id, sealed_head)
+    content = VersionContent(end, state, answered)
+    return write_versions(using, base, [content], run_id, sealed_head, revision=revision, beside=beside)
 
 
 def write_versions(
@@ -455,6 +459,9 @@ def write_versions(
     contents: Sequence[VersionContent],
     run_id: UUID | None,
     sealed_head: SessionHead | None,
+    *,
+    revision: int | None = None,
+    beside: Sequence[NewRows] = (),
 ) -> tuple[int | None, SessionHead | None]:
     """Write versions that continue from `base` one after the other, for a run or for none.
 
@@ -464,6 +471,8 @@ def write_versions(
         contents: What the versions contain, at least one.
         run_id: Run that writes them; None if there is none.
         sealed_head: Head of the session before; None if sealing is off.
+        revision: Expected revision of the session; None: any.
+        beside: Other rows to insert, only with one version and on PostgreSQL.
 
     Returns:
         The number of the last one, or None if the session is not at `base`; and the head of the session after, if that
@@ -492,8 +501,10 @@ def write_versions(
         },
         versions,
         head_write,
+        revision=revision,
+        beside=beside,
     )
-    return version, owned_session_heads.record_written_head(using, None if version is None else after)
+    return version, session_head_optimistic_lock.record_written_head(using, None if version is None else after)
 
 
 def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | None) -> NewVersion:

@@ -21,7 +21,7 @@ from checkpoints.exceptions import NotRepresentable
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import build_changed_meanwhile_error, to_canonical_json
 from checkpoints.models import Segment
-from checkpoints.store.store import TranscriptHead
+from checkpoints.store.database_client_state import TranscriptHead
 from checkpoints.versions import segment_queries
 
 
@@ -72,7 +72,7 @@ def build_new_messages(prepared: PreparedTranscript, skip: int, first: int | Non
             position=first + index,
             message_id=_truncate_to_storable_text(prepared.messages[skip + index].get("id")),
             role=_truncate_to_storable_text(prepared.messages[skip + index].get("role"))[:32],
-            created_at=_parse_time(prepared.messages[skip + index].get("created_at"), now),
+            created_at=_parse_time_or_default(prepared.messages[skip + index].get("created_at"), now),
             body=prepared.bodies[skip + index],
             chain=prepared.chains[skip + index],
         )
@@ -87,7 +87,7 @@ def _truncate_to_storable_text(value: object) -> str:
     return (prefix if prefix.isascii() else prefix.encode("utf-8", "replace").decode()).replace("\0", "")
 
 
-def _parse_time(value: object, default: datetime) -> datetime:
+def _parse_time_or_default(value: object, default: datetime) -> datetime:
     try:
         parsed = datetime.fromisoformat(value) if isinstance(value, str) else default
         return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).astimezone(UTC)

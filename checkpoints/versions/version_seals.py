@@ -23,7 +23,7 @@ from checkpoints.models import Checkpoint, Message
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import CountedRow, RowChanges, SessionHead
-from checkpoints.store import owned_session_heads
+from checkpoints.store import session_head_optimistic_lock
 from checkpoints.versions import segment_queries
 
 #: Number of messages that are verified at once.
@@ -66,7 +66,7 @@ def compute_head_after_versions(
     seals = [version.checkpoint_values["row_seal"] for version in versions]
     added: list[CountedRow] = [*changes.added, *((Checkpoint, seal) for seal in seals)]
     newest = number + len(versions)
-    return owned_session_heads.compute_head_after_write(
+    return session_head_optimistic_lock.compute_head_after_write(
         head, removed=changes.removed, added=added, latest_version=newest, newest_seal=seals[-1]
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from checkpoints.exceptions import FileError
 from checkpoints.formats.canonical import parse_json
-from checkpoints.store.version_columns import VersionState
+from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import transcript_segments
 
 #: Seconds until the next attempt after a transient error: at first and at most.

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Max
 
-from checkpoints.calls import verify_call_record
+from checkpoints.calls import verify_call_seal_signatures_and_digests
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
@@ -24,7 +24,7 @@ from checkpoints.models import Decision, Session, ToolCall, Workflow, WorkflowSt
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
 from checkpoints.store.call_records import TOOL_NAME_LENGTH
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.tools.idempotency import make_idempotency_key
 from checkpoints.tools.registry import Tool
 
@@ -254,7 +254,7 @@ def load_step_value(store: Store, call: ToolCall) -> Any:
     An answer that a person or a hook gave as text is parsed if it is the JSON of an object or list. Raises
     `CheckpointCorrupted`.
     """
-    verify_call_record.require_call_unaltered(call)
+    verify_call_seal_signatures_and_digests.require_call_unaltered(call)
     if call.result is None or call.status != CallStatus.COMPLETED:
         return None
     try:

@@ -17,7 +17,7 @@ from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequir
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.sansio import Flow, Invoke, copy_docstring_from
 from checkpoints.store.call_records import CallOutcome
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions
 from checkpoints.tools.registry import Tool

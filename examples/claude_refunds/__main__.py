@@ -7,23 +7,23 @@ from pathlib import Path
 
 from checkpoints.adapters.claude import HarnessSessionStore
 from examples.claude_refunds.agent import STORED_ID, run_agent
-from examples.killed_agents import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.kill_and_resume_agent import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
 
 
-async def ask(database: str, effects: Path) -> None:
+async def ask_agent_for_refund(database: str, effects: Path) -> None:
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     async with HarnessSessionStore.open(database) as store:
         await run_agent(store, effects, AFTER_EFFECT)
 
 
-def play(database: str, effects: Path) -> None:
+def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
     run_killed_agent("examples.claude_refunds", database, effects)
-    asyncio.run(go_on(database, effects))
+    asyncio.run(restart_and_continue_after_decision(database, effects))
     print(f"Refunds in the end: {count_refunds(effects)}.")
 
 
-async def go_on(database: str, effects: Path) -> None:
+async def restart_and_continue_after_decision(database: str, effects: Path) -> None:
     """Run the agent again, and once more after the decision."""
     async with HarnessSessionStore.open(database) as store:
         result = await run_agent(store, effects)
@@ -35,4 +35,7 @@ async def go_on(database: str, effects: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_example(lambda database, effects: asyncio.run(ask(database, effects)), play)
+    run_example(
+        lambda database, effects: asyncio.run(ask_agent_for_refund(database, effects)),
+        kill_and_resume_agent_with_decision,
+    )

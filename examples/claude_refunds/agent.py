@@ -10,8 +10,8 @@ from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, create_sdk_mcp_s
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool_hooks
-from examples.claude_refunds.scripted_program import PROJECT, Line, ScriptedProgram
-from examples.killed_agents import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, kill_at
+from examples.claude_refunds.scripted_claude_program import PROJECT, Line, ScriptedProgram
+from examples.kill_and_resume_agent import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT, kill_at
 
 LOOK_UP, REFUND = "mcp__shop__look_up_order", "mcp__shop__refund"
 SESSION_ID = "7c1f3a52-0000-4000-8000-000000000017"
@@ -27,7 +27,7 @@ POLICIES = ToolPolicies(
 )
 
 
-def answer(lines: Sequence[Line]) -> list[dict[str, Any]]:
+def answer_as_scripted_model(lines: Sequence[Line]) -> list[dict[str, Any]]:
     """Play the model: look the order up, refund it, and say what came of it. A restart changes nothing."""
     last = max(place for place, line in enumerate(lines) if _is_prompt(line))
     results = [block for line in lines[last:] for block in _list_results(line)]
@@ -35,7 +35,7 @@ def answer(lines: Sequence[Line]) -> list[dict[str, Any]]:
         name, amount = (REFUND, {"amount": 40}) if results else (LOOK_UP, {})
         call = {"type": "tool_use", "id": f"toolu_{len(lines)}", "name": name, "input": {"order": 17, **amount}}
         return [{"type": "text", "text": "One moment."}, call]
-    return [{"type": "text", "text": _get_text(results[-1]["content"])}]
+    return [{"type": "text", "text": _join_text_blocks(results[-1]["content"])}]
 
 
 def _is_prompt(line: Line) -> bool:
@@ -47,7 +47,7 @@ def _list_results(line: Line) -> list[dict[str, Any]]:
     return [block for block in content if block["type"] == "tool_result"] if isinstance(content, list) else []
 
 
-def _get_text(content: Any) -> str:
+def _join_text_blocks(content: Any) -> str:
     return content if isinstance(content, str) else "\n".join(block["text"] for block in content)
 
 
@@ -93,6 +93,6 @@ async def run_agent(
         allowed_tools=list(allowed),
         env={} if config is None else {"CLAUDE_CONFIG_DIR": str(config)},
     )
-    program = ScriptedProgram(answer, SESSION_ID, history=history, allowed=allowed, config=config)
+    program = ScriptedProgram(answer_as_scripted_model, SESSION_ID, history=history, allowed=allowed, config=config)
     results = [each async for each in query(prompt=QUESTION, options=options, transport=program)]
     return next(each for each in results if isinstance(each, ResultMessage))

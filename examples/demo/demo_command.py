@@ -17,10 +17,10 @@ from django.core.management.base import BaseCommand, CommandError
 from checkpoints.enums import Role
 from examples.demo import rehearsal
 from examples.demo.agent_supervisor import AgentSupervisor
+from examples.demo.demo_accounts import create_or_reset_account
 from examples.demo.demo_processes import ProcessFailed, describe_port_problem, start_site
 from examples.demo.demo_session import DemoSession, create_demo_session, iterate_abandoned_sessions
 from examples.demo.event_narration import EventNarrator
-from examples.demo.people import create_or_reset_account
 from harness_site import env
 
 #: Seconds between two checks.
@@ -65,7 +65,7 @@ class Command(BaseCommand):
         port = _get_port()
         earlier_sessions, stage = list(iterate_abandoned_sessions(root)), create_demo_session(root)
         address = f"http://127.0.0.1:{port}"
-        self._print_sign_ins(address)
+        self._create_and_print_demo_accounts(address)
         environment = {"HARNESS_ADDRESS": address, **os.environ}
         site = start_site(port, stage.folder / "site.log", lambda: self._stopping, environment)
         leaving.callback(site.stop)
@@ -85,7 +85,7 @@ class Command(BaseCommand):
             time.sleep(TICK_SECONDS)
         self._print_lines("", "The demo ends. Its sessions and ledgers stay.")
 
-    def _print_sign_ins(self, address: str) -> None:
+    def _create_and_print_demo_accounts(self, address: str) -> None:
         settings.SITE_ADDRESS, settings.SITE_ADDRESS_IS_GUESSED = address, False
         accounts = [
             (create_or_reset_account("approver", Role.APPROVER), "reads and decides"),

@@ -34,12 +34,12 @@ class DemoSession:
     @property
     def refunds(self) -> list[dict[str, Any]]:
         """Refunds that were really made."""
-        return _read_entries(self.folder / "ledger.jsonl")
+        return _read_json_lines(self.folder / "ledger.jsonl")
 
     @property
     def mails(self) -> list[dict[str, Any]]:
         """Mails that were really sent."""
-        return _read_entries(self.folder / "outbox.jsonl")
+        return _read_json_lines(self.folder / "outbox.jsonl")
 
 
 def create_demo_session(root: Path) -> DemoSession:
@@ -72,5 +72,5 @@ def _try_to_create_folder(folder: Path) -> bool:
     return True
 
 
-def _read_entries(path: Path) -> list[dict[str, Any]]:
+def _read_json_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

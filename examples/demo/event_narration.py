@@ -65,13 +65,13 @@ class EventNarrator:
             case AuditKind.CALL_INTERRUPTED:
                 return f"The outcome of {details['tool']} is unknown. Its verify hook is asked."
             case AuditKind.SESSION_NEEDS_REVIEW:
-                return f"The session pauses until a person decides.{self._format_location(session)}"
+                return f"The session pauses until a person decides.{self._format_decision_link(session)}"
             case AuditKind.SESSION_FINISHED:
                 link = self._format_link("Read it here", f"/sessions/{session.pk}/")
                 return f"{session.session_id} is {details['status']}.{link}"
         return ""
 
-    def _format_location(self, session: Session) -> str:
+    def _format_decision_link(self, session: Session) -> str:
         call = ToolCall.objects.filter(session=session, status=CallStatus.INTERRUPTED).order_by("-pk").first()
         return self._format_link("Decide here", f"/review/calls/{call.pk}/") if call else ""
 

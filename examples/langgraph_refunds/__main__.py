@@ -8,14 +8,14 @@ from typing import Any
 from langgraph.types import Command
 
 from checkpoints.adapters.langgraph import HarnessSaver
-from examples.killed_agents import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.kill_and_resume_agent import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
 from examples.langgraph_refunds.agent import build_agent
 
 CONFIG: Any = {"configurable": {"thread_id": "order-17"}}
 QUESTION = "Please refund order 17."
 
 
-def ask(database: str, effects: Path) -> None:
+def ask_agent_for_refund(database: str, effects: Path) -> None:
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     with HarnessSaver.open(database) as saver:
         build_agent(saver, effects, AFTER_EFFECT).invoke(
@@ -23,7 +23,7 @@ def ask(database: str, effects: Path) -> None:
         )
 
 
-def play(database: str, effects: Path) -> None:
+def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
     run_killed_agent("examples.langgraph_refunds", database, effects)
     with HarnessSaver.open(database) as saver:
@@ -38,4 +38,4 @@ def play(database: str, effects: Path) -> None:
 
 
 if __name__ == "__main__":
-    run_example(ask, play)
+    run_example(ask_agent_for_refund, kill_and_resume_agent_with_decision)

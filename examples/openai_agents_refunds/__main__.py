@@ -10,13 +10,13 @@ from agents import RunConfig, Runner
 
 from checkpoints import Checkpointer, SyncCheckpointer
 from checkpoints.adapters.openai_agents import HarnessSession, use_harness
-from examples.killed_agents import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.kill_and_resume_agent import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
 from examples.openai_agents_refunds.agent import POLICIES, build_agent
 
 QUESTION = "Please refund order 17."
 
 
-async def ask(database: str, effects: Path, moment: str | None = None) -> Any:
+async def ask_agent_for_refund(database: str, effects: Path, moment: str | None = None) -> Any:
     """Run the agent. At `moment` its process is killed."""
     use_harness(POLICIES)
     async with Checkpointer.open(database) as checkpointer:
@@ -25,17 +25,20 @@ async def ask(database: str, effects: Path, moment: str | None = None) -> Any:
         return await Runner.run(agent, QUESTION, session=session, run_config=RunConfig(tracing_disabled=True))
 
 
-def play(database: str, effects: Path) -> None:
+def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
     run_killed_agent("examples.openai_agents_refunds", database, effects)
-    result = asyncio.run(ask(database, effects))
+    result = asyncio.run(ask_agent_for_refund(database, effects))
     print(f"Started again, it does not know whether that happened, and asks: {result.interruptions[0].arguments}")
     with SyncCheckpointer.open(database) as checkpointer:
         confirm_refund(checkpointer, "order-17")
-    result = asyncio.run(ask(database, effects))
+    result = asyncio.run(ask_agent_for_refund(database, effects))
     print(f"The agent says: {result.final_output}")
     print(f"Refunds in the end: {count_refunds(effects)}.")
 
 
 if __name__ == "__main__":
-    run_example(lambda database, effects: asyncio.run(ask(database, effects, AFTER_EFFECT)), play)
+    run_example(
+        lambda database, effects: asyncio.run(ask_agent_for_refund(database, effects, AFTER_EFFECT)),
+        kill_and_resume_agent_with_decision,
+    )

@@ -4,7 +4,7 @@
 too, and `stock` asks `desk` how much was ordered. An agent that waits holds nothing in memory: any of its processes can
 continue when the answers have arrived.
 
-`agent.py` is the durable loop, `skills.py` the work of each agent, `wire.py` the HTTP between them.
+`agent.py` is the durable loop, `skills.py` the work of each agent, `http_transport.py` the HTTP between them.
 
     python -m examples.peers_over_http desk        # three terminals, one agent each
     python -m examples.peers_over_http stock

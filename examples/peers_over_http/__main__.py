@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from checkpoints import SyncCheckpointer
 from examples.peers_over_http.agent import Agent
+from examples.peers_over_http.http_transport import PORTS, HttpTransport, Message
 from examples.peers_over_http.skills import SKILLS
-from examples.peers_over_http.wire import PORTS, HttpTransport, Message
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,8 +23,8 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Session
 from checkpoints.peers import Join, Notice, PeerCall, TakenTask
+from examples.peers_over_http.http_transport import HttpTransport, Message
 from examples.peers_over_http.skills import Questions, Skill
-from examples.peers_over_http.wire import HttpTransport, Message
 
 #: Seconds between two rounds of the loop without messages.
 ROUND_SECONDS = 0.2
@@ -43,8 +43,8 @@ class Agent:
         """Serve until the process ends."""
         self.wire.start_server(
             {
-                "/request": self.take_request,
-                "/response": self.take_response,
+                "/request": self.handle_request,
+                "/response": self.handle_response,
                 "/cancel": self.cancel_request,
                 "/ask": self.get_request_status,
             }
@@ -56,7 +56,7 @@ class Agent:
 
     # Handlers of incoming messages
 
-    def take_request(self, message: Message) -> Message:
+    def handle_request(self, message: Message) -> Message:
         """Store a request; do nothing if it is already stored."""
         session_id = self._make_session_id(message["call_id"])
         with suppress(SessionBusy, PausedForPeers, SessionFinished):
@@ -66,7 +66,7 @@ class Agent:
         self._something_came.set()
         return {"taken": message["call_id"]}
 
-    def take_response(self, message: Message) -> Message:
+    def handle_response(self, message: Message) -> Message:
         answer = self.checkpointer.accept_response(
             message["call_id"], message["result"], peer=message["from"], token=message["token"]
         )
@@ -131,13 +131,15 @@ class Agent:
             answers |= message["answers"]
         outcome = self.skill(request["request"], answers)
         if isinstance(outcome, Questions):
-            self.checkpointer.pause_for_peers(session_id, {}, [self._build_join(request["call_id"], outcome)])
+            self.checkpointer.pause_for_peers(
+                session_id, {}, [self._build_join_of_questions(request["call_id"], outcome)]
+            )
         else:
             transcript = [*transcript, {"said": outcome.result}]
             self.checkpointer.save_checkpoint(session_id, transcript, None, 0, phase="run_terminal")
             self._deliver_answer(session_id, request, outcome.result)
 
-    def _build_join(self, call_id: str, questions: Questions) -> Join:
+    def _build_join_of_questions(self, call_id: str, questions: Questions) -> Join:
         """Build the join of questions, with ids that are the same whenever this request is processed."""
         return Join(
             "questions",

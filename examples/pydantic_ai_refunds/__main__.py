@@ -9,30 +9,30 @@ from pydantic_ai import DeferredToolRequests
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
-from examples.killed_agents import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.kill_and_resume_agent import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
 from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_turn
 
 QUESTION = "Please refund order 17."
 
 
-async def ask(database: str, effects: Path) -> None:
+async def ask_agent_for_refund(database: str, effects: Path) -> None:
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     async with HarnessConversationStore.aopen(database) as store:
         agent = build_agent(Harness(store, POLICIES), effects, AFTER_EFFECT)
         await run_turn(store, agent, "order-17", QUESTION)
 
 
-def play(database: str, effects: Path) -> None:
+def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
     run_killed_agent("examples.pydantic_ai_refunds", database, effects)
-    asyncio.run(start_again(database, effects))
+    asyncio.run(restart_until_decision_needed(database, effects))
     with SyncCheckpointer.open(database) as checkpointer:
         confirm_refund(checkpointer, "order-17")
-    print(f"The agent says: {asyncio.run(go_on(database, effects))}")
+    print(f"The agent says: {asyncio.run(continue_after_decision(database, effects))}")
     print(f"Refunds in the end: {count_refunds(effects)}.")
 
 
-async def start_again(database: str, effects: Path) -> None:
+async def restart_until_decision_needed(database: str, effects: Path) -> None:
     """Ask the same question again. The run ends with the call that waits for a person."""
     async with HarnessConversationStore.aopen(database) as store:
         agent = build_agent(Harness(store, POLICIES), effects)
@@ -41,7 +41,7 @@ async def start_again(database: str, effects: Path) -> None:
         print(f"Started again, it does not know whether that happened, and asks: {requests.approvals[0].args}")
 
 
-async def go_on(database: str, effects: Path) -> str:
+async def continue_after_decision(database: str, effects: Path) -> str:
     """Continue the conversation with the decision, as any process can."""
     async with HarnessConversationStore.aopen(database) as store:
         harness = Harness(store, POLICIES)
@@ -55,4 +55,7 @@ async def go_on(database: str, effects: Path) -> str:
 
 
 if __name__ == "__main__":
-    run_example(lambda database, effects: asyncio.run(ask(database, effects)), play)
+    run_example(
+        lambda database, effects: asyncio.run(ask_agent_for_refund(database, effects)),
+        kill_and_resume_agent_with_decision,
+    )

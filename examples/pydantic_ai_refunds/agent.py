@@ -20,7 +20,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from checkpoints import ToolPolicies
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
-from examples.killed_agents import AFTER_EFFECT, BEFORE_EFFECT, kill_at
+from examples.kill_and_resume_agent import AFTER_EFFECT, BEFORE_EFFECT, kill_at
 
 POLICIES = ToolPolicies(
     {
@@ -35,8 +35,8 @@ def build_model(orders: Sequence[int] = (17,)) -> FunctionModel:
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         requests = [message for message in messages if isinstance(message, ModelRequest)]
-        prompts = [place for place, request in enumerate(requests) if _list_parts(request, UserPromptPart)]
-        results = [part for request in requests[prompts[-1] :] for part in _list_parts(request, ToolReturnPart)]
+        prompts = [place for place, request in enumerate(requests) if _list_parts_of_kind(request, UserPromptPart)]
+        results = [part for request in requests[prompts[-1] :] for part in _list_parts_of_kind(request, ToolReturnPart)]
         if len(results) >= 2 * len(orders):
             return ModelResponse(parts=[TextPart("; ".join(str(each.content) for each in results[len(orders) :]))])
         name = "refund" if results else "look_up_order"
@@ -46,7 +46,7 @@ def build_model(orders: Sequence[int] = (17,)) -> FunctionModel:
     return FunctionModel(answer)
 
 
-def _list_parts(request: ModelRequest, kind: type[Any]) -> list[Any]:
+def _list_parts_of_kind(request: ModelRequest, kind: type[Any]) -> list[Any]:
     return [part for part in request.parts if isinstance(part, kind)]
 
 

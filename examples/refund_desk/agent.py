@@ -23,7 +23,7 @@ from examples.refund_desk.model import (
     build_text_block,
     list_tool_calls,
 )
-from examples.refund_desk.plan import Budget, Plan, StepStatus, Usage
+from examples.refund_desk.plan_and_budget import Budget, Plan, StepStatus, Usage
 
 
 @dataclass

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from examples.refund_desk.plan import Usage
+from examples.refund_desk.plan_and_budget import Usage
 
 SYSTEM_PROMPT = "You work at the refund desk of a lamp shop. Look before you act, and tell the customer what you did."
 
@@ -88,7 +88,7 @@ class _TranscriptFacts:
 def _choose_next_blocks(facts: _TranscriptFacts) -> list[Block]:
     turns = {
         "find_order": _look_up_order,
-        "read_policy": _check_policy,
+        "read_policy": _request_policy_reading,
         "find_payment": _find_payment,
         "refund_card": _refund_payment,
         "send_email": _write_mail,
@@ -108,7 +108,7 @@ def _look_up_order(facts: _TranscriptFacts) -> list[Block]:
     return [build_text_block(text), _build_tool_call("find_order", order=facts.order)]
 
 
-def _check_policy(facts: _TranscriptFacts) -> list[Block]:
+def _request_policy_reading(facts: _TranscriptFacts) -> list[Block]:
     order = facts.parse_answer("find_order")
     text = f"It is a **{order['article']}**, delivered {order['delivered']}. I check what our policy says about damage."
     return [build_text_block(text), _build_tool_call("read_policy")]

@@ -62,12 +62,12 @@ class Shop:
 def append_line(path: Path, entry: dict[str, Any]) -> None:
     """Append one JSON line; it is durable when this returns."""
     line = json.dumps({**entry, "at": datetime.now(UTC).isoformat(timespec="milliseconds")}, ensure_ascii=False)
-    _write_through(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, line.encode() + b"\n")
+    _write_and_fsync(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, line.encode() + b"\n")
     # The name of a new file is durable once its folder is synced.
-    _write_through(path.parent, os.O_RDONLY)
+    _write_and_fsync(path.parent, os.O_RDONLY)
 
 
-def _write_through(path: Path, flags: int, content: bytes = b"") -> None:
+def _write_and_fsync(path: Path, flags: int, content: bytes = b"") -> None:
     descriptor = os.open(path, flags, 0o600)
     try:
         if content:

@@ -6,30 +6,30 @@ from pathlib import Path
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.strands import HarnessSessionRepository
-from examples.killed_agents import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
+from examples.kill_and_resume_agent import AFTER_EFFECT, confirm_refund, count_refunds, run_example, run_killed_agent
 from examples.strands_refunds.agent import build_agent
 
 QUESTION = "Please refund order 17."
 
 
-def ask(database: str, effects: Path) -> None:
+def ask_agent_for_refund(database: str, effects: Path) -> None:
     """Run the agent, which is killed when the money has been sent and nothing has been recorded."""
     with HarnessSessionRepository.open(database) as repository:
         agent, _ = build_agent(repository, "order-17", effects, AFTER_EFFECT)
         agent(QUESTION)
 
 
-def play(database: str, effects: Path) -> None:
+def kill_and_resume_agent_with_decision(database: str, effects: Path) -> None:
     """Play the story in a database; `effects` is the file of what happened outside of it."""
     run_killed_agent("examples.strands_refunds", database, effects)
-    start_again(database, effects)
+    restart_until_decision_needed(database, effects)
     with SyncCheckpointer.open(database) as checkpointer:
         confirm_refund(checkpointer, "order-17")
-    print(f"The agent says: {go_on(database, effects)}")
+    print(f"The agent says: {continue_after_decision(database, effects)}")
     print(f"Refunds in the end: {count_refunds(effects)}.")
 
 
-def start_again(database: str, effects: Path) -> None:
+def restart_until_decision_needed(database: str, effects: Path) -> None:
     """Continue without a prompt: the call of the killed process is made again, and waits for a person."""
     with HarnessSessionRepository.open(database) as repository:
         agent, _ = build_agent(repository, "order-17", effects)
@@ -39,7 +39,7 @@ def start_again(database: str, effects: Path) -> None:
         print(f"Started again, it does not know whether that happened, and asks: {call['args_json']}")
 
 
-def go_on(database: str, effects: Path) -> str:
+def continue_after_decision(database: str, effects: Path) -> str:
     """Continue with the decision, as any process can."""
     with HarnessSessionRepository.open(database) as repository:
         agent, harness = build_agent(repository, "order-17", effects)
@@ -47,4 +47,4 @@ def go_on(database: str, effects: Path) -> str:
 
 
 if __name__ == "__main__":
-    run_example(ask, play)
+    run_example(ask_agent_for_refund, kill_and_resume_agent_with_decision)

@@ -125,7 +125,7 @@ def authenticate_bearer_header(
     the `FIELDS` of the token with a digest, where one statement does more than that.
     """
     row = read_row(secret_digests.compute_secret_digest(_parse_bearer_header(header)))
-    token = None if row is None else _build_token(row)
+    token = None if row is None else _build_token_from_row(row)
     if token is None:
         raise TokenRefused("unknown")
     now = clock.now()
@@ -138,7 +138,7 @@ def authenticate_bearer_header(
     return token
 
 
-def _build_token(row: tuple[Any, ...]) -> ApiToken | None:
+def _build_token_from_row(row: tuple[Any, ...]) -> ApiToken | None:
     """Build a token from its row. Every request reads the row, whose values are converted again if it has changed."""
     values = _load_token_values(row)
     if values is None:
@@ -203,7 +203,7 @@ def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[],
         _uses.write_later(token.pk, (token, now, find_address()))
 
 
-def _write_token_uses(uses: Mapping[int, tuple[ApiToken, datetime, str]]) -> None:
+def _write_token_last_used(uses: Mapping[int, tuple[ApiToken, datetime, str]]) -> None:
     """Write the use of each token; of several processes, one does."""
     for token, now, address in uses.values():
         is_stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _LAST_USED_UPDATE_INTERVAL)
@@ -226,6 +226,6 @@ def _record_token_event(
     append_events.append_event("default", token.workspace_id, kind, actor=name, actor_kind=actor_kind, details=details)
 
 
-_uses: Final = DeferredWrites("uses of tokens", _write_token_uses)
+_uses: Final = DeferredWrites("uses of tokens", _write_token_last_used)
 _lock: Final = Lock()
 _values_by_digest: Final[dict[str, tuple[Any, ...]]] = {}

@@ -35,10 +35,12 @@ def _map_decisions_to_votes(workspace: Workspace, decisions: Sequence[Decision])
     deciders = frozenset(members.values_list("user__username", flat=True))
     any_token_decision = any(decision.actor_kind == ActorKind.TOKEN for decision in decisions)
     tokens = list(ApiToken.objects.filter(workspace=workspace).order_by("pk")) if any_token_decision else []
-    return {decision.pk: _get_decision_vote(decision, deciders, tokens) for decision in decisions}
+    return {decision.pk: _build_vote_with_current_eligibility(decision, deciders, tokens) for decision in decisions}
 
 
-def _get_decision_vote(decision: Decision, deciders: frozenset[str], tokens: Sequence[ApiToken]) -> Vote:
+def _build_vote_with_current_eligibility(
+    decision: Decision, deciders: frozenset[str], tokens: Sequence[ApiToken]
+) -> Vote:
     if decision.actor_kind == ActorKind.PERSON:
         return Vote(decision.actor, counts=decision.actor in deciders)
     if decision.actor_kind != ActorKind.TOKEN:

@@ -22,19 +22,19 @@ from checkpoints.models import Run, ToolCall
 from checkpoints.sessions import ownership
 from checkpoints.store import call_records, row_lookups
 from checkpoints.store.call_records import CallOutcome, IssuedCall, require_args_dict, validate_tool_name
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.store.replayed_call_matching import get_call_fingerprint
-from checkpoints.store.store import OwnedSession, Store
 from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy
 from checkpoints.tools.registry import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
-from harness_site.api import read_audit, request_schemas, response_schemas
+from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
     claim_call_for_write,
     mark_response_as_storable,
-    note_key_before_write,
+    store_key_before_write,
 )
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
@@ -56,13 +56,13 @@ def issue_call(
 ) -> HttpResponse:
     """Answer 201: run it now. 200: its stored result. 202: it runs elsewhere. 409: a person has to decide."""
     if body.idempotency == "unanswered":  # its pairing with an operation is recorded before the first statement
-        note_key_before_write()
+        store_key_before_write()
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
     owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
     for taken in body.taken:
         owned_session.operations.record_replayed_result(taken.number, taken.call_id)
-    let_retry_run_issued_call(request, store, owned_session, body.call_id, body.tool)
+    allow_retried_request_to_run_issued_call(request, store, owned_session, body.call_id, body.tool)
     if body.idempotency == "key":
         return _issue_call_with_agent_key(store, session_id, owned_session, body)
     try:
@@ -74,7 +74,7 @@ def issue_call(
     return build_issued_call_response(owned_session, outcome.issued_call, body.tool)
 
 
-def let_retry_run_issued_call(
+def allow_retried_request_to_run_issued_call(
     request: HttpRequest, store: Store, owned_session: OwnedSession, call_id: str, tool: str
 ) -> None:
     """Let a repeated request run the call that is issued already, if no other request was told to run it."""
@@ -325,7 +325,7 @@ def read_call(
     call = row_lookups.get_latest_attempt(store, session, call_id, step=step, attempt=attempt)
     if call.status == CallStatus.ISSUED:
         call = ownership.interrupt_call_if_lost(store, session, call)
-    read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read(request, session)
     unchanged = revision is not None and call.revision == revision
     return build_json_response(encode_call(store, call), etag=call.revision, waiting=unchanged)
 

@@ -17,7 +17,7 @@ from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import attach_run
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 from harness_site.accounts.models import ApiToken
 
 #: Number of clients whose state is kept in memory.

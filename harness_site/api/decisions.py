@@ -18,7 +18,7 @@ from checkpoints.formats.canonical import parse_or_text
 from checkpoints.models import Decision, ToolCall
 from checkpoints.store import row_lookups
 from harness_site.accounts.api_tokens import build_token_actor
-from harness_site.api import read_audit, request_schemas, response_schemas
+from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.calls import encode_call
 from harness_site.api.idempotent_writes import KEPT_FOR, mark_response_as_storable
 from harness_site.api.if_match_precondition import parse_if_match
@@ -93,7 +93,7 @@ def decide(
         if not request.repeated or not _was_decided_by_unanswered_attempt(call, actor, body, revision):  # type: ignore[attr-defined]
             raise
     decided_call = _find_call_attempt(checkpointer, session_id, call_id, body)
-    read_audit.record_session_read(request, decided_call.session)
+    session_read_audit.record_session_read(request, decided_call.session)
     return build_json_response(encode_call(checkpointer.store, decided_call), etag=decided_call.revision)
 
 

@@ -86,7 +86,7 @@ async def _stream_events(token: ApiToken, authorization: str, last: str, receive
     try:
         while not disconnect_task.done():
             try:
-                text = await database_sync_to_async(reader.read_new_events)()
+                text = await database_sync_to_async(reader.poll_new_events_as_sse)()
             except TokenInvalid:
                 return
             quiet = 0 if text else quiet + 1
@@ -115,7 +115,7 @@ class _EventReader:
         self._first = -1
         self._told: set[int] = set()
 
-    def read_new_events(self) -> str:
+    def poll_new_events_as_sse(self) -> str:
         """Return the events since the last look. Raises `TokenInvalid` once the token has ended."""
         _authenticate_token(self._authorization)
         workspace = self._token.workspace_id

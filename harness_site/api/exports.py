@@ -9,7 +9,7 @@ from ninja import Router
 
 from checkpoints.enums import AuditKind
 from checkpoints.store import row_lookups
-from harness_site.api import read_audit, request_schemas
+from harness_site.api import request_schemas, session_read_audit
 from harness_site.api.request_pipeline import READER, get_client_checkpointer
 from harness_site.sessions.jsonl_export import generate_jsonl_lines
 
@@ -24,5 +24,5 @@ router = Router(tags=["reading"])
 )
 def export_session(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     session = row_lookups.get_session(get_client_checkpointer(request).store, session_id)
-    read_audit.record_session_read(request, session, AuditKind.EXPORTED, what="session", form="jsonl")
+    session_read_audit.record_session_read(request, session, AuditKind.EXPORTED, what="session", form="jsonl")
     return HttpResponse(b"".join(generate_jsonl_lines(session.pk)), content_type="application/jsonl")

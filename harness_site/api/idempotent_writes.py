@@ -111,7 +111,7 @@ class KeyedWrite:
 
 
 @contextmanager
-def serve_alone(authorization: str, key: str) -> Iterator[None]:
+def serve_one_request_per_key(authorization: str, key: str) -> Iterator[None]:
     """Serve one request with a key at a time. Raises `RequestInProgress` while another one is served."""
     name = authorization, key
     with _lock:
@@ -125,7 +125,7 @@ def serve_alone(authorization: str, key: str) -> Iterator[None]:
             _served.discard(name)
 
 
-class NotingTokenReader:
+class KeyStoringTokenReader:
     """Reader of a token's row that notes the key of a write in the same statement of PostgreSQL."""
 
     def __init__(self, write: KeyedWrite) -> None:
@@ -143,9 +143,9 @@ class NotingTokenReader:
         self._note = row[fields]
         return tuple(row[:fields])
 
-    def build_note(self, token: ApiToken) -> ApiWrite | None:
+    def build_new_write_row(self, token: ApiToken) -> ApiWrite | None:
         """Build the note; None if the key was noted before."""
-        return None if self._note is None else _build_note(self._note, token, self._write)
+        return None if self._note is None else _build_write_row(self._note, token, self._write)
 
 
 def serve_write_once(
@@ -156,7 +156,7 @@ def serve_write_once(
 
     Raises `IdempotencyKeyReused`, `InvalidIdentifier`.
     """
-    _delete_old_notes_sometimes()
+    _delete_old_writes_sometimes()
     row, repeated = (note, False) if note is not None else _get_or_create_write_row(token, write)
     if repeated:
         if row.digest != write.digest:
@@ -171,17 +171,17 @@ def serve_write_once(
     return response if _store_response(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 
 
-def note_key_before_write() -> None:
+def store_key_before_write() -> None:
     """Let the key of this request be noted before anything else is done; a view calls it first."""
     write_guard.refuse_if_guarded(write_guard.find_guard(connection))
 
 
-def _delete_old_notes_sometimes() -> None:
+def _delete_old_writes_sometimes() -> None:
     if next(_writes) % _CLEANUP_INTERVAL == 0:
         ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
 
 
-def serve_write_that_notes_key(
+def serve_write_that_stores_key(
     token: ApiToken, write: KeyedWrite, serve: Callable[[ApiWrite | None], HttpResponse]
 ) -> HttpResponse | None:
     """Answer a write whose first statement checks the token, notes the key and writes, all or nothing.
@@ -207,8 +207,8 @@ def serve_write_that_notes_key(
         raise
     if guard.row is None:
         return None
-    _delete_old_notes_sometimes()
-    row = _build_note(guard.row, token, write)
+    _delete_old_writes_sometimes()
+    row = _build_write_row(guard.row, token, write)
     row.call = guard.call
     return response if _store_response(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 
@@ -248,11 +248,11 @@ def _get_or_create_write_row(token: ApiToken, write: KeyedWrite) -> tuple[ApiWri
     """Return the row of the key, and whether it was there before."""
     validate_id("Idempotency-Key", write.key)
     if written := _execute_without_sync(_NOTE, [token.pk, write.key, write.digest]):
-        return _build_note(written[0], token, write), False
+        return _build_write_row(written[0], token, write), False
     return ApiWrite.objects.get(token=token, key=write.key), True
 
 
-def _build_note(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrite:
+def _build_write_row(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrite:
     """Build the row of a key that has just been noted; `created_at` is not known."""
     return ApiWrite.from_db(DEFAULT_DB_ALIAS, _NOTE_FIELDS, [number, token.pk, write.key, write.digest, None, "", None])
 

@@ -137,7 +137,7 @@ def _map_routes_to_operations() -> dict[tuple[str, str], RouteOperation]:
     return {
         (path.lstrip("/"), method): RouteOperation(
             frozenset(parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"),
-            operation["operationId"] in _OPERATIONS_THAT_NOTE_KEY,
+            operation["operationId"] in _OPERATIONS_THAT_STORE_KEY,
         )
         for path, operations in build_openapi_document("")["paths"].items()
         for method, operation in operations.items()
@@ -145,7 +145,7 @@ def _map_routes_to_operations() -> dict[tuple[str, str], RouteOperation]:
 
 
 #: Operations whose first statement is a hot one of the library, unless something is unusual.
-_OPERATIONS_THAT_NOTE_KEY: Final = frozenset({"save_version", "issue_call", "settle_call"})
+_OPERATIONS_THAT_STORE_KEY: Final = frozenset({"save_version", "issue_call", "settle_call"})
 
 
 #: Parameter of a path in a URL pattern: its converter is no part of the document.

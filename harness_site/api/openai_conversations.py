@@ -16,9 +16,9 @@ from checkpoints.models import Session
 from checkpoints.sessions import append_without_lease
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
-from checkpoints.store.store import Store
-from checkpoints.store.version_columns import VersionChange
-from harness_site.api import read_audit
+from checkpoints.store.database_client_state import Store
+from checkpoints.store.version_state_columns import VersionChange
+from harness_site.api import session_read_audit
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_request_bodies import parse_json_body
 from harness_site.api.json_responses import JSON, build_json_response
@@ -124,7 +124,7 @@ def list_items(request: HttpRequest, session_id: str) -> HttpResponse:
     """List a page of items, newest first unless `order` is `asc`."""
     READER(request)
     session = _get_conversation(request, session_id)
-    read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read(request, session)
     order, after = request.GET.get("order", "desc"), request.GET.get("after")
     limit = _parse_page_limit(request.GET.get("limit"))
     if order not in {"asc", "desc"}:

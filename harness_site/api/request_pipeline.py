@@ -104,12 +104,12 @@ View = Callable[..., HttpResponse]
 class RouteOperation:
     """One method of a route.
 
-    `parameters` are those that its query may have. With `notes_key` its first statement is mostly a hot one, which can
+    `parameters` are those that its query may have. With `stores_key` its first statement is mostly a hot one, which can
     note the key of the request.
     """
 
     parameters: frozenset[str] = frozenset()
-    notes_key: bool = False
+    stores_key: bool = False
 
 
 FindOperation = Callable[[str], RouteOperation | None]
@@ -160,29 +160,29 @@ def _serve_authenticated(
     accept = partial(_accept_request, request, authorization, operation)
     if not key:
         accept()
-        _read_content(request)
+        _read_request_body(request)
         return idempotent_writes.claim_call_of_write_without_key(request.token, _serve_view(request, view, key, None))
     try:
-        with idempotent_writes.serve_alone(authorization, key):
+        with idempotent_writes.serve_one_request_per_key(authorization, key):
             serve, note = partial(_serve_view, request, view, key), None
             token = _find_known_token_of_write(request, authorization, key)
             if token is None:
                 accept()
-                write = _read_write(request, key)
+                write = _read_body_as_keyed_write(request, key)
             else:
                 try:
-                    write = _read_write(request, key)
+                    write = _read_body_as_keyed_write(request, key)
                 except CheckpointsError:
                     accept()  # a refused token and the limit of requests come before what is wrong with the body
                     raise
-                if operation is not None and operation.notes_key:
-                    response = _serve_write_that_notes_key(request, token, write, serve)
+                if operation is not None and operation.stores_key:
+                    response = _serve_write_that_stores_key(request, token, write, serve)
                     if response is not None:
                         return response
                 if connection.vendor == "postgresql":
-                    reader = idempotent_writes.NotingTokenReader(write)
+                    reader = idempotent_writes.KeyStoringTokenReader(write)
                     accept(reader.read_row)
-                    note = reader.build_note(request.token)
+                    note = reader.build_new_write_row(request.token)
                 else:
                     accept()
             return idempotent_writes.serve_write_once(request.token, write, note, serve)
@@ -211,7 +211,7 @@ def _accept_request(
 
 
 def _find_known_token_of_write(request: ApiRequest, authorization: str, key: str) -> ApiToken | None:
-    """Return the token of a write whose key can be noted by the statement that checks the token.
+    """Return the token of a write whose key can be stored by the statement that checks the token.
 
     It has to be a token that this process has accepted before, and that may make a request now, and the request has no
     parameters that could be unknown: what a stranger sends is not decompressed, and a request that is refused leaves
@@ -227,7 +227,7 @@ def _find_known_token_of_write(request: ApiRequest, authorization: str, key: str
     return token if token is not None and rate_limit.may_request(token.pk) else None
 
 
-def _serve_write_that_notes_key(
+def _serve_write_that_stores_key(
     request: ApiRequest, token: ApiToken, write: KeyedWrite, serve: Callable[[ApiWrite | None], HttpResponse]
 ) -> HttpResponse | None:
     """Serve a write with the token as it is known; its first statement checks the token and notes the key.
@@ -238,16 +238,16 @@ def _serve_write_that_notes_key(
         return None
     request.token = token
     request.allowance = rate_limit.count_request_of_token(token.pk)
-    return idempotent_writes.serve_write_that_notes_key(token, write, serve)
+    return idempotent_writes.serve_write_that_stores_key(token, write, serve)
 
 
-def _read_content(request: ApiRequest) -> None:
+def _read_request_body(request: ApiRequest) -> None:
     request.content = json_request_bodies.read_decompressed_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
 
 
-def _read_write(request: ApiRequest, key: str) -> KeyedWrite:
-    _read_content(request)
+def _read_body_as_keyed_write(request: ApiRequest, key: str) -> KeyedWrite:
+    _read_request_body(request)
     return KeyedWrite(request.method or "", request.get_full_path(), request.content, key)
 
 

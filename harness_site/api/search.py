@@ -9,7 +9,7 @@ from checkpoints.enums import AuditKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.ids import validate_number
 from checkpoints.models import Session
-from harness_site.api import read_audit, response_schemas
+from harness_site.api import response_schemas, session_read_audit
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.request_pipeline import READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
@@ -34,7 +34,7 @@ def search(request: HttpRequest, q: str, before: int | None = None) -> HttpRespo
         session = sessions.get(passage.session_id)
         if session is None:
             continue
-        read_audit.record_session_read(request, session, AuditKind.EXCERPTED, page="search")
+        session_read_audit.record_session_read(request, session, AuditKind.EXCERPTED, page="search")
         found.append({"session_id": session.session_id, "title": session.title, "text": passage.text[:1000]})
     return build_json_response(
         {"passages": mask_json_value(found), "next": page.before, "partial": page.partly, "timed_out": page.slow}

@@ -29,8 +29,8 @@ from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.store import OwnedSession, Store
-from harness_site.api import read_audit, request_schemas, response_schemas, session_serializer
+from checkpoints.store.database_client_state import OwnedSession, Store
+from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
 from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
@@ -235,7 +235,7 @@ def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
 def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     store = get_client_checkpointer(request).store
     session = row_lookups.get_session(store, session_id)
-    read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read(request, session)
     return build_json_response(
         mask_json_value(session_serializer.serialize_session(store, session)), etag=session.revision
     )
@@ -356,7 +356,7 @@ def fork_session(
 )
 def preview_resume(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     return build_json_response(mask_json_value(checkpointer.preview_resume(session_id)))
 
 

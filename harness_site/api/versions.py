@@ -15,11 +15,11 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
-from checkpoints.store.version_columns import UNCHANGED, VersionChange
+from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.version_state_columns import UNCHANGED, VersionChange
 from checkpoints.versions import phase_versions
 from checkpoints.versions import save_version as saving
-from harness_site.api import read_audit, request_schemas, response_schemas
+from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.if_match_precondition import parse_if_match
@@ -183,7 +183,7 @@ def list_versions(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     versions = checkpointer.list_checkpoints(session_id, before=before, limit=limit)
-    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     next_cursor = versions[-1]["version"] if len(versions) == limit else None
     return build_json_response({"versions": mask_json_value(versions), "next": next_cursor})
 
@@ -199,7 +199,7 @@ def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) ->
     latest = checkpointer.load_latest(session_id)
     if latest is None:
         return build_json_response({"version": None})
-    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     return _build_version_response(latest)
 
 
@@ -212,7 +212,7 @@ def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) ->
 def load_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     loaded = checkpointer.load(session_id, version)
-    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     return _build_version_response(loaded)
 
 
@@ -246,6 +246,6 @@ def list_messages(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     messages = checkpointer.messages(session_id, after=after, limit=limit, version=version)
-    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     next_cursor = after + len(messages) if len(messages) == limit else None
     return build_json_response({"messages": mask_json_value(messages), "next": next_cursor})

@@ -23,7 +23,7 @@ from checkpoints.peers.agent_notice_outbox import DatabaseOutbox
 from checkpoints.peers.requests_to_other_agents import Join, Paused, PeerCall
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.store import row_lookups
-from harness_site.api import read_audit, request_schemas, response_schemas
+from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
@@ -80,7 +80,7 @@ def take_paused(
     outcome = pass_gate(store, session_id, hold=body.hold, takeover=body.takeover, paused=True)
     task = None
     if isinstance(outcome, ResumePoint):
-        taken = take_paused_task.take_paused_task_at_resume_point(store, session_id, state, outcome)
+        taken = take_paused_task.take_paused_task_or_release_session(store, session_id, state, outcome)
         task = {
             "state": taken.state,
             "paused_version": taken.paused_version,
@@ -203,5 +203,5 @@ def list_paused(
 def list_peer_calls(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     calls = checkpointer.peer_calls(session_id)
-    read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
     return build_json_response({"calls": mask_json_value(calls)})

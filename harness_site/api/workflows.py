@@ -14,12 +14,12 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.models import Workflow, WorkflowStep
 from checkpoints.store import row_lookups
-from checkpoints.store.store import OwnedSession, Store
+from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.workflows import step_rows
 from checkpoints.workflows.step_log import DatabaseStepLog, StepValue
 from checkpoints.workflows.step_rows import StepRequest
-from harness_site.api import calls, read_audit, request_schemas, response_schemas
+from harness_site.api import calls, request_schemas, response_schemas, session_read_audit
 from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
@@ -37,7 +37,7 @@ router = Router(tags=["workflows"])
 def list_workflows(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     store = get_client_checkpointer(request).store
     session = row_lookups.get_session(store, session_id)
-    read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read(request, session)
     rows = Workflow.objects.filter(session=session).order_by("pk")
     workflows = [_serialize_workflow(store, workflow) for workflow in rows]
     return build_json_response({"workflows": mask_json_value(workflows)})
@@ -55,7 +55,7 @@ def read_workflow(
     store = get_client_checkpointer(request).store
     session = row_lookups.get_session(store, session_id)
     workflow = _get_workflow(session.pk, session_id, workflow_id)
-    read_audit.record_session_read(request, session)
+    session_read_audit.record_session_read(request, session)
     return build_json_response(mask_json_value(_serialize_workflow(store, workflow)))
 
 
@@ -94,7 +94,7 @@ def issue_step(
     store = checkpointer.store
     owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
     step_request = _parse_step_request(body)
-    _let_retry_run_issued_step(request, store, owned_session, workflow_id, body)
+    _allow_retried_request_to_run_issued_step(request, store, owned_session, workflow_id, body)
     workflow = _get_workflow(owned_session.pk, session_id, workflow_id)
     step_log = DatabaseStepLog(store, session_id, workflow)
     try:
@@ -112,7 +112,7 @@ def _parse_step_request(body: request_schemas.IssueStep) -> StepRequest:
     return StepRequest(validate_id("step id", body.step_id), tool, args, validate_id("version", body.version))
 
 
-def _let_retry_run_issued_step(
+def _allow_retried_request_to_run_issued_step(
     request: HttpRequest, store: Store, owned_session: OwnedSession, workflow_id: str, body: request_schemas.IssueStep
 ) -> None:
     if not request.repeated:  # type: ignore[attr-defined]
@@ -121,7 +121,7 @@ def _let_retry_run_issued_step(
         session=owned_session.pk, workflow__workflow_id=workflow_id, step_id=body.step_id
     ).first()
     if step is not None:
-        calls.let_retry_run_issued_call(request, store, owned_session, step.call_id, body.tool)
+        calls.allow_retried_request_to_run_issued_call(request, store, owned_session, step.call_id, body.tool)
 
 
 def _get_workflow(session_pk: int, session_id: str, workflow_id: str) -> Workflow:

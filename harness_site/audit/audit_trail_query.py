@@ -239,7 +239,7 @@ def load_chain_integrity(workspace_pk: int) -> ChainIntegrity:
         chain.verified_at,
         chain.verified_number,
         chain.problem,
-        _find_report_flaw(chain) if chain.has_verdict else "",
+        _find_report_seal_problem(chain) if chain.has_verdict else "",
     )
 
 
@@ -251,7 +251,7 @@ def load_last_row_verification(workspace_pk: int) -> RowsCheck | None:
     named = parse_or_text(check.named)
     entries = [entry for entry in named if isinstance(entry, dict)] if isinstance(named, list) else []
     return RowsCheck(
-        _find_report_flaw(check),
+        _find_report_seal_problem(check),
         check.finished,
         check.reached_at,
         check.sessions,
@@ -261,7 +261,7 @@ def load_last_row_verification(workspace_pk: int) -> RowsCheck | None:
     )
 
 
-def _find_report_flaw(report: IntegrityCheck | AuditChain) -> str:
+def _find_report_seal_problem(report: IntegrityCheck | AuditChain) -> str:
     try:
         row_seals.verify_row(report)
     except RowNotSealed:

@@ -150,11 +150,11 @@ def build_entry_sentence(entry: AuditEntry) -> SafeString:
         "session": _render_session_in_sentence(entry),
         "label": _format_value_in_sentence(entry.label),
     }
-    sentence = _choose_sentence(entry, values)
+    sentence = _choose_sentence_template(entry, values)
     return format_html(sentence, **{name: values[name] for name in _list_placeholders(sentence)})
 
 
-def build_group_sentence(entry: AuditEntry, number: int) -> SafeString:
+def build_grouped_entries_sentence(entry: AuditEntry, number: int) -> SafeString:
     """Build the sentence of several entries that differ in their session alone."""
     if entry.kind == AuditKind.EXCERPTED:
         sentence = gettext("{actor} saw excerpts of {number} sessions")
@@ -172,7 +172,7 @@ def build_group_sentence(entry: AuditEntry, number: int) -> SafeString:
     )
 
 
-def _choose_sentence(entry: AuditEntry, values: Mapping[str, Any]) -> str:
+def _choose_sentence_template(entry: AuditEntry, values: Mapping[str, Any]) -> str:
     if entry.kind == AuditKind.EXPORTED and entry.session_pk is None and "what" in values:
         return str(_EXPORTED_LIST)
     fallback = _OTHER_KIND if entry.session_pk is None else _OTHER_KIND_IN_SESSION

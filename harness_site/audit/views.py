@@ -13,9 +13,9 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from harness_site.accounts import audit_events as recording
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.audit import audit_trail_query, csv_table
+from harness_site.audit import audit_trail_csv_export, audit_trail_query
 from harness_site.audit.audit_trail_query import AuditFilter, AuditSubject
-from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.streamed_downloads import CSV, build_download_response
 
 #: Maximum length of a filter value.
@@ -70,7 +70,7 @@ def export_audit_log(request: MemberRequest) -> HttpResponseBase:
     )
     name = f"audit-{request.membership.workspace.slug}-{clock.now():%Y-%m-%d}.csv"
     return build_download_response(
-        csv_table.generate_csv_lines(
+        audit_trail_csv_export.generate_csv_lines(
             audit_trail_query.iterate_all_entries(request.membership.workspace_id, audit_filter)
         ),
         CSV,

@@ -8,7 +8,7 @@ from django.utils.translation import gettext
 
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
-from harness_site.core.masking.known_secret_values import has_short_value
+from harness_site.core.masking.known_secret_value_search import has_short_value
 from harness_site.core.masking.masker import (
     collect_secret_values,
     mask_secret_fields_in_context,

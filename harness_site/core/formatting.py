@@ -89,7 +89,7 @@ def format_time_ago(moment: datetime, now: datetime) -> str:
     return sentence % {"count": amount}
 
 
-def format_deadline(moment: datetime, now: datetime) -> str:
+def format_relative_deadline(moment: datetime, now: datetime) -> str:
     """Format the time until or since a deadline in one unit."""
     seconds = (moment - now).total_seconds()
     amount, unit = _convert_to_largest_unit(abs(seconds))

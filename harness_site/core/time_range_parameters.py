@@ -29,8 +29,8 @@ class TimeRange:
     @classmethod
     def parse_query(cls, query: QueryDict) -> TimeRange:
         """Parse the parameters `first` and `last`."""
-        since, first = _parse_bound(query.get("first", ""), timedelta())
-        until, last = _parse_bound(query.get("last", ""), _DAY)
+        since, first = _parse_range_bound(query.get("first", ""), timedelta())
+        until, last = _parse_range_bound(query.get("last", ""), _DAY)
         return cls(since, until, first, last)
 
     def __bool__(self) -> bool:
@@ -71,10 +71,10 @@ def parse_date(text: str) -> date | None:
 
 def parse_range_start(text: str) -> datetime | None:
     """Parse a day or a time; None if it is invalid."""
-    return _parse_bound(text, timedelta())[0]
+    return _parse_range_bound(text, timedelta())[0]
 
 
-def _parse_bound(text: str, length_of_day: timedelta) -> tuple[datetime | None, str]:
+def _parse_range_bound(text: str, length_of_day: timedelta) -> tuple[datetime | None, str]:
     """Return a bound of a range and its normal form; a day ends after its length."""
     if (day := parse_date(text)) is not None:
         return get_utc_midnight(day) + length_of_day, day.isoformat()

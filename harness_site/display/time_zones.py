@@ -34,10 +34,10 @@ def _get_all_time_zone_names() -> frozenset[str]:
 
 @cache
 def _get_names_by_key() -> dict[str, str]:
-    return {_build_key(name): name for name in sorted(_get_all_time_zone_names())}
+    return {_normalize_time_zone_name(name): name for name in sorted(_get_all_time_zone_names())}
 
 
-def _build_key(name: str) -> str:
+def _normalize_time_zone_name(name: str) -> str:
     """Build a form of a name that is equal for every letter case, and for blanks instead of underscores."""
     return "_".join(name.casefold().split())
 
@@ -48,19 +48,19 @@ def is_time_zone(name: str) -> bool:
 
 def find_time_zone(text: str) -> str:
     """Return the canonical name of a time zone that is written in any letter case; empty if there is none."""
-    return _get_names_by_key().get(_build_key(text), "")
+    return _get_names_by_key().get(_normalize_time_zone_name(text), "")
 
 
 def suggest_time_zone(text: str) -> str:
     """Return the name of the zone that a misspelt name, or a city alone, most likely means; empty if none is near."""
-    key = _build_key(text)
+    key = _normalize_time_zone_name(text)
     cities: dict[str, str] = {}
     for name in list_time_zones():
-        cities.setdefault(_build_key(name).rpartition("/")[2], name)
+        cities.setdefault(_normalize_time_zone_name(name).rpartition("/")[2], name)
     near = get_close_matches(key.rpartition("/")[2], cities, n=1, cutoff=_NEAR)
     if near:
         return cities[near[0]]
-    whole = get_close_matches(key, map(_build_key, list_time_zones()), n=1, cutoff=_NEAR)
+    whole = get_close_matches(key, map(_normalize_time_zone_name, list_time_zones()), n=1, cutoff=_NEAR)
     return find_time_zone(whole[0]) if whole else ""
 
 

@@ -88,7 +88,7 @@ class SchemaProbe:
         self._waiting: list[Callable[[], None]] = []
 
     @property
-    def was_current(self) -> bool:
+    def were_tables_complete(self) -> bool:
         """Whether the tables are known to be complete, without asking the database."""
         return self._is_current
 
@@ -98,12 +98,12 @@ class SchemaProbe:
         The database is asked once a second at most, by any number of threads. The log gets one line when the problem
         changes.
         """
-        if self.was_current:
+        if self.were_tables_complete:
             return None
         with self._lock:
             if self._is_current or time.monotonic() < self._checked_at + _PAUSE_SECONDS:
                 return None if self._is_current else self._problem
-            problem = self._check()
+            problem = self._check_tables_complete()
             if problem is not None and problem is not self._problem:
                 with translation.override("en"):
                     logger.error("%s %s Until then, every page has status 503.", problem.summary, problem.advice)
@@ -113,7 +113,7 @@ class SchemaProbe:
             function()
         return problem
 
-    def call_when_current(self, function: Callable[[], None]) -> None:
+    def call_when_tables_complete(self, function: Callable[[], None]) -> None:
         """Call `function` once `find_problem` has found the tables complete: now, or later in any thread."""
         with self._lock:
             if not self._is_current:
@@ -121,7 +121,7 @@ class SchemaProbe:
                 return
         function()
 
-    def _check(self) -> StartupProblem | None:
+    def _check_tables_complete(self) -> StartupProblem | None:
         try:
             self._is_current = load_schema_state().is_current
             return None if self._is_current else StartupProblem.MIGRATIONS

@@ -16,11 +16,11 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
-from harness_site.accounts import call_argument_secrets, masking_rules
+from harness_site.accounts import masking_rules, session_secrets_from_call_arguments
 from harness_site.core import formatting, status_labels
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.masking import masker
-from harness_site.core.masking.masked_references import build_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.rendering.hidden_characters import format_on_one_line
 from harness_site.notifications.models import Event, Notice
@@ -111,7 +111,9 @@ def build_notice_message(notice: Notice, *, to_person: bool = False) -> NoticeMe
         if not calls:
             return None
         items = []
-        secrets = call_argument_secrets.load_known_secrets_of_sessions({call.session_id for call in calls})
+        secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(
+            {call.session_id for call in calls}
+        )
         for call in calls:
             values = secrets.get(call.session_id, ())
             with (

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.db import clock
 from checkpoints.enums import AuditKind, Role
 from checkpoints.models import Decision, ToolCall
-from harness_site.accounts import audit_events, call_argument_secrets
+from harness_site.accounts import audit_events, session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.core.masking import masker
 from harness_site.core.streamed_downloads import build_safe_file_name
@@ -76,7 +76,7 @@ def download_evidence_file(request: MemberRequest, pk: int) -> HttpResponse:
     file = _query_cited_files(files).filter(pk=pk).first() if pk < 2**63 else None
     if file is None:
         raise Http404(_("There is no such file in this workspace."))
-    call_argument_secrets.mask_session_secrets_in_response(file.call.session_id)
+    session_secrets_from_call_arguments.mask_session_secrets_in_response(file.call.session_id)
     content = bytes(file.content)
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise Http404(

@@ -17,9 +17,9 @@ from checkpoints.enums import CallStatus, DecisionKind
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import ToolCall
 from harness_site.core import formatting
-from harness_site.core.masking.masked_references import compute_keyed_fingerprint
 from harness_site.core.masking.masker import mask_text
-from harness_site.review import argument_changes, argument_fields
+from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
+from harness_site.review import argument_changes, argument_form_fields
 from harness_site.review.decision_options import APPROVALS, OUTCOMES, AnswerOption
 from harness_site.sessions.session_formatting import mask_link_if_safe
 
@@ -145,7 +145,7 @@ class ApprovalForm(DecisionForm):
         super().__init__(*args, **kwargs)
         self.call = call
         typed = {name: str(value) for name, value in self.data.items()}
-        self.argument_fields = argument_fields.build_argument_fields(call.args_as_called, typed)
+        self.argument_fields = argument_form_fields.build_argument_fields(call.args_as_called, typed)
         #: Parsed edited arguments, and their differences to those that the model asked for.
         self.differences: tuple[argument_changes.ArgumentDifference, ...] = ()
         self.changed: dict[str, Any] = {}
@@ -162,7 +162,7 @@ class ApprovalForm(DecisionForm):
 
     def _clean_changed_arguments(self, text: str, *, by_field: bool) -> None:
         try:
-            text = argument_fields.compose_arguments_json(self.argument_fields) if by_field else text
+            text = argument_form_fields.compose_arguments_json(self.argument_fields) if by_field else text
             self.changed = argument_changes.parse_edited_arguments(text, self.call.args)
             digest = argument_changes.compute_arguments_digest(self.changed)
             self.digest = compute_keyed_fingerprint(digest)

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, Risk
 from harness_site.accounts.models import Membership
-from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.review import presence
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
 from harness_site.review.selectors.queue_order import QueueSort
@@ -56,9 +56,9 @@ class QueueFilters:
     def build_call_filters(self, reader: Membership) -> CallFilters:
         """Convert to the filters of the selectors."""
         age = AGES[self.age][0] if self.age else None
-        return CallFilters(self.tool, self.agent, self.risk, age, self.limit, self._build_condition(reader))
+        return CallFilters(self.tool, self.agent, self.risk, age, self.limit, self._build_claim_condition(reader))
 
-    def _build_condition(self, reader: Membership) -> Q | None:
+    def _build_claim_condition(self, reader: Membership) -> Q | None:
         if self.claimed == "me":
             return presence.build_claimed_condition(reader)
         if not self.claimed:

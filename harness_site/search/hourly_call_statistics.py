@@ -71,12 +71,12 @@ def build_decision_wait_tally(workspace: int, decision: Any) -> Tally | None:
     is_withdrawal = decision.kind == DecisionKind.WITHDRAW
     if is_withdrawal or not decision.final or decision.actor_kind not in DECIDING_PEOPLE or since is None:
         return None
-    wait = get_wait_time_class((decision.created_at - since).total_seconds())
+    wait = get_wait_time_histogram_bucket((decision.created_at - since).total_seconds())
     key = (workspace, _truncate_to_hour(decision.created_at), True, decision.session__agent, wait)
     return Tally(DecisionSums, key, (1,))
 
 
-def get_wait_time_class(seconds: float) -> int:
+def get_wait_time_histogram_bucket(seconds: float) -> int:
     """Return the class of a waiting time: 0 up to one second, then classes of which each is a fifth longer."""
     return min(_LAST_WAIT_CLASS, max(0, round(log(max(seconds, 1.0), _WAIT_FACTOR))))
 

@@ -110,7 +110,7 @@ class Sums(models.Model):
     """Numbers of one hour or one day (UTC), which pages add up for longer periods.
 
     Only today and the two days before have hours; older ones are added up to days by
-    `merge_hours_into_days.merge_hourly_sums_into_days`.
+    `daily_call_statistics_rollup.merge_hourly_sums_into_days`.
     """
 
     workspace = models.ForeignKey(
@@ -189,7 +189,7 @@ class ToolSums(Sums):
 class DecisionSums(Sums):
     """Number of final decisions of people about calls of one agent that came after about the same waiting time.
 
-    `wait` is the number of a class of waiting times, see `hourly_call_statistics.get_wait_time_class`.
+    `wait` is the number of a class of waiting times, see `hourly_call_statistics.get_wait_time_histogram_bucket`.
     """
 
     agent = models.CharField(max_length=200, blank=True)

@@ -133,10 +133,10 @@ def _load_source_rows(
 
 def _filter_unaltered_rows(rows: dict[int, Row]) -> dict[int, Row]:
     """Leave out rows that do not match their seal; the columns that are read only for that are read if seals exist."""
-    return rows if get_seal_keys() is None else {pk: row for pk, row in rows.items() if _is_unaltered(row)}
+    return rows if get_seal_keys() is None else {pk: row for pk, row in rows.items() if _is_seal_valid(row)}
 
 
-def _is_unaltered(row: Message | ToolCall | Decision) -> bool:
+def _is_seal_valid(row: Message | ToolCall | Decision) -> bool:
     try:
         if isinstance(row, Message):
             version_seals.verify_messages(connection, row.segment_id, [row])

@@ -16,14 +16,14 @@ from typing import Final
 from django.db import OperationalError, connection, transaction
 from django.db.models import F, QuerySet, Subquery
 
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking.masker import mask_text, mask_values_in_context
 from harness_site.search.models import Passage
-from harness_site.search.passage_term_conditions import (
+from harness_site.search.query_terms import SearchQuery
+from harness_site.search.trigram_search_conditions import (
     filter_passages_by_query_with_index,
     filter_passages_by_query_without_index,
 )
-from harness_site.search.query_terms import SearchQuery
 
 #: Hits on one page.
 PAGE: Final = 30
@@ -60,7 +60,7 @@ class SearchPage:
     `before` is the cursor of the next page, None on the last one. `partly` is True if only the newest passages were
     read because all terms are too short for the index, `slow` if the search timed out. `cut_sessions` are those with
     more hits than the page has of them. `secrets` is the result of
-    `call_argument_secrets.load_known_secrets_of_sessions` for their sessions.
+    `session_secrets_from_call_arguments.load_known_secrets_of_sessions` for their sessions.
     """
 
     passages: tuple[Passage, ...]
@@ -191,7 +191,9 @@ def _filter_passages_not_newer_than_era(era: int, older: QuerySet[Passage]) -> Q
 def _build_search_page(
     passages: Sequence[Passage], query: SearchQuery, *, before: int | None = None, partly: bool = False
 ) -> SearchPage:
-    secrets = call_argument_secrets.load_known_secrets_of_sessions({passage.session_id for passage in passages})
+    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(
+        {passage.session_id for passage in passages}
+    )
     return SearchPage(_filter_unmasked_matches(passages, query, secrets), before, partly=partly, secrets=secrets)
 
 
@@ -209,7 +211,7 @@ def _filter_unmasked_matches(
     return tuple(visible)
 
 
-def list_matching_sessions(workspace: int, query: SearchQuery) -> list[int]:
+def list_session_pks_matching_every_term(workspace: int, query: SearchQuery) -> list[int]:
     """List the keys of all sessions that contain every term, as the current reader may see them."""
     matches = filter_passages_by_query_with_index(Passage.objects.filter(workspace=workspace), query).order_by(
         "session_id"

@@ -14,8 +14,8 @@ from django.db.models.functions import Coalesce
 from checkpoints.enums import ActorKind, CallStatus, InterruptReason
 from checkpoints.models import Workspace
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
-from harness_site.accounts import call_argument_secrets, masking_rules
-from harness_site.accounts.call_argument_secrets import StoredSize
+from harness_site.accounts import masking_rules, session_secrets_from_call_arguments
+from harness_site.accounts.session_secrets_from_call_arguments import StoredSize
 from harness_site.core.masking import masker
 from harness_site.core.rendering.hidden_characters import replace_unencodable
 from harness_site.search import (
@@ -111,7 +111,7 @@ def load_indexed_texts(kind: Kind, keys: list[int]) -> list[IndexedText]:
     for pk, workspace_rows in by_workspace.items():
         rules = masking_rules.load_workspace_masking_rules(workspaces[pk])
         with masker.use_masking_rules(rules):
-            secrets = call_argument_secrets.load_known_secrets_of_sessions(
+            secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(
                 {_get_session_pk(kind, row) for row in workspace_rows}
             )
         for row in workspace_rows:
@@ -149,7 +149,7 @@ def _build_indexed_message(row: Any, workspace: int) -> IndexedText:
     extract = text_extraction.extract_message_text(row.body, row.message_id)
     facts = (
         *session_active_hour_facts.build_hour_facts(row.created_at),
-        *message_metadata_facts.build_context_facts(row.body),
+        *message_metadata_facts.extract_model_and_context_facts(row.body),
     )
     return IndexedText(
         row.session_id,

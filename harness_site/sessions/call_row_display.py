@@ -80,7 +80,7 @@ def build_workspace_call_lines(
 ) -> list[WorkspaceCallLine | UnreadableRecord]:
     """Build the lines of calls of several sessions.
 
-    `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
+    `secrets` is the result of `session_secrets_from_call_arguments.load_known_secrets_of_sessions`.
     """
     urls = SessionLinks()
     build_call_line = _make_line_builder(urls)

@@ -23,12 +23,12 @@ from harness_site.core.rendering.display_text import (
     get_byte_size,
     mask_and_reveal_hidden,
 )
+from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.hidden_characters import has_hidden_characters
-from harness_site.core.rendering.html_building import build_html
 from harness_site.core.rendering.json_tree import dump_json_for_display
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
-from harness_site.sessions.selectors.message_first_versions import RunFacts
+from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 
 #: Image types that a page embeds; none of them can contain a script.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core import csv_rows, formatting
 from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.unreadable_rows import UnreadableRecord
@@ -35,7 +35,7 @@ def generate_csv_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterato
     yield csv_rows.format_csv_line(HEAD)
     remaining = iter(rows)
     while batch := list(islice(remaining, _SESSIONS_PER_BATCH)):
-        secrets = call_argument_secrets.load_known_secrets_of_sessions([row.pk for row in batch])
+        secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions([row.pk for row in batch])
         for row in batch:
             with mask_values_in_context(secrets.get(row.pk, ())):
                 yield csv_rows.format_csv_line(

@@ -11,7 +11,7 @@ from checkpoints.enums import DecisionKind, InterruptReason
 from checkpoints.models import Decision, ToolCall
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.list_filters import SessionFilter, Sort
-from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import search_query, session_active_hour_facts
 from harness_site.search.hourly_call_statistics import DECIDING_PEOPLE
@@ -53,7 +53,7 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     times, by_start = TimeRange.parse_query(asked), sort == Sort.STARTED
     conditions = [_build_trait_condition(workspace, *trait_value) for trait_value in _parse_trait_parameters(asked)]
     if (known := asked.get("models", "")) in KNOWN_MODELS:
-        conditions.append(_build_known_models_condition(workspace, known))
+        conditions.append(_build_model_count_condition(workspace, known))
     conditions += _build_event_conditions(workspace, asked, TimeRange() if by_start else times)
     return SessionFilter(
         standing=Standing(status) if status in Standing.values else None,
@@ -85,7 +85,7 @@ def list_sessions_matching_words(workspace: int, asked: QueryDict) -> frozenset[
     For exports of all matches: the number of keys may exceed the parameter limit of one statement.
     """
     query = SearchQuery.parse(get_text_parameter(asked, "q"))
-    return frozenset(search_query.list_matching_sessions(workspace, query)) if query else None
+    return frozenset(search_query.list_session_pks_matching_every_term(workspace, query)) if query else None
 
 
 def get_text_parameter(asked: QueryDict, name: str) -> str:
@@ -143,7 +143,7 @@ def _build_trait_condition(workspace: int, trait: str, value: str) -> Q:
     return Q(pk__in=keys, pk__gte=Subquery(keys.order_by("session")[:1]))
 
 
-def _build_known_models_condition(workspace: int, known: str) -> Q:
+def _build_model_count_condition(workspace: int, known: str) -> Q:
     """Build the condition for sessions of which no model is known, or several are."""
     facts: QuerySet[Any, Any] = Fact.objects.filter(workspace=workspace, trait=Trait.MODEL)
     if known == "unknown":

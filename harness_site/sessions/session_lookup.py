@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.enums import Role
 from checkpoints.seals import row_seals
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.sessions.selectors import session_rows
 from harness_site.sessions.selectors.session_rows import SessionHead
@@ -62,7 +62,7 @@ def get_session_head_or_404(request: MemberRequest, pk: int, *, verified: bool =
             _("There is no such session here."),
             _("It may have been deleted, or belong to a workspace you are not a member of. Nothing was changed."),
         )
-    call_argument_secrets.mask_session_secrets_in_response(pk)
+    session_secrets_from_call_arguments.mask_session_secrets_in_response(pk)
     request.session_shown = pk
     if verified:
         row_seals.verify_row(head.stored)

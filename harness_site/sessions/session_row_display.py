@@ -69,7 +69,7 @@ def build_session_lines(
 
     With `since`, a day or a time in UTC, they link to the first message from then on. `query` has the filters of the
     list, to which the links of labels add one. `secrets` is the result of
-    `call_argument_secrets.load_known_secrets_of_sessions`.
+    `session_secrets_from_call_arguments.load_known_secrets_of_sessions`.
     """
     sentence_of_box = _("Select %(name)s")
     urls = SessionLinks()

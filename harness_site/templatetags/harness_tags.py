@@ -28,17 +28,21 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_path
-from harness_site.core.masking.masked_references import build_masked_reference, mask_digest, mask_query_string
 from harness_site.core.masking.masker import (
     is_masking_active,
     mask_secret_fields_in_context,
     mask_text,
     mask_values_in_context,
 )
+from harness_site.core.masking.reversible_tokens_for_masked_names import (
+    build_masked_reference,
+    mask_digest,
+    mask_query_string,
+)
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.hidden_characters import escape_hidden_in_json, replace_unencodable
-from harness_site.core.rendering.html_building import build_html
 from harness_site.core.rendering.json_tree import dump_masked_json
 from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.display.display_preferences import get_reader_theme
@@ -128,7 +132,7 @@ def render_time_ago(moment: datetime) -> SafeString:
 @register.simple_tag(name="due")
 def render_deadline(moment: datetime) -> SafeString:
     """Render `due in 57 min` or `overdue for 3 min` with the exact time on hover; the page keeps it up to date."""
-    return _render_time_element(moment, formatting.format_deadline(moment, clock.now()), "due")
+    return _render_time_element(moment, formatting.format_relative_deadline(moment, clock.now()), "due")
 
 
 @register.simple_tag(name="at")
@@ -324,7 +328,7 @@ def format_now_iso() -> str:
 
 
 @register.tag("hiding")
-def parse_hiding_tag(parser: Parser, token: Token) -> Node:
+def parse_mask_call_values_tag(parser: Parser, token: Token) -> Node:
     """Mask the values of secret fields of a call in the content: `{% hiding call %}…{% endhiding %}`."""
     _, call = token.split_contents()
     inside = parser.parse(["endhiding"])
@@ -345,10 +349,10 @@ class MaskCallValuesNode(Node):
 
 
 @register.tag("hiding_session")
-def parse_hiding_session_tag(parser: Parser, token: Token) -> Node:
+def parse_mask_session_values_tag(parser: Parser, token: Token) -> Node:
     """Mask secrets in the content: `{% hiding_session pk secrets %}…{% endhiding_session %}`.
 
-    `secrets` is the result of `call_argument_secrets.load_known_secrets_of_sessions`.
+    `secrets` is the result of `session_secrets_from_call_arguments.load_known_secrets_of_sessions`.
     """
     _, session, secrets = token.split_contents()
     inside = parser.parse(["endhiding_session"])
@@ -370,7 +374,7 @@ class MaskSessionValuesNode(Node):
 
 
 @register.tag("record")
-def parse_record_tag(parser: Parser, token: Token) -> Node:
+def parse_fault_isolated_record_tag(parser: Parser, token: Token) -> Node:
     """Isolate faults of one record of a list: `{% record row "call" "li" %}…{% endrecord %}`.
 
     If the content fails, an element of this name reports the kind and key of the record, and the page is otherwise
@@ -382,10 +386,10 @@ def parse_record_tag(parser: Parser, token: Token) -> Node:
     inside = parser.parse(["endrecord"])
     parser.delete_first_token()
     row, kind, element = (parser.compile_filter(word) for word in words)
-    return RecordNode(row, kind, element, inside)
+    return FaultIsolatedRecordNode(row, kind, element, inside)
 
 
-class RecordNode(Node):
+class FaultIsolatedRecordNode(Node):
     child_nodelists = ("inside",)
 
     def __init__(self, row: FilterExpression, kind: FilterExpression, element: FilterExpression, inside: NodeList):

@@ -51,7 +51,7 @@ def test_turn_of_langgraph(cp: SyncCheckpointer, statements: list[str]) -> None:
         statements.clear()
         question: Any = {"messages": [HumanMessage(f"Is it {number}?")]}
         agent.invoke(question, {"configurable": {"thread_id": "s"}}, durability="sync")
-    expect(statements, postgresql=24, sqlite=37)
+    expect(statements, postgresql=7, sqlite=37)
 
 
 def test_lines_of_the_claude_agent_sdk(cp: SyncCheckpointer, statements: list[str]) -> None:
@@ -67,7 +67,7 @@ def test_lines_of_the_claude_agent_sdk(cp: SyncCheckpointer, statements: list[st
             parent = uuid
         statements.clear()
         asyncio.run(store.append(key, lines))  # type: ignore[arg-type]
-    expect(statements, postgresql=7, sqlite=12)
+    expect(statements, postgresql=6, sqlite=11)
 
 
 def test_items_of_the_openai_agents_sdk(cp: SyncCheckpointer, statements: list[str]) -> None:

@@ -17,7 +17,7 @@ import pytest
 from checkpoints.models import AuditEvent, PeerCall, Session, Workspace
 from checkpoints.models import Join as JoinRow
 from examples.peers_over_http.__main__ import ask_until_answered
-from examples.peers_over_http.wire import PORTS, HttpTransport
+from examples.peers_over_http.http_transport import PORTS, HttpTransport
 from tests.concurrency import http_agent
 from tests.support.processes import PATIENCE, Child, database_url, until
 

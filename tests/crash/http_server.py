@@ -69,7 +69,7 @@ def _serve(listening: socket.socket, plan: Path) -> Never:
     from harness_site.asgi import direct_application
 
     read_body, serve_once = json_request_bodies.read_decompressed_body, idempotent_writes.serve_write_once
-    serve_noting = idempotent_writes.serve_write_that_notes_key
+    serve_storing = idempotent_writes.serve_write_that_stores_key
 
     def read_body_until_killed(request: Any) -> bytes:
         _follow_plan(plan, f"{request.method} {request.get_full_path()}", PLACES[0])
@@ -90,16 +90,16 @@ def _serve(listening: socket.socket, plan: Path) -> Never:
         _follow_plan(plan, name, PLACES[3])
         return response
 
-    def serve_noting_until_killed(token: Any, write: Any, serve: Callable[[Any], Any]) -> Any:
+    def serve_storing_until_killed(token: Any, write: Any, serve: Callable[[Any], Any]) -> Any:
         name = f"{write.method} {write.path}"
-        response = serve_noting(token, write, follow_plan_around(serve, name))
+        response = serve_storing(token, write, follow_plan_around(serve, name))
         if response is not None:
             _follow_plan(plan, name, PLACES[3])
         return response
 
     json_request_bodies.read_decompressed_body = read_body_until_killed
     idempotent_writes.serve_write_once = serve_until_killed
-    idempotent_writes.serve_write_that_notes_key = serve_noting_until_killed
+    idempotent_writes.serve_write_that_stores_key = serve_storing_until_killed
     config = uvicorn.Config(direct_application, lifespan="off", log_level="critical", ws="none")
     uvicorn.Server(config).run(sockets=[listening])
     os._exit(0)

@@ -25,7 +25,7 @@ WORKFLOW_MUTATIONS = [
     ),
     Mutation(
         "a changed result is not replayed",
-        "checkpoints/calls/verify_call_record.py",
+        "checkpoints/calls/verify_call_seal_signatures_and_digests.py",
         "if text is not None and digest != digests.digest_text(text):",
         "if False:",
         f"{PHASES}::test_changed_result_is_not_replayed",
@@ -39,7 +39,7 @@ WORKFLOW_MUTATIONS = [
     ),
     Mutation(
         "retention keeps the snapshot that still holds",
-        "checkpoints/sessions/retention.py",
+        "checkpoints/sessions/prune_versions_and_delete_sessions.py",
         "if snapshot_version is None or number < snapshot_version]",
         "if True]",
         f"{PHASES}::test_snapshot_is_kept_while_a_later_version_needs_it",

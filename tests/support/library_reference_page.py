@@ -122,7 +122,7 @@ GROUPS = (
             "NothingToImport",
         ),
     ),
-    Group("Results: versions removed", "checkpoints.sessions.retention", ("RemovalCounts",)),
+    Group("Results: versions removed", "checkpoints.sessions.prune_versions_and_delete_sessions", ("RemovalCounts",)),
     Group("Results: exported files", "checkpoints.archive.session_export", ("ExportedFile",)),
     Group("Results: imported sessions", "checkpoints.archive.session_import", ("ImportedSession",)),
     Group("Results: imported records", "checkpoints.versions.phase_record_import", ("ImportedRecord",)),

@@ -200,7 +200,7 @@ def main() -> None:
     django.setup()
     call_command("migrate", verbosity=0, interactive=False)
 
-    from examples.demo.people import create_or_reset_account
+    from examples.demo.demo_accounts import create_or_reset_account
 
     for name, role in CAST.items():
         create_or_reset_account(name, role, PASSWORD)

@@ -19,7 +19,6 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
-from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
 from checkpoints.adapters.claude import transcript_keys
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_mirror import (
@@ -29,6 +28,7 @@ from checkpoints.adapters.claude.transcript_mirror import (
     read_subagent_description,
 )
 from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.conf import MAX_VALUE_BYTES
@@ -105,7 +105,7 @@ class HarnessSessionStore(SessionStore):
         """
         self._policies.add(policies)
 
-    def _is_guarded(self, name: str) -> bool:
+    def _is_tool_logged_by_policies(self, name: str) -> bool:
         return any(policies.logs_calls(name) for policies in self._policies)
 
     async def _run_blocking(self, work: Callable[[], T]) -> T:
@@ -143,6 +143,7 @@ class HarnessSessionStore(SessionStore):
                 places = log.add_lines(lines, known_keys=None if mirror is None else mirror.keys)
                 if places or not log.header:
                     mirror = self._write_versions_of_lines(key, log, size, mirror, [lines[place] for place in places])
+                    log.insert_added_lines(mirror.written)
                     self._update_header(key, log, [entries[place] for place in places])
             if mirror is not None:
                 with self._lock:
@@ -162,7 +163,7 @@ class HarnessSessionStore(SessionStore):
         if mirror is None or is_described:
             stored = [json.loads(content) for content in self._load_line_contents(key.session_id)[:size]]
             subagent = read_subagent_description([*stored, *added])
-            mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_guarded)
+            mirror = TranscriptMirror(store, key, self.agent, subagent, self._is_tool_logged_by_policies)
         if key.subpath and size == 0:
             rows = Session.objects.using(store.using).filter(pk=log.row.pk)
             rows.update(parent_session_id=key.root_id)
@@ -205,18 +206,18 @@ class HarnessSessionStore(SessionStore):
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """List the sessions of a project, with the times of their last writes in milliseconds since 1970."""
-        headers = await self._list_headers(project_key)
+        headers = await self._list_transcript_log_headers(project_key)
         return [{"session_id": header["session_id"], "mtime": header["mtime"]} for header in headers]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """List the summaries of the sessions of a project, which the SDK made of their lines."""
-        headers = await self._list_headers(project_key)
+        headers = await self._list_transcript_log_headers(project_key)
         return [
             {"session_id": header["session_id"], "mtime": header["mtime"], "data": header["summary"]}
             for header in headers
         ]
 
-    async def _list_headers(self, project_key: str) -> list[dict[str, Any]]:
+    async def _list_transcript_log_headers(self, project_key: str) -> list[dict[str, Any]]:
         group = transcript_keys.parse_project_key(project_key).log_group
         return await self._run_blocking(partial(line_log.list_log_headers, self.sync_checkpointer.store, group))
 
@@ -254,7 +255,7 @@ def _encode_line(entry: Any) -> NewLine:
     if not isinstance(entry, dict):
         raise NotRepresentable("line", f"a {type(entry).__name__} is not a JSON object")
     try:
-        content = json.dumps(entry, allow_nan=False, separators=(",", ":")).encode()
+        content = _encode_json(entry)
         is_exact = json.loads(content) == entry
     except (TypeError, ValueError, RecursionError) as error:
         raise NotRepresentable("line", str(error)) from error
@@ -263,3 +264,11 @@ def _encode_line(entry: Any) -> NewLine:
     if len(content) > MAX_VALUE_BYTES:
         raise TooLarge("line", len(content), MAX_VALUE_BYTES)
     return NewLine(transcript_keys.make_line_key(entry), content)
+
+
+def _encode_json(entry: Any) -> bytes:
+    """Encode a line in UTF-8, with all other characters than ASCII escaped if some have no UTF-8."""
+    try:
+        return json.dumps(entry, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(entry, allow_nan=False, separators=(",", ":")).encode()

@@ -17,12 +17,12 @@ from typing import Any, Final, Literal, TypeVar
 
 from claude_agent_sdk import HookMatcher
 
-from checkpoints.adapters.adapter_client import run_on_thread
 from checkpoints.adapters.claude import transcript_keys
 from checkpoints.adapters.claude.session_store import HarnessSessionStore
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_mirror import AGENT_NAME
 from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.adapters.sync_or_async_client import run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.client import SyncCheckpointer
@@ -229,7 +229,7 @@ class _ToolHooks:
         call = self._calls.pop((key, str(tool_use_id or hook.get("tool_use_id"))), None)
         if call is None:
             return {}
-        call.set_outcome(_build_outcome(hook))
+        call.set_outcome(_build_value_or_error(hook))
         await self._wait_for_logged_outcome(call)
         return {}
 
@@ -270,7 +270,7 @@ def _format_replayed_result(result: ToolResult) -> str:
     return f"The call was not made again: its result is known already. Continue with this result: {result.content}"
 
 
-def _build_outcome(hook: Any) -> Any:
+def _build_value_or_error(hook: Any) -> Any:
     """Return the value of a call, or the exception that stands for its failure."""
     if hook.get("hook_event_name") != _FAILURE:
         return hook.get("tool_response")

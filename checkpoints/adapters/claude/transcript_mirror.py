@@ -33,8 +33,9 @@ from checkpoints.importers.session_writer import ImportedTurn, ImportWriter
 from checkpoints.models import Run, Segment, Session, ToolCall
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
-from checkpoints.store.store import OwnedSession, Store, TranscriptHead
+from checkpoints.versions.opaque_contents import StoredMessage
 
 AGENT_NAME: Final = transcript_reader.AGENT_NAME
 #: Sessions that a transaction has locked, by identifier, each with its state if the client owns it.
@@ -59,7 +60,7 @@ class TranscriptMirror:
         key: TranscriptKey,
         agent: str,
         subagent: Mapping[str, Any],
-        is_guarded: Callable[[str], bool],
+        is_tool_logged_by_policies: Callable[[str], bool],
     ) -> None:
         """Create the mirror of a session.
 
@@ -68,15 +69,17 @@ class TranscriptMirror:
             key: Key of the transcript.
             agent: Name of the agent for lists and filters; empty for that of the format.
             subagent: What is known about the subagent whose transcript it is.
-            is_guarded: Function that says of the name of a tool whether its calls are logged by hooks.
+            is_tool_logged_by_policies: Function that says of the name of a tool whether its calls are logged by hooks.
         """
         self.key = key
-        self._is_guarded = is_guarded
+        self._is_tool_logged_by_policies = is_tool_logged_by_policies
         #: Number of lines that it has read, and the version of the session after that.
         self.size, self.version = 0, 0
         #: Keys of the lines that it has read.
         self.keys = set[str]()
         self.subagent = dict(subagent)
+        #: Messages that the transaction of the caller has stored.
+        self.written: list[StoredMessage] = []
         self._locked: LockedSessions = {}
         self._writers: list[MirrorWriter] = []
         self._repeats = False
@@ -96,13 +99,15 @@ class TranscriptMirror:
         self._reader = ClaudeCodeReader(context)
 
     def _open_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
-        writer = MirrorWriter(store, origin, self._is_guarded, self._locked)
+        written = self.written if origin.session_id == self.key.session_id else []
+        writer = MirrorWriter(store, origin, self._is_tool_logged_by_policies, self._locked, written)
         writer.repeats = self._repeats
         self._writers.append(writer)
         return writer
 
     def begin_transaction(self, row: Session, owned_session: OwnedSession | None) -> None:
         """Begin to write in another transaction, which has locked the session `row` of the transcript."""
+        self.written.clear()
         self._locked.clear()
         self._locked[row.session_id] = (row, owned_session)
 
@@ -149,11 +154,25 @@ class MirrorWriter(ImportWriter):
     extends_last_message = True
 
     def __init__(
-        self, store: Store, origin: TranscriptOrigin, is_guarded: Callable[[str], bool], locked: LockedSessions
+        self,
+        store: Store,
+        origin: TranscriptOrigin,
+        is_tool_logged_by_policies: Callable[[str], bool],
+        locked: LockedSessions,
+        written: list[StoredMessage],
     ) -> None:
-        """Create a writer; `locked` are the sessions that the caller's transaction has locked."""
+        """Create a writer.
+
+        Args:
+            store: State of the client.
+            origin: Transcript that it writes.
+            is_tool_logged_by_policies: Function that says of the name of a tool whether its calls are logged by hooks.
+            locked: Sessions that the caller's transaction has locked.
+            written: List that gets the messages that are stored.
+        """
         super().__init__(store, origin)
-        self._is_guarded = is_guarded
+        self._written = written
+        self._is_tool_logged_by_policies = is_tool_logged_by_policies
         self._locked = locked
         self._owned_session: OwnedSession | None = None
         #: Kinds of the calls in the transcript, by call id.
@@ -170,7 +189,7 @@ class MirrorWriter(ImportWriter):
         session_id = self.origin.session_id
         if session_id in self._locked or sessions.filter(session_id=session_id).exists():
             row, run = self._lock_session()
-            self._load_transcript(row, run, calls)
+            self._load_existing_transcript(row, run, calls)
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
         row, run = self._lock_session()
@@ -188,11 +207,15 @@ class MirrorWriter(ImportWriter):
         if row.head_segment_id is None:
             row.head_segment = Segment.objects.using(using).create(session=row)
             Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)
-        run = self._run if self._run is not None and self._run.session_id == row.pk else self._get_read_run(row)
+        run = (
+            self._run
+            if self._run is not None and self._run.session_id == row.pk
+            else self._get_or_create_import_run(row)
+        )
         self._row, self._run, self._owned_session = row, run, owned_session
         return row, run
 
-    def _get_read_run(self, row: Session) -> Run:
+    def _get_or_create_import_run(self, row: Session) -> Run:
         run = Run.objects.using(self.store.using).filter(session=row, number=_READ_RUN_NUMBER).first()
         if run is None:
             run = imported_session_rows.build_import_run(row, _READ_RUN_NUMBER, row.created_at)
@@ -208,7 +231,9 @@ class MirrorWriter(ImportWriter):
             known = set(logged.values_list("call_id", flat=True))
             for turn in turns:
                 turn.calls = [
-                    call for call in turn.calls if call.call_id not in known and not self._is_guarded(call.tool)
+                    call
+                    for call in turn.calls
+                    if call.call_id not in known and not self._is_tool_logged_by_policies(call.tool)
                 ]
         is_new = super().write_turns(turns, calls, first=first)
         if self._row is not None and first < self._row.created_at:
@@ -229,7 +254,10 @@ class MirrorWriter(ImportWriter):
             answered = call_seals.seal_answered_calls(self.store.using, owned_session, rows, head.version + 1)
             answered.changes.added.extend(changes.added)
             changes = RowChanges()
-            head = self._execute_save(row, head, [turn], run_id, answered)
+            self._written.extend(
+                StoredMessage(head.segment_id, message.position, message.body) for message in turn.messages
+            )
+            head = self._execute_save_of_turns(row, head, [turn], run_id, answered)
             row.latest_version, row.message_count, row.head_chain = head.version, head.length, head.chain
             if owned_session is not None:
                 sync = partial(_update_owned_session, owned_session, head, rows, results)

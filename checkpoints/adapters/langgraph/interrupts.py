@@ -1,12 +1,13 @@
 """Interrupts of a graph as calls in the review queue, and the decisions about them as answers for the graph.
 
-The requests of `HumanInTheLoopMiddleware`, batched and per call, are calls of their tools. Any other `interrupt(value)`
-is a call of the tool `interrupt` with the value as its argument. The gates of this library are calls already.
+The requests of `HumanInTheLoopMiddleware`, batched and per call, and older `HumanInterrupt`s are calls of their tools.
+Any other `interrupt(value)` is a call of the tool `interrupt` with the value as its argument. The gates of this library
+are calls already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,13 @@ PLAIN_TOOL = "interrupt"
 _PLAIN_POLICIES = ToolPolicies({PLAIN_TOOL: {"side_effects": {"read"}, "requires_approval": True}})
 #: Decision of `HumanInTheLoopMiddleware` for each decision of a person; an approval of changed arguments is an edit.
 _DECISIONS = {DecisionKind.APPROVE: "approve", DecisionKind.REJECT: "reject", DecisionKind.RESPOND: "respond"}
+#: Decision that each field of `HumanInterruptConfig` allows, and the type of the `HumanResponse` that stands for it.
+_OLDER_FIELDS = {"allow_accept": "approve", "allow_edit": "edit", "allow_ignore": "reject", "allow_respond": "respond"}
+_OLDER_TYPES = {"approve": "accept", "edit": "edit", "reject": "ignore", "respond": "response"}
+
+
+#: Name and arguments of a call that a request is about, and its description.
+_Action = tuple[str, dict[str, Any], object]
 
 
 @dataclass(frozen=True)
@@ -62,7 +70,32 @@ def is_batched_request(interrupt: Interrupt) -> bool:
     return isinstance(value, dict) and isinstance(value.get("action_requests"), list)
 
 
-def get_key_prefix(interrupt: Interrupt) -> str:
+def names_no_call_ids(interrupt: Interrupt) -> bool:
+    """Return whether this is a request whose calls are found by name and arguments in the messages of the agent."""
+    return is_batched_request(interrupt) or _list_older_requests(interrupt) is not None
+
+
+def _list_older_requests(interrupt: Interrupt) -> list[dict[str, Any]] | None:
+    """List the `HumanInterrupt`s in a value, which is one or a list of them; None if it is something else."""
+    value = interrupt.value
+    items = value if isinstance(value, list | tuple) else [value]
+    return list(items) if items and all(map(_is_older_request, items)) else None
+
+
+def _is_older_request(item: object) -> bool:
+    if not isinstance(item, dict):
+        return False
+    action, options = item.get("action_request"), item.get("config")
+    return (
+        isinstance(action, dict)
+        and isinstance(action.get("action"), str)
+        and isinstance(action.get("args"), dict)
+        and isinstance(options, dict)
+        and any(options.get(name) for name in _OLDER_FIELDS)
+    )
+
+
+def get_idempotency_key_prefix(interrupt: Interrupt) -> str:
     """Return the beginning of the keys of the calls that an interrupt asks about."""
     return f"{INTERRUPT_KEY_PREFIX}{interrupt.id}:"
 
@@ -72,12 +105,24 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
 
     Args:
         interrupt: The interrupt.
-        messages: Messages of the agent. A batched request names its calls by name and arguments alone; their ids are
-            those of the last message that calls tools.
+        messages: Messages of the agent. Batched and older requests name their calls by name and arguments alone; their
+            ids are those of the last message that calls tools.
     """
-    prefix, value = get_key_prefix(interrupt), interrupt.value
+    prefix, value = get_idempotency_key_prefix(interrupt), interrupt.value
     if is_batched_request(interrupt):
-        return list(_list_batched_requests(prefix, value, messages))
+        actions = [
+            (str(action.get("name")), action.get("args") or {}, action.get("description"))
+            for action in value["action_requests"]
+        ]
+        return _build_requests(prefix, actions, _list_allowed_decisions(value, actions), messages)
+    older = _list_older_requests(interrupt)
+    if older is not None:
+        actions = [
+            (item["action_request"]["action"], item["action_request"]["args"], item.get("description"))
+            for item in older
+        ]
+        allowed = [[kind for name, kind in _OLDER_FIELDS.items() if item["config"].get(name)] for item in older]
+        return _build_requests(prefix, actions, allowed, messages)
     if isinstance(value, dict) and value.get("type") == "tool_approval" and isinstance(value.get("args"), dict):
         return [
             Request(
@@ -103,22 +148,32 @@ def _read_schema_types(schema: object) -> list[str] | None:
     return [only] if isinstance(only, str) else None
 
 
-def _list_batched_requests(prefix: str, value: Mapping[str, Any], messages: object) -> Iterator[Request]:
-    answers = [item for item in reversed(messages) if isinstance(item, AIMessage)] if isinstance(messages, list) else []
-    calls = list(answers[0].tool_calls) if answers else []
+def _list_allowed_decisions(value: Mapping[str, Any], actions: Sequence[_Action]) -> list[Sequence[str] | None]:
+    """List the decisions that the configuration of a batched request allows about each call; None if it names none."""
     allowed = {
         str(config.get("action_name")): config.get("allowed_decisions")
         for config in value.get("review_configs") or []
         if isinstance(config, dict)
     }
-    for number, action in enumerate(value["action_requests"]):
-        name, args = str(action.get("name")), action.get("args") or {}
+    return [allowed.get(name) for name, _, _ in actions]
+
+
+def _build_requests(
+    prefix: str, actions: Sequence[_Action], allowed: Sequence[Sequence[str] | None], messages: object
+) -> list[Request]:
+    """Build the requests of actions, with the ids of the calls of the last message that calls tools."""
+    answers = [item for item in reversed(messages) if isinstance(item, AIMessage)] if isinstance(messages, list) else []
+    calls = list(answers[0].tool_calls) if answers else []
+    requests: list[Request] = []
+    for (name, args, description), decisions in zip(actions, allowed, strict=True):
         call = next((call for call in calls if (call["name"], call["args"]) == (name, args)), None)
         if call is not None:
             calls.remove(call)
-        call_id = None if call is None else call["id"]
-        text = str(action.get("description") or "")
-        yield Request(f"{prefix}{number}", call_id, name, convert_to_json_value(args), text, allowed.get(name))
+        call_id, text = None if call is None else call["id"], str(description or "")
+        requests.append(
+            Request(f"{prefix}{len(requests)}", call_id, name, convert_to_json_value(args), text, decisions)
+        )
+    return requests
 
 
 def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
@@ -166,12 +221,23 @@ def build_answer(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, Decis
     """
     requests = list_call_requests(interrupt)
     if requests[0].tool == PLAIN_TOOL and requests[0].call_id == interrupt.id:
-        return _build_plain_answer(*calls[requests[0].key])
+        return _build_answer_to_plain_interrupt(*calls[requests[0].key])
     decisions = [_build_decision(request, *calls[request.key]) for request in requests]
+    if _list_older_requests(interrupt) is not None:
+        return [_build_older_response(decision) for decision in decisions]
     return {"decisions": decisions} if is_batched_request(interrupt) else decisions[0]
 
 
-def _build_plain_answer(call: ToolCall, kind: DecisionKind) -> Any:
+def _build_older_response(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the `HumanResponse` that stands for a decision. One that ignores a request has no message."""
+    edited = decision.get("edited_action")
+    args = {"action": edited["name"], "args": edited["args"]} if edited else None
+    if decision["type"] == "respond":
+        args = decision["message"]
+    return {"type": _OLDER_TYPES[decision["type"]], "args": args}
+
+
+def _build_answer_to_plain_interrupt(call: ToolCall, kind: DecisionKind) -> Any:
     if kind == DecisionKind.RESPOND:
         return call.result_text
     if kind == DecisionKind.REJECT:

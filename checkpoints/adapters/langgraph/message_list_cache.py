@@ -47,7 +47,7 @@ class SavedList:
         """Return the number of elements at the beginning of a list that are stored as they are."""
         count = 0
         for element, known, fields in zip(elements, self.elements, self.fields, strict=False):
-            if element is not known or _get_fields(element) != fields:
+            if element is not known or _get_message_fields(element) != fields:
                 break
             count += 1
         return count
@@ -56,7 +56,7 @@ class SavedList:
         """Return the list with messages of its own, as a load gives them."""
         return SavedList(
             [_copy_message(each) for each in self.stored],
-            [_get_fields(each) for each in self.stored],
+            [_get_message_fields(each) for each in self.stored],
             self.stored,
             self.digests,
             self.root,
@@ -118,16 +118,16 @@ def copy_fields(elements: Sequence[Any]) -> Sequence[Any] | None:
         return None
 
 
-def _get_fields(message: BaseMessage) -> Any:
+def _get_message_fields(message: BaseMessage) -> Any:
     return message.__dict__, message.__pydantic_extra__
 
 
 def _copy_fields(message: BaseMessage) -> Any:
     extra = message.__pydantic_extra__
-    return _copy_values(message.__dict__), extra if extra is None else copy.deepcopy(extra)
+    return _copy_mutable_values(message.__dict__), extra if extra is None else copy.deepcopy(extra)
 
 
-def _copy_values(values: dict[str, Any]) -> dict[str, Any]:
+def _copy_mutable_values(values: dict[str, Any]) -> dict[str, Any]:
     copied = values.copy()
     for name, value in values.items():
         if isinstance(value, _MUTABLE):
@@ -158,12 +158,12 @@ class ListMemory:
         #: Newest version of each thread, and the digests of the messages that are its transcript.
         self._transcripts: OrderedDict[str, tuple[int, Sequence[str]]] = OrderedDict()
 
-    def find_list(self, place: Place) -> SavedList | None:
+    def find_saved_list(self, place: Place) -> SavedList | None:
         """Return the list of a place."""
         with self._lock:
             return self._lists.get(place)
 
-    def find_lists(self, thread_id: str, namespace: str) -> dict[str, SavedList]:
+    def find_saved_lists_by_digest(self, thread_id: str, namespace: str) -> dict[str, SavedList]:
         """Return the lists of a thread and namespace, by their digests."""
         with self._lock:
             found = [known for place, known in self._lists.items() if place[:2] == (thread_id, namespace)]

@@ -29,10 +29,10 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, RESUME
 from langgraph.types import Command, Interrupt
 
-from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
 from checkpoints.adapters.langgraph import interrupts, message_conversion, message_list_cache
 from checkpoints.adapters.langgraph.message_list_cache import EMPTY_LIST, ListMemory, Place, SavedList
 from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_client_backend import DatabaseBackend
@@ -43,7 +43,7 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.call_records import CallIntent
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.versions.blobs import (
     BlobWriter,
@@ -169,7 +169,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         """Return the state of a config, or the newest one of its thread and namespace; None if there is none."""
         thread_id, namespace = _get_thread_and_namespace(config)
         store = self.sync_checkpointer.store
-        known = self._memory.find_lists(thread_id, namespace)
+        known = self._memory.find_saved_lists_by_digest(thread_id, namespace)
         loaded = state_store.load_state(
             store, thread_id, namespace, get_checkpoint_id(config) or None, known=known.keys()
         )
@@ -223,9 +223,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             "channel_values": values,
             "channel_versions": loaded.versions,
         }
-        parent = _build_config(loaded.session_id, loaded.namespace, loaded.parent_id) if loaded.parent_id else None
+        parent = (
+            _build_checkpoint_config(loaded.session_id, loaded.namespace, loaded.parent_id)
+            if loaded.parent_id
+            else None
+        )
         return CheckpointTuple(
-            _build_config(loaded.session_id, loaded.namespace, loaded.state_id),
+            _build_checkpoint_config(loaded.session_id, loaded.namespace, loaded.state_id),
             checkpoint,
             self.serde.loads_typed(loaded.metadata),
             parent,
@@ -263,7 +267,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             for name in new_versions:
                 self._memory.remember_list((*_get_thread_and_namespace(config), name), None)
             self._store_state(config, checkpoint, metadata, new_versions)
-        return _build_config(*_get_thread_and_namespace(config), checkpoint["id"])
+        return _build_checkpoint_config(*_get_thread_and_namespace(config), checkpoint["id"])
 
     def _store_state(
         self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, versions: ChannelVersions
@@ -323,7 +327,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         if type(value) is not list:
             return self.serde.dumps_typed(value), None
         elements = list(value)
-        known = self._memory.find_list(place)
+        known = self._memory.find_saved_list(place)
         kept = 0 if known is None else known.count_unchanged_elements(elements)
         fields = message_list_cache.copy_fields(elements[kept:])
         encoded = [self.serde.dumps_typed(item) for item in elements[kept:]]
@@ -413,14 +417,16 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
     def _build_call_intents(self, config: RunnableConfig, value: object) -> Sequence[CallIntent]:
         found = interrupts.list_interrupts(value) if self.review_interrupts else []
-        asked = self._wait_for_messages(config) if any(map(interrupts.is_batched_request, found)) else None
+        asked = (
+            self._wait_for_messages_of_stored_state(config) if any(map(interrupts.names_no_call_ids, found)) else None
+        )
         return [
             interrupts.build_intent(request, self.policies)
             for each in found
             for request in interrupts.list_call_requests(each, asked)
         ]
 
-    def _wait_for_messages(self, config: RunnableConfig) -> object:
+    def _wait_for_messages_of_stored_state(self, config: RunnableConfig) -> object:
         """Return the messages of the state that a task worked on. Another thread may be about to store it."""
         for _ in range(_STATE_POLLS):
             state = self.get_tuple(config)
@@ -438,7 +444,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             place = (thread_id, namespace, checkpoint_id, task_id)
             value = state_store.load_task_write(store, *place, WRITES_IDX_MAP[INTERRUPT])
             decoded = () if value is None else self._decode_value(value)
-            keys = [interrupts.get_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
+            keys = [interrupts.get_idempotency_key_prefix(each) for each in interrupts.list_interrupts(decoded)]
         if keys is None or keys:
             with self._claims.lock_session_claims(thread_id):
                 interrupt_decisions.discard_undecided_calls(store, thread_id, keys=keys)
@@ -515,7 +521,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         store, target = self.sync_checkpointer.store, str(target_thread_id)
         with self._claims.lock_session_claims(target):
             remove_and_copy_states.copy_states(store, str(source_thread_id), target)
-        newest = self.get_tuple(_build_config(target, "", ""))
+        newest = self.get_tuple(_build_checkpoint_config(target, "", ""))
         if newest is not None:
             content = self._build_version_content(
                 "", newest.checkpoint["channel_values"], newest.metadata, newest.checkpoint["id"]
@@ -646,6 +652,6 @@ def _get_thread_and_namespace(config: RunnableConfig) -> tuple[str, str]:
     return str(configurable["thread_id"]), configurable.get("checkpoint_ns") or ""
 
 
-def _build_config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
+def _build_checkpoint_config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
     place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id}
     return {"configurable": place}

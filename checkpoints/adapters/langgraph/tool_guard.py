@@ -92,21 +92,21 @@ class ToolGuard:
         thread_id = _get_thread_id(request)
         while True:
             try:
-                with self._hold_session(thread_id):
+                with self._claim_session_during_call(thread_id):
                     result = guard(
                         self._client,
                         thread_id,
                         call["name"],
                         call["args"],
                         _get_call_id(call),
-                        lambda args: handler(_replace_args(request, args)),
+                        lambda args: handler(_replace_call_arguments(request, args)),
                         policies=self._policies,
                         codec=self._codec,
-                        failed=_is_failed,
+                        failed=_is_error_message,
                     )
                 return _build_answer_to_call(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
-                waiting, calls = _describe_gate(gate), gate.calls
+                waiting, calls = _describe_calls_awaiting_decision(gate), gate.calls
             if not self._withdraw_answered_requests(thread_id, calls):
                 self._claims.release_session(thread_id)
                 interrupt(waiting)
@@ -130,14 +130,14 @@ class ToolGuard:
                         call["name"],
                         call["args"],
                         _get_call_id(call),
-                        lambda args: handler(_replace_args(request, args)),
+                        lambda args: handler(_replace_call_arguments(request, args)),
                         policies=self._policies,
                         codec=self._codec,
-                        failed=_is_failed,
+                        failed=_is_error_message,
                     )
                 return _build_answer_to_call(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
-                waiting, calls = _describe_gate(gate), gate.calls
+                waiting, calls = _describe_calls_awaiting_decision(gate), gate.calls
             if not await self._async_claims.run_blocking(partial(self._withdraw_answered_requests, thread_id, calls)):
                 await self.arelease(thread_id)
                 interrupt(waiting)
@@ -149,7 +149,7 @@ class ToolGuard:
             return interrupt_decisions.discard_undecided_calls_by_call_id(self._sync.store, thread_id, call_ids)
 
     @contextmanager
-    def _hold_session(self, thread_id: str) -> Iterator[None]:
+    def _claim_session_during_call(self, thread_id: str) -> Iterator[None]:
         self._claims.claim_session_for_call(thread_id, self._description)
         error: BaseException | None = None
         try:
@@ -262,29 +262,29 @@ def _get_call_id(call: Any) -> str:
     return str(call["id"] or call["name"])
 
 
-def _replace_args(request: ToolCallRequest, args: dict[str, Any]) -> ToolCallRequest:
+def _replace_call_arguments(request: ToolCallRequest, args: dict[str, Any]) -> ToolCallRequest:
     """Return the request with the arguments that a person may have changed."""
     if args == request.tool_call["args"]:
         return request
     return request.override(tool_call={**request.tool_call, "args": args})
 
 
-def _is_failed(value: Any) -> bool:
+def _is_error_message(value: Any) -> bool:
     return isinstance(value, ToolMessage) and value.status == "error"
 
 
-def _find_messages(value: Any) -> Sequence[ToolMessage]:
+def _find_tool_messages(value: Any) -> Sequence[ToolMessage]:
     if isinstance(value, ToolMessage):
         return [value]
     if isinstance(value, list | tuple):
-        return [message for item in value for message in _find_messages(item)]
+        return [message for item in value for message in _find_tool_messages(item)]
     update = value.update if isinstance(value, Command) else None
     found = update.get("messages") if isinstance(update, dict) else None
     return [message for message in found if isinstance(message, ToolMessage)] if isinstance(found, list) else []
 
 
 def _format_tool_result_as_text(value: Any) -> str:
-    found = _find_messages(value)
+    found = _find_tool_messages(value)
     if found:
         return "\n".join(str(message.text) for message in found)
     return str(message_conversion.convert_to_json_value(value.update if isinstance(value, Command) else value))
@@ -305,13 +305,13 @@ def _replace_call_id(value: Any, call_id: str) -> Any:
         return value.model_copy(update={"tool_call_id": call_id})
     if isinstance(value, list):
         return [_replace_call_id(item, call_id) for item in value]
-    if isinstance(value, Command) and _find_messages(value) and isinstance(value.update, dict):
+    if isinstance(value, Command) and _find_tool_messages(value) and isinstance(value.update, dict):
         said = [_replace_call_id(message, call_id) for message in value.update["messages"]]
         return replace(value, update={**value.update, "messages": said})
     return value
 
 
-def _describe_gate(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
+def _describe_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
     """Return the value of the interrupt: which calls wait, and where to decide."""
     waiting = [
         {name: message_conversion.convert_to_json_value(call.get(name)) for name in _SHOWN_FIELDS}

@@ -214,7 +214,7 @@ class AgentGuard:
                 raise
 
         call_id = context.tool_call_id
-        async with self._hold_session():
+        async with self._claim_session_during_call():
             result = await self._run_logged_call(tool.qualified_name, args, call_id, invoke_tool_with_args)
         if self._inner and self._run is not None:
             self._run.inner_calls.append(call_id)
@@ -240,7 +240,7 @@ class AgentGuard:
         if wanted:
             self._approvals.add(call_id)
         try:
-            async with self._hold_session():
+            async with self._claim_session_during_call():
                 if not wanted and not self._policies.find_options(name).get("requires_approval"):
                     return False
                 if not await self._client.run_database_work(partial(self._is_call_logged, name, args, call_id)):
@@ -287,7 +287,7 @@ class AgentGuard:
     # ---- ownership
 
     @asynccontextmanager
-    async def _hold_session(self) -> AsyncIterator[None]:
+    async def _claim_session_during_call(self) -> AsyncIterator[None]:
         session_id = self._session.session_id
         try:
             await self._client.run_database_work(

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 from agents.memory import SessionSettings
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from checkpoints.adapters.adapter_client import AdapterClient
 from checkpoints.adapters.openai_agents import durable_turns
 from checkpoints.adapters.openai_agents.run_context import find_run_context
 from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.adapters.sync_or_async_client import AdapterClient
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.formats import content_blocks

@@ -18,7 +18,7 @@ from checkpoints.framework_states import locked_message_list
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 from checkpoints.versions import load_version
 
 Item = dict[str, Any]
@@ -63,7 +63,7 @@ class ContinuedRun:
     answer: list[Item]
 
 
-def digest_input(items: Sequence[Any]) -> str:
+def digest_run_input(items: Sequence[Any]) -> str:
     """Return the digest of a run's input. Raises `NotRepresentable`."""
     return digests.digest_text(to_canonical_json(list(items), "input"))
 
@@ -89,7 +89,9 @@ def find_open_run(store: Store, session_id: str) -> ContinuedRun | None:
     return ContinuedRun(run, answer) if len(answer) == run.count else ContinuedRun(run.copy_without_answer(), [])
 
 
-def begin_run(store: Store, session_id: str, items: list[Item], run: OpenRun, description: SessionDescription) -> None:
+def append_input_and_open_run(
+    store: Store, session_id: str, items: list[Item], run: OpenRun, description: SessionDescription
+) -> None:
     """Append the input of a run, and say that the run has begun. Raises what `append_messages` raises."""
     locked_message_list.write_next_version_under_lock(
         store,

@@ -139,7 +139,7 @@ class HarnessRunner(AgentRunner):
         guard = AgentGuard(session, self._policies, run=run, guards_inner_agents=get_default_agent_runner() is self)
         clone = guard.guard(agent)
         if isinstance(input, RunState):
-            await session.client.run_database_work(partial(_require_current_state, session, input))
+            await session.client.run_database_work(partial(_require_state_not_resumed_before, session, input))
             state = await RunState.from_json(clone, input.to_json(), context_override=input._context)
             for item in state.get_interruptions():
                 if await guard.is_item_decided(item):
@@ -147,7 +147,7 @@ class HarnessRunner(AgentRunner):
             run.is_begun = run.is_open = True
             return self._wrap_models_of_run(_PreparedRun(clone, state, options, run, guard))
         items = ItemHelpers.input_to_new_input_list(input)
-        run.input_digest, run.agent = durable_turns.digest_input(items), clone.name
+        run.input_digest, run.agent = durable_turns.digest_run_input(items), clone.name
         open_run = await session.client.run_database_work(
             partial(durable_turns.find_open_run, session.client.store, session.session_id)
         )
@@ -232,7 +232,7 @@ class _TurnHooks(RunHooks[Any]):
         await self._hooks.on_tool_end(context, agent, tool, result)
 
 
-def _require_current_state(session: HarnessSession, state: RunState[Any]) -> None:
+def _require_state_not_resumed_before(session: HarnessSession, state: RunState[Any]) -> None:
     """Require that no call which a state waits for has a saved result. Raises `InvalidInput`.
 
     Such a state was resumed before: its calls would be new operations.

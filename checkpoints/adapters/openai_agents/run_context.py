@@ -56,7 +56,7 @@ class RunContext:
         if not self.is_begun:
             run = OpenRun(self.input_digest, self.agent)
             await self.session.run_exclusive_change(
-                partial(durable_turns.begin_run, store, session_id, items, run, description)
+                partial(durable_turns.append_input_and_open_run, store, session_id, items, run, description)
             )
             self.is_begun = self.is_open = True
             return

@@ -15,9 +15,9 @@ from pydantic_ai.conversation_store import (
     ConversationStore,
 )
 
-from checkpoints.adapters.adapter_client import get_sync_client, run_on_thread
 from checkpoints.adapters.pydantic_ai import message_codec
 from checkpoints.adapters.session_claims import SessionClaims
+from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.database_client_backend import DatabaseBackend
@@ -25,7 +25,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.framework_states import conversation_log
 from checkpoints.framework_states.conversation_log import LogConflict, NewRecord
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.version_columns import UNCHANGED, Unchanged
+from checkpoints.store.version_state_columns import UNCHANGED, Unchanged
 
 T = TypeVar("T")
 #: Namespace of the records.
@@ -117,7 +117,7 @@ class HarnessConversationStore(ConversationStore):
             message_codec.encode_record(record),
             record.head_id,
             _build_usage(record),
-            _find_cost(record),
+            _get_cost_or_unchanged(record),
         )
         entries = message_codec.encode_entries(new_entries)
         title = message_codec.find_first_prompt(entry.message for entry in new_entries)
@@ -175,5 +175,5 @@ def _build_usage(record: ConversationRecord) -> dict[str, Any]:
     return {name: getattr(usage, name) for name in names if name.endswith("put_tokens") or getattr(usage, name)}
 
 
-def _find_cost(record: ConversationRecord) -> Decimal | Unchanged:
+def _get_cost_or_unchanged(record: ConversationRecord) -> Decimal | Unchanged:
     return UNCHANGED if record.usage.cost is None else record.usage.cost

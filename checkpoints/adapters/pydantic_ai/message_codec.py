@@ -53,7 +53,7 @@ def _remove_empty_fields(message: dict[str, Any], source: ModelMessage) -> None:
 
 def _remove_empty_defaults(values: dict[str, Any], source: Any) -> None:
     for name, default in _list_empty_defaults(source.__class__):
-        if name in values and _is_empty(values[name]) and values[name] == default:
+        if name in values and _is_null_zero_or_empty_dict(values[name]) and values[name] == default:
             del values[name]
 
 
@@ -64,10 +64,10 @@ def _list_empty_defaults(kind: Any) -> Sequence[tuple[str, Any]]:
         (field.name, field.default if field.default_factory is dataclasses.MISSING else field.default_factory())
         for field in dataclasses.fields(kind)
     ]
-    return [(name, default) for name, default in defaults if _is_empty(default)]
+    return [(name, default) for name, default in defaults if _is_null_zero_or_empty_dict(default)]
 
 
-def _is_empty(value: object) -> bool:
+def _is_null_zero_or_empty_dict(value: object) -> bool:
     return value is None or value == {} or (type(value) in (int, float) and value == 0)
 
 

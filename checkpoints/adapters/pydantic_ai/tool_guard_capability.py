@@ -125,8 +125,8 @@ class Harness(AbstractCapability[Any]):
         session_id, given = _get_session_id(ctx), call.args_as_dict()
 
         async def call_handler_with_args(wanted: dict[str, Any]) -> Returned:
-            validated = args if wanted == given else await _validate_again(ctx, call, wanted)
-            return Returned(await _call_handler(handler, validated))
+            validated = args if wanted == given else await _validate_changed_arguments(ctx, call, wanted)
+            return Returned(await _run_tool_and_raise_hidden_timeout(handler, validated))
 
         description = SessionDescription(_get_prompt(ctx), self._agent_name)
         try:
@@ -142,12 +142,12 @@ class Harness(AbstractCapability[Any]):
                     codec=build_codec(ctx, call.tool_name),
                 )
         except (ReviewRequired, ApprovalRequired) as gate:
-            if self._find_pause(ctx) == "raise":
+            if self._choose_pause_mode(ctx) == "raise":
                 raise
-            raise exceptions.ApprovalRequired(metadata={_KEY: _describe_gate(gate)}) from gate
+            raise exceptions.ApprovalRequired(metadata={_KEY: _describe_calls_awaiting_decision(gate)}) from gate
         return _convert_result_to_value(result)
 
-    def _find_pause(self, ctx: RunContext[Any]) -> Pause:
+    def _choose_pause_mode(self, ctx: RunContext[Any]) -> Pause:
         if self._pause is not None:
             return self._pause
         wanted = ctx.agent.output_type if ctx.agent is not None else None
@@ -160,7 +160,7 @@ class Harness(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
         """Wait for the decisions if the run is to wait; else leave the requests to the end of the run."""
-        if self._find_pause(ctx) != "wait":
+        if self._choose_pause_mode(ctx) != "wait":
             return None
         mine = {
             call.tool_call_id for call in requests.approvals if _KEY in requests.metadata.get(call.tool_call_id, {})
@@ -194,13 +194,13 @@ class Harness(AbstractCapability[Any]):
             if isinstance(waiting, dict):
                 found.update(
                     await self._claims.run_blocking(
-                        _Lookup(self._store.sync_checkpointer, call, waiting).find_decisions
+                        _DecisionLookup(self._store.sync_checkpointer, call, waiting).find_decisions
                     )
                 )
         return found
 
 
-class _Lookup:
+class _DecisionLookup:
     """Search for the decisions about the calls that one deferred call waits for."""
 
     def __init__(self, checkpointer: SyncCheckpointer, call: ToolCallPart, waiting: dict[str, Any]) -> None:
@@ -254,7 +254,7 @@ def _find_requested_args(ctx: RunContext[Any], call: ToolCallPart) -> dict[str, 
     return None
 
 
-async def _validate_again(ctx: RunContext[Any], call: ToolCallPart, args: dict[str, Any]) -> dict[str, Any]:
+async def _validate_changed_arguments(ctx: RunContext[Any], call: ToolCallPart, args: dict[str, Any]) -> dict[str, Any]:
     """Validate arguments that a person has changed. Raises the tool's own error for arguments that do not fit."""
     if ctx.tool_manager is None:
         return args
@@ -264,7 +264,7 @@ async def _validate_again(ctx: RunContext[Any], call: ToolCallPart, args: dict[s
     return validated.validated_args or {}
 
 
-async def _call_handler(handler: Callable[[dict[str, Any]], Any], args: dict[str, Any]) -> Any:
+async def _run_tool_and_raise_hidden_timeout(handler: Callable[[dict[str, Any]], Any], args: dict[str, Any]) -> Any:
     """Run the tool. What it does after a timeout is unknown, also if the model could be asked to try again."""
     try:
         return await handler(args)
@@ -287,7 +287,7 @@ def _convert_result_to_value(result: ToolResult) -> Any:
     raise exceptions.ToolFailed(result.content)
 
 
-def _describe_gate(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
+def _describe_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
     """Return the metadata of a request: which calls wait, and where to decide."""
     kind = "approval_required" if isinstance(gate, ApprovalRequired) else "review_required"
     waiting = [{name: call.get(name) for name in _SHOWN_FIELDS} for call in gate.calls]

@@ -13,9 +13,9 @@ from strands.session.session_repository import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage
 
-from checkpoints.adapters.adapter_client import AdapterClient, run_on_thread
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.strands import message_codec
+from checkpoints.adapters.sync_or_async_client import AdapterClient, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
@@ -104,7 +104,7 @@ class HarnessSessionRepository(SessionRepository):
                 raise InvalidInput(f"The session {session_id!r} has messages that are none of Strands. Use another id.")
             self._save_document(row, _SESSION, {"record": session.to_dict(), "agent": None})
 
-        self._change_session(session_id, save_new_session_document)
+        self._write_session_change_under_lock(session_id, save_new_session_document)
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
@@ -173,9 +173,9 @@ class HarnessSessionRepository(SessionRepository):
                 rows.update(parent_session_id=session_id)
             self._save_document(row, _AGENT + agent_id, record)
 
-        self._change_session(session_id, note_first_agent_of_session)
+        self._write_session_change_under_lock(session_id, note_first_agent_of_session)
         place = self.find_session_id(session_id, agent_id)
-        self._change_session(place, save_new_agent_document)
+        self._write_session_change_under_lock(place, save_new_agent_document)
         self._known[place] = record
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
@@ -209,7 +209,7 @@ class HarnessSessionRepository(SessionRepository):
             session_agent.created_at = stored["created_at"]
             self._save_document(row, _AGENT + agent_id, session_agent.to_dict())
 
-        self._change_session(place, replace_agent_document)
+        self._write_session_change_under_lock(place, replace_agent_document)
         self._known[place] = session_agent.to_dict()
 
     def find_session_id(self, session_id: str, agent_id: str) -> str:
@@ -259,7 +259,7 @@ class HarnessSessionRepository(SessionRepository):
                 )
             return VersionContent(None, added=[message])
 
-        self._change_session(
+        self._write_session_change_under_lock(
             self.find_session_id(session_id, agent_id),
             build_version_with_message,
             content_blocks.find_first_user_text([message]),
@@ -297,7 +297,9 @@ class HarnessSessionRepository(SessionRepository):
             changed = message_codec.encode_message(session_message)
             return VersionContent(None, keep=number, added=[changed, *tail[1:]])
 
-        self._change_session(self.find_session_id(session_id, agent_id), build_version_with_replaced_message)
+        self._write_session_change_under_lock(
+            self.find_session_id(session_id, agent_id), build_version_with_replaced_message
+        )
 
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
@@ -354,7 +356,7 @@ class HarnessSessionRepository(SessionRepository):
                 raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
             self._save_document(row, name, state)
 
-        self._change_session(_validate_identifier(session_id), save_multi_agent_document)
+        self._write_session_change_under_lock(_validate_identifier(session_id), save_multi_agent_document)
 
     # ---- database
 
@@ -376,7 +378,7 @@ class HarnessSessionRepository(SessionRepository):
             raise SessionException(f"Agent {agent_id} in session {session_id} does not exist")
         return dict(stored)
 
-    def _change_session(
+    def _write_session_change_under_lock(
         self, place: str, build: Callable[[SessionRow], VersionContent | None], title: str = ""
     ) -> None:
         """Change a session in one transaction, while no other thread of this client claims or releases it."""

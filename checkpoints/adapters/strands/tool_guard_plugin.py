@@ -139,7 +139,10 @@ class Harness(Plugin):
             result = await self._run_logged_call(context, execution)
         except (ReviewRequired, ApprovalRequired) as gate:
             for number in count(1):
-                context.interrupt(_INTERRUPT if number == 1 else f"{_INTERRUPT} {number}", reason=_describe_gate(gate))
+                context.interrupt(
+                    _INTERRUPT if number == 1 else f"{_INTERRUPT} {number}",
+                    reason=_describe_calls_awaiting_decision(gate),
+                )
         except CheckpointsError as error:
             raise _Refused(error) from error
         else:
@@ -313,7 +316,7 @@ def _convert_to_tool_result(result: ToolResult, call_id: str) -> Any:
     return {"toolUseId": call_id, "status": status, "content": [{"text": result.content}]}
 
 
-def _describe_gate(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
+def _describe_calls_awaiting_decision(gate: ReviewRequired | ApprovalRequired) -> dict[str, Any]:
     """Return the reason of an interrupt, which is JSON: which calls wait, and where to decide."""
     kind = "approval_required" if isinstance(gate, ApprovalRequired) else "review_required"
     waiting = [

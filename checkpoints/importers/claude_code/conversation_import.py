@@ -40,7 +40,9 @@ class ConversationImport:
         """Add the next line of the file."""
         is_note_line = line_types.is_note_line(line)
         # A note without a uuid is not looked for again, so it needs no key.
-        key = "" if is_note_line and line_types.get_uuid(line) is None else self._get_key_of_new_line(line)
+        key = (
+            "" if is_note_line and line_types.get_valid_message_uuid(line) is None else self._get_key_of_new_line(line)
+        )
         if key is None:
             self.builder.report.repeated += 1
             return
@@ -65,7 +67,7 @@ class ConversationImport:
 
         The same uuid with other content is another line, and so is a line without a uuid that has the same content.
         """
-        uuid = line_types.get_uuid(line)
+        uuid = line_types.get_valid_message_uuid(line)
         if uuid is None:
             return self._make_key_unique(f"line:{line_types.digest_line(line)[:32]}")
         fingerprint = line_types.fingerprint_line(line)
@@ -160,7 +162,9 @@ class ConversationImport:
     def _count_usage(self, line: Line) -> dict[str, Any]:
         """Count the usage of a message once: each of its lines repeats it, the last one in full."""
         message = line["message"]
-        name = line_types.get_text_or_empty(message.get("id")) or str(line_types.get_uuid(line) or id(line))
+        name = line_types.get_text_or_empty(message.get("id")) or str(
+            line_types.get_valid_message_uuid(line) or id(line)
+        )
         counted = self._counted.pop(name, Counter())
         now = counted | line_types.count_message_tokens(message)
         cost = parse_cost_amount(line.get("costUSD"))

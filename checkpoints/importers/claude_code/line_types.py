@@ -101,7 +101,7 @@ _INSERTED_ELEMENT_PATTERN = re.compile(rf"<({'|'.join(_INSERTED_ELEMENTS)})>.*?<
 _INTERRUPTION: Final = "[Request interrupted"
 
 
-def get_uuid(line: Line) -> str | None:
+def get_valid_message_uuid(line: Line) -> str | None:
     """Return the uuid of a line if it can be the key of a message."""
     uuid = line.get("uuid")
     is_key = isinstance(uuid, str) and 0 < len(uuid) < MAX_LENGTH - 20 and uuid.isascii() and uuid.isprintable()

@@ -18,7 +18,7 @@ AGENT_NAME: Final = "claude-code"
 _UUID_PATTERN: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _AGENT_PREFIX: Final = "agent-"
 #: Beginnings of the names of helpers that repeat a conversation to summarise it, or to suggest a prompt.
-HELPER_PREFIXES: Final = ("agent-acompact", "agent-aprompt_suggestion", "agent-aside_question")
+INTERNAL_SUBAGENT_FILE_PREFIXES: Final = ("agent-acompact", "agent-aprompt_suggestion", "agent-aside_question")
 #: Number of lines after which conversations that are read at the same time are written.
 _FLUSH_LINES: Final = 2000
 
@@ -46,7 +46,7 @@ class ClaudeCodeReader:
             for line in value["loglines"]:
                 self.add_value(number, line)
         elif isinstance(value, dict):
-            self._add_line(_convert_stream_line(value))
+            self._read_line_or_wait_for_session_id(_convert_stream_line(value))
         else:
             text = json.dumps(value, ensure_ascii=False)
             self._context.report.add_damaged_place(self._path, number, "it is no line of Claude Code", text)
@@ -61,7 +61,7 @@ class ClaudeCodeReader:
             return {}
         return description if isinstance(description, dict) else {}
 
-    def _add_line(self, line: Line) -> None:
+    def _read_line_or_wait_for_session_id(self, line: Line) -> None:
         """Read a line; the first ones wait until one of them names the session."""
         if not self._session_id and not isinstance(line.get("sessionId"), str) and len(self._waiting) < _FLUSH_LINES:
             self._waiting.append(line)
@@ -141,14 +141,14 @@ class ClaudeCodeReader:
         if self._waiting:
             self._session_id = self._session_id or self._context.name
             line = self._waiting.pop()
-            self._add_line(line)
+            self._read_line_or_wait_for_session_id(line)
         for conversation in self._conversations.values():
             conversation.finish()
 
 
-def is_helper_transcript(path: Path) -> bool:
+def is_internal_subagent_file(path: Path) -> bool:
     """Return whether a file is of a helper of the program, which repeats a conversation that has its own file."""
-    return path.name.startswith(HELPER_PREFIXES)
+    return path.name.startswith(INTERNAL_SUBAGENT_FILE_PREFIXES)
 
 
 def _convert_stream_line(line: Line) -> Line:

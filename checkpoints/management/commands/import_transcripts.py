@@ -16,10 +16,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers import detect_format
+from checkpoints.importers.import_progress_bar_and_summary import ProgressBar, iterate_summary_lines
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.import_transcripts import ImportOptions, import_transcripts
 from checkpoints.importers.price_table import load_price_table
-from checkpoints.importers.terminal_progress_bar import ProgressBar, iterate_summary_lines
 from checkpoints.importers.watch_folder import FolderWatch, watch_transcripts
 from checkpoints.models import DEFAULT_WORKSPACE
 

@@ -34,7 +34,7 @@ def show_or_accept_invitation(request: HttpRequest, secret: str) -> HttpResponse
 def _accept_and_redirect(request: HttpRequest, invitation: Invitation, form: NewAccountForm | None) -> HttpResponse:
     try:
         with transaction.atomic():
-            user = cast(User, request.user) if form is None else _create_account(invitation, form)
+            user = cast(User, request.user) if form is None else _create_user_from_invitation(invitation, form)
             member_services.accept_invitation(invitation, user, request=request)
     except member_services.InvitationClosed:
         invitation.refresh_from_db()
@@ -47,7 +47,7 @@ def _accept_and_redirect(request: HttpRequest, invitation: Invitation, form: New
     return redirect("harness:home")
 
 
-def _create_account(invitation: Invitation, form: NewAccountForm) -> User:
+def _create_user_from_invitation(invitation: Invitation, form: NewAccountForm) -> User:
     """Create the account of an invited person. Its address is confirmed if the link was sent there."""
     data = form.cleaned_data
     return User.objects.create_user(data["username"], email=invitation.email, password=data["password"])

@@ -10,7 +10,7 @@ from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString
 
 from harness_site.core.rendering.display_text import reveal_hidden_characters
-from harness_site.core.rendering.html_building import build_html, join_html
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.line_chunks import join_chunks_as_blocks, split_into_line_chunks
 
 #: An escape sequence. Those that end in `m` set colours and styles; all others are ignored.

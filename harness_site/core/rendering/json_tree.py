@@ -22,8 +22,8 @@ from harness_site.core.rendering.display_text import (
     get_byte_size,
     mask_and_reveal_hidden,
 )
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.hidden_characters import escape_hidden_in_json
-from harness_site.core.rendering.html_building import build_html, join_html
 
 #: Maximum characters of a tree in a conversation.
 PREVIEW = 6_000

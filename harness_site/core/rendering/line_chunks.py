@@ -5,7 +5,7 @@ from typing import Final
 
 from django.utils.safestring import SafeString
 
-from harness_site.core.rendering.html_building import build_html, join_html
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 
 #: Lines of one chunk.
 LINES: Final = 200

@@ -19,7 +19,7 @@ from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 
 from harness_site.core.masking.masker import MaskingRules, get_current_masking_rules, mask_adjacent_texts, mask_text
-from harness_site.core.rendering import ansi_colors, markdown_limits
+from harness_site.core.rendering import ansi_colors, markdown_work_budget_and_autolinks
 from harness_site.core.rendering.display_text import format_byte_size, get_byte_size, reveal_hidden_characters
 from harness_site.core.rendering.syntax_highlighting import CLASSES, highlight_code
 
@@ -70,8 +70,8 @@ def _render_parsed_markdown(text: str, _rules: MaskingRules | None, _language: s
     if ansi_colors.has_ansi_codes(text):
         return _render_plain_text(text)
     try:
-        html = markdown_limits.render_with_budget(_parser, reveal_hidden_characters(text))
-    except markdown_limits.TooMuchWork:
+        html = markdown_work_budget_and_autolinks.render_with_budget(_parser, reveal_hidden_characters(text))
+    except markdown_work_budget_and_autolinks.TooMuchWork:
         return _render_unparsed_with_note(text)
     # Reveal hidden characters again, as entities become characters only in this step.
     return mark_safe(reveal_hidden_characters(_cleaner.clean(html)))  # noqa: S308 - this is the sanitiser
@@ -142,7 +142,7 @@ def _build_markdown_parser() -> MarkdownIt:
     parser.core.ruler.push("demote", _demote_headings)
     parser.core.ruler.push("mask", _mask_parsed_tokens)
     parser.add_render_rule("image", _render_image_as_link)
-    markdown_limits.install_markdown_rules(parser)
+    markdown_work_budget_and_autolinks.install_markdown_rules(parser)
     return parser
 
 

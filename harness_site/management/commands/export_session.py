@@ -12,7 +12,7 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.management.commands import export_session
 from checkpoints.models import Workspace
-from harness_site.accounts import call_argument_secrets, masking_rules
+from harness_site.accounts import masking_rules, session_secrets_from_call_arguments
 from harness_site.core.masking import masker
 from harness_site.core.rendering.display_text import format_byte_size
 from harness_site.sessions import html_export, jsonl_export
@@ -57,7 +57,7 @@ class Command(export_session.Command):
         with masker.use_masking_rules(
             None if options["unmasked"] else masking_rules.load_workspace_masking_rules(workspace)
         ):
-            call_argument_secrets.mask_session_secrets_in_response(head.row.pk)
+            session_secrets_from_call_arguments.mask_session_secrets_in_response(head.row.pk)
             size = self._write_pieces_to_file(Path(options["path"]).absolute(), _FORMS[options["format"]](head))
         _record_export_event(workspace, head, options["format"], masked=not options["unmasked"])
         self.stdout.write(f"Version {head.row.version}, {size:,} bytes: {options['path']}")

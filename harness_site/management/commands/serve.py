@@ -25,7 +25,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        probe.call_when_current(lambda: self._print_setup_link(options["port"]))
+        probe.call_when_tables_complete(lambda: self._print_setup_link(options["port"]))
         probe.find_problem()
         limits = settings.SERVER_LIMITS
         uvicorn.run(

@@ -18,8 +18,8 @@ from harness_site.accounts.reauthentication import require_recent_login
 from harness_site.notifications import safe_http
 from harness_site.notifications import webhook_services as hooks
 from harness_site.notifications.delivery_log import load_recent_deliveries
-from harness_site.notifications.delivery_queue import send_test_message
 from harness_site.notifications.models import CALL_EVENTS, Webhook, WebhookFormat
+from harness_site.notifications.send_due_deliveries import send_test_message
 
 _EVENTS = [(event.value, event.label) for event in CALL_EVENTS]
 

@@ -9,8 +9,8 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from harness_site.core.formatting import format_exact_time, format_iso_time, format_number
-from harness_site.core.masking.masked_references import build_masked_reference
-from harness_site.core.rendering.html_building import build_html, join_html
+from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.overview.charts import Bar, Chart, format_step_of_period
 from harness_site.overview.periods import Period
 from harness_site.sessions.session_formatting import render_rounded_money
@@ -40,19 +40,13 @@ def build_period_query(period: Period, agent: str) -> str:
 
 
 @register.simple_tag
-def step_query(period: Period, step: datetime, agent: str) -> str:
+def build_step_and_agent_query(period: Period, step: datetime, agent: str) -> str:
     """Return the query parameters that select one step of a period, and an agent if one is chosen, in a list."""
     return f"{period.build_step_query(step)}{_build_agent_parameter(agent)}"
 
 
-@register.simple_tag
-def period_parameters(period: Period) -> str:
-    """Return the query parameters of this page that select a period."""
-    return urlencode({"period": period.key}) if period.key else period.build_query()
-
-
 @register.filter
-def agent_parameter(agent: str) -> str:
+def build_agent_parameter(agent: str) -> str:
     """Return the query parameter that selects an agent, with the ampersand before it; empty without an agent."""
     return _build_agent_parameter(agent)
 

@@ -14,14 +14,14 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
 from harness_site.core.datetime_parameters import parse_aware_datetime
-from harness_site.core.masking.masked_references import build_masked_reference
 from harness_site.core.masking.masker import mask_values_in_context
+from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.review.selectors import outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
@@ -74,7 +74,7 @@ def list_notifications(request: MemberRequest) -> HttpResponse:
 
 def _build_notifications(calls: Sequence[ToolCall], outages: list[Outage]) -> Iterable[BrowserNotification]:
     outages_by_call = outage_groups.map_calls_to_outages(calls, outages)
-    secrets = call_argument_secrets.load_known_secrets_of_sessions({call.session_id for call in calls})
+    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions({call.session_id for call in calls})
     for call in calls:
         outage = outages_by_call.get(call.pk)
         if outage is not None:

@@ -17,7 +17,7 @@ from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError, NotFound
 from checkpoints.models import ToolCall
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, list_members_with_role, require_member
 from harness_site.accounts.sessions_shown_in_response import (
@@ -34,6 +34,7 @@ from harness_site.review.decision_errors import (
     describe_decision_error,
     find_session_problem_with_decision,
 )
+from harness_site.review.detect_lost_runs_on_page_load import interrupt_call_if_run_lost
 from harness_site.review.forms import (
     ApprovalForm,
     CommentForm,
@@ -42,7 +43,6 @@ from harness_site.review.forms import (
     WithdrawForm,
     build_bound_decision_form,
 )
-from harness_site.review.interrupt_lost_calls import interrupt_call_if_run_lost
 from harness_site.review.presence import CallPresence
 from harness_site.review.record_decision import build_decision_target, submit_decision
 from harness_site.review.selectors import call_evidence
@@ -162,7 +162,7 @@ def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:
         raise Http404(_("There is no such call in this workspace."))
     if interrupt_call_if_run_lost(call):
         call = call_evidence.find_verified_call(request.membership.workspace, pk) or call
-    call_argument_secrets.mask_session_secrets_in_response(call.session_id)
+    session_secrets_from_call_arguments.mask_session_secrets_in_response(call.session_id)
     request.session_shown = call.session_id
     mask_values_until_response(collect_secret_values(formatting.parse_json_or_text(call.args)))
     return call

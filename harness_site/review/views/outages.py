@@ -23,12 +23,15 @@ from checkpoints.db import clock
 from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.models import Decision, LateResult, Run, ToolCall
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core import formatting
 from harness_site.core.datetime_parameters import parse_aware_datetime
-from harness_site.core.masking.masked_references import build_masked_reference, resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import (
+    build_masked_reference,
+    resolve_masked_reference,
+)
 from harness_site.review import bulk_decision_results, decision_preview, presence
 from harness_site.review.bulk_decisions import (
     CallAnswer,
@@ -41,7 +44,7 @@ from harness_site.review.presence import CallPresence
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary, Outage
 from harness_site.review.views.decision_card import build_decision_actor
-from harness_site.sessions.timeline.selectors import run_events
+from harness_site.sessions.timeline.selectors import run_events_from_audit_trail
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +245,7 @@ def _render_outage_page(
     results = context["outcome"].rows if context["outcome"] else ()
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]
     mark_excerpts_shown_in_response(request, "outage", session_pks)
-    context["secrets"] = call_argument_secrets.load_known_secrets_of_sessions(set(session_pks))
+    context["secrets"] = session_secrets_from_call_arguments.load_known_secrets_of_sessions(set(session_pks))
     return render(request, "review/outage.html", context, status=status)
 
 
@@ -269,7 +272,9 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
     """Build the rows of a page with the known facts about each call; five queries."""
     calls = page.calls
     people = presence.load_presence_of_calls([call.pk for call in calls], request.membership)
-    probe_times = run_events.load_probe_times([call.session_id for call in calls if call.verify_requested_by])
+    probe_times = run_events_from_audit_trail.load_probe_times(
+        [call.session_id for call in calls if call.verify_requested_by]
+    )
     decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
     for decision in Decision.objects.filter(tool_call__in=calls).order_by("pk"):

@@ -15,14 +15,14 @@ from django.views.decorators.http import require_GET
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Session, ToolCall
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 from harness_site.review import presence
 from harness_site.review.decided_call_rows import build_decision_list_row
-from harness_site.review.interrupt_lost_calls import interrupt_calls_of_lost_runs
+from harness_site.review.detect_lost_runs_on_page_load import interrupt_calls_of_lost_runs
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder
 from harness_site.review.presence import NOBODY
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
@@ -121,7 +121,7 @@ def _build_decided_context(request: MemberRequest, filters: pending_calls.CallFi
 def _mark_excerpts_and_load_secrets(request: MemberRequest, sessions: set[int]) -> dict[int, frozenset[str]]:
     """Load the secrets of these sessions, of which the response shows excerpts."""
     mark_excerpts_shown_in_response(request, "review queue", sessions)
-    return call_argument_secrets.load_known_secrets_of_sessions(sessions)
+    return session_secrets_from_call_arguments.load_known_secrets_of_sessions(sessions)
 
 
 def _build_pending_rows(

@@ -121,7 +121,7 @@ def compare_two_versions(
         shared=shared,
         lines=tuple(
             _open_requested_folds(
-                shorten_long_stretches(merge_adjacent_folds([*_build_shared_fold(shared), *lines])), new, opened
+                shorten_long_stretches(merge_adjacent_folds([*_fold_shared_messages(shared), *lines])), new, opened
             )
         ),
         rest_a=rest_a,
@@ -175,7 +175,7 @@ def _load_calls_on_both_sides(
     )
 
 
-def _build_shared_fold(shared: int) -> list[Line]:
+def _fold_shared_messages(shared: int) -> list[Line]:
     return [Fold(shared, 0)] if shared else []
 
 

@@ -16,7 +16,7 @@ from harness_site.sessions.session_environment import read_session_environment
 from harness_site.sessions.session_lookup import get_session_head_or_404, parse_number_parameter, serve_session_page
 from harness_site.sessions.tool_views import diff_lines, file_edits
 from harness_site.sessions.tool_views.file_edits import ShownFile
-from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse
+from harness_site.sessions.tool_views.tool_view_types import ToolUse
 
 #: Files whose difference is displayed in the list, passages of each, and calls that are named.
 _FILES: Final = 25

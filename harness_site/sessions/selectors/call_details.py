@@ -224,7 +224,7 @@ def load_replayed_calls(session_pk: int, args_digests: Iterable[str]) -> dict[tu
     The later call may have another id: a model that is asked again after a crash gives its call a new one.
     """
     asked_for = set(args_digests)
-    found = list(_query_replayed_calls(session_pk, sorted(asked_for))) if asked_for else []
+    found = list(_query_replayed_calls_by_argument_digest(session_pk, sorted(asked_for))) if asked_for else []
     calls: defaultdict[tuple[str, str], list[CallRecord]] = defaultdict(list)
     for row, record in zip(found, build_verified_call_records(found), strict=True):
         for digest in {row.args_digest, row.asked_args_digest} & asked_for:
@@ -232,7 +232,7 @@ def load_replayed_calls(session_pk: int, args_digests: Iterable[str]) -> dict[tu
     return calls
 
 
-def _query_replayed_calls(session: int, digests: list[str]) -> QuerySet[ToolCall]:
+def _query_replayed_calls_by_argument_digest(session: int, digests: list[str]) -> QuerySet[ToolCall]:
     asked = Q(args_digest__in=digests) | Q(asked_args_digest__in=digests)
     calls = ToolCall.objects.filter(asked, session=session, replay_count__gt=0)
     return select_record_columns(calls.order_by("step", "attempt", "pk")[:OPEN_LIMIT])

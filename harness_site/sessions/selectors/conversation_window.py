@@ -18,10 +18,15 @@ from checkpoints.formats.argument_order import sort_arguments
 from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
 from checkpoints.models import Checkpoint, Session
-from harness_site.sessions.selectors import call_details, call_result_pairs, message_first_versions, message_windows
+from harness_site.sessions.selectors import (
+    call_details,
+    call_result_pairs,
+    message_origin_versions_and_runs,
+    message_windows,
+)
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.call_result_pairs import Spot
-from harness_site.sessions.selectors.message_first_versions import Origin, RunFacts
+from harness_site.sessions.selectors.message_origin_versions_and_runs import Origin, RunFacts
 from harness_site.sessions.selectors.message_windows import WINDOW, StoredMessage
 
 #: Number of messages by which a window may grow to keep a call and its result together.
@@ -197,7 +202,7 @@ def load_first_prompt_and_last_answer(session: Session, newest: Conversation, pr
     Without an answer, the last messages stand for it.
     """
     at = newest.place
-    answers = [item.position for item in newest.items if isinstance(item, Entry) and _is_answer(item)]
+    answers = [item.position for item in newest.items if isinstance(item, Entry) and _is_agent_text_answer(item)]
     start = answers[-1] if answers else at.length - _LAST
     prompt = load_conversation(session, at, first=prompt_position, upto=prompt_position + 1)
     if start - prompt.upto <= _FEW:
@@ -206,7 +211,7 @@ def load_first_prompt_and_last_answer(session: Session, newest: Conversation, pr
     return Opening(prompt, replace(newest, first=start, items=newest.items[first:]))
 
 
-def _is_answer(entry: Entry) -> bool:
+def _is_agent_text_answer(entry: Entry) -> bool:
     texts = (part.text for part in entry.parts if isinstance(part, TextPart))
     return entry.role.lower() in _AGENT_ROLES and any(map(str.strip, texts))
 
@@ -306,8 +311,8 @@ class _ConversationBuilder:
         self.session, self.messages, self.lead = session, messages, lead
         self.parts = [content_blocks.parse_message_parts(message.body) for message in messages]
         self.newest_end = at.newest and ends
-        self.segments = message_first_versions.load_segments_of_messages(messages)
-        self.origins = message_first_versions.load_first_versions_by_position(
+        self.segments = message_origin_versions_and_runs.load_segments_of_messages(messages)
+        self.origins = message_origin_versions_and_runs.load_first_versions_by_position(
             session.pk, [lead, *messages] if lead else messages
         )
         self.log = self._load_logged_calls(at.version)
@@ -435,6 +440,6 @@ class _ConversationBuilder:
         numbers += [record.run_number for rows in self.log.values() for record in rows]
         if not numbers or (min(numbers) == max(numbers) and not self.newest_end):  # there is no handover
             return {}
-        return message_first_versions.load_runs_by_number(
+        return message_origin_versions_and_runs.load_runs_by_number(
             self.session.pk, min(numbers), None if self.newest_end else max(numbers)
         )

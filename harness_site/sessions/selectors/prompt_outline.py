@@ -88,8 +88,8 @@ def load_prompt_outline(at: TranscriptVersion, *, around: int = 0) -> PromptOutl
     rows = list(_query_message_beginnings(messages)[: MAX_PROMPTS + 1])
     if len(rows) <= MAX_PROMPTS:
         prompts = _build_prompts(at, rows, at.length)
-        return PromptOutline(prompts, _find_first_text_prompt(prompts))
-    first = _find_first_text_prompt(_build_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
+        return PromptOutline(prompts, _find_first_non_command_prompt(prompts))
+    first = _find_first_non_command_prompt(_build_prompts(at, rows[:_MAX_PROMPTS_READ], at.length))
     nearest = _query_message_beginnings(messages.filter(position__lte=around), "-position")[: _HALF + 1]
     before = list(nearest)
     after = list(_query_message_beginnings(messages.filter(position__gt=around))[: _HALF + 1])
@@ -117,7 +117,7 @@ def _query_message_beginnings(messages: QuerySet[Message], order: str = "positio
     return beginnings.order_by(order).values_list("position", "created_at", "beginning", "size")
 
 
-def _find_first_text_prompt(prompts: Sequence[Prompt]) -> Prompt | None:
+def _find_first_non_command_prompt(prompts: Sequence[Prompt]) -> Prompt | None:
     return next((prompt for prompt in prompts if not prompt.is_command), next(iter(prompts), None))
 
 

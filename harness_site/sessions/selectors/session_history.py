@@ -16,8 +16,8 @@ from checkpoints.enums import AuditKind, DecisionKind
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision
 from harness_site.audit import audit_trail_query
-from harness_site.sessions.selectors import message_first_versions
-from harness_site.sessions.selectors.message_first_versions import RunFacts
+from harness_site.sessions.selectors import message_origin_versions_and_runs
+from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 
 PAGE = 40
 #: Kinds of entries that are recorded again and again while somebody reads.
@@ -68,7 +68,7 @@ def load_takeover_runs(session_pk: int, page: HistoryPage) -> dict[str, RunFacts
     numbers = [int(name.removeprefix("run ")) for name in lost_runs if name.removeprefix("run ").isdecimal()]
     if not numbers:
         return {}
-    runs = message_first_versions.load_runs_by_number(session_pk, min(numbers) + 1, max(numbers) + 1)
+    runs = message_origin_versions_and_runs.load_runs_by_number(session_pk, min(numbers) + 1, max(numbers) + 1)
     return {f"run {number}": runs[number + 1] for number in numbers if number + 1 in runs}
 
 

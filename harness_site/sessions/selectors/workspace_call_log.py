@@ -92,7 +92,7 @@ class ToolRatesReport:
 def load_call_log_page(
     workspace_pk: int, wanted: CallLogFilter, *, after: Cursor | None = None, size: int = PAGE
 ) -> CallLogPage:
-    calls = _query_issued_calls(workspace_pk, *_get_bounds(wanted.times))
+    calls = _query_issued_calls(workspace_pk, *_get_time_bounds(wanted.times))
     if after is not None:
         calls = calls.filter(keyset_pagination.build_before_cursor_condition(after, "issued_at"))
     calls = _order_newest_first(calls)
@@ -116,7 +116,7 @@ def load_call_log_page(
 
 def load_tool_success_rates(workspace_pk: int, wanted: CallLogFilter) -> ToolRatesReport:
     """Load the rates of each tool over the newest calls of the chosen time; the other filters are ignored."""
-    since, until = _get_bounds(wanted.times)
+    since, until = _get_time_bounds(wanted.times)
     end = _select_call_at_limit(list(_query_calls_around_rating_limit(workspace_pk, since, until)))
     grouped = _query_tool_sums(workspace_pk, since if end is None else end.issued_at, until)
     tools = tuple(ToolRates(**row) for row in grouped)
@@ -145,7 +145,7 @@ def _query_tool_sums(workspace: int, since: datetime, until: datetime) -> QueryS
     return sums.order_by("-calls", "tool")[:_TOOLS]
 
 
-def _get_bounds(times: TimeRange) -> tuple[datetime, datetime]:
+def _get_time_bounds(times: TimeRange) -> tuple[datetime, datetime]:
     """Return the start (inclusive) and end (exclusive) of the chosen time."""
     return times.since or _ALWAYS[0], times.until or _ALWAYS[1]
 

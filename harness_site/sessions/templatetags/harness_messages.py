@@ -51,21 +51,21 @@ def render_message(context: Context, entry: Entry) -> SafeString:
     marked = mark_search_words(html, words.words, named=bool(variables["whole"]))
     return (
         marked.html + _render_folded_match_link(context, entry)
-        if _contains_position(entry, context.get("at")) and not marked.complete
+        if _has_message_or_result_at_position(entry, context.get("at")) and not marked.complete
         else marked.html
     )
 
 
 @register.tag("marking")
-def parse_marking_tag(parser: Parser, token: Token) -> "_Marking":
+def parse_marking_tag(parser: Parser, token: Token) -> "_MarkSearchWordsNode":
     """Highlight search words in the content: `{% marking words %}…{% endmarking %}`."""
     _, words = token.split_contents()
     inner = parser.parse(["endmarking"])
     parser.delete_first_token()
-    return _Marking(inner, parser.compile_filter(words))
+    return _MarkSearchWordsNode(inner, parser.compile_filter(words))
 
 
-class _Marking(template.Node):
+class _MarkSearchWordsNode(template.Node):
     def __init__(self, inner: NodeList, words: FilterExpression) -> None:
         self.inner, self.words = inner, words
 
@@ -73,7 +73,7 @@ class _Marking(template.Node):
         return mark_search_words(self.inner.render(context), self.words.resolve(context).words, named=True).html
 
 
-def _contains_position(entry: Entry, position: int | None) -> bool:
+def _has_message_or_result_at_position(entry: Entry, position: int | None) -> bool:
     """Return whether a message, or a result displayed with its call, has this position."""
     results = (part.result_position for part in entry.parts if isinstance(part, CallCard))
     return position is not None and position in {entry.position, *results}

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from harness_site.core import formatting
-from harness_site.core.rendering.html_building import build_html, join_html
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline import timeline_svg
 from harness_site.sessions.timeline.selectors.version_growth import VersionGrowth

@@ -14,7 +14,7 @@ from harness_site.sessions.session_environment import SessionEnvironment, read_s
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
 from harness_site.sessions.tool_views import program_tags_in_messages, tool_view_registry
 from harness_site.sessions.tool_views.program_tags_in_messages import TextPiece
-from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolView
+from harness_site.sessions.tool_views.tool_view_types import ToolView
 from harness_site.sessions.tree import subagent_tree
 
 register = template.Library()

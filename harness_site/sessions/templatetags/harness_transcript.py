@@ -18,23 +18,23 @@ from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.list_filters import Sort
 from harness_site.audit import event_details
 from harness_site.core import formatting
-from harness_site.core.masking.masked_references import mask_file_digests
 from harness_site.core.masking.masker import mask_text
+from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.hidden_characters import replace_unencodable
-from harness_site.core.rendering.html_building import build_html, join_html
 from harness_site.sessions import long_text_pagination, session_formatting
 from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
 from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Handover
-from harness_site.sessions.selectors.message_first_versions import RunFacts
+from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
 from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS
 from harness_site.sessions.session_row_html import render_session_row
-from harness_site.sessions.timeline.selectors.run_events import Takeover
+from harness_site.sessions.timeline.selectors.run_events_from_audit_trail import Takeover
 
 register = template.Library()
 
@@ -107,12 +107,12 @@ def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = Non
 
 
 @register.simple_tag
-def list_session_statuses() -> list[tuple[str, str]]:
+def list_session_status_choices() -> list[tuple[str, str]]:
     return [(standing.value, str(standing.label)) for standing in Standing]
 
 
 @register.simple_tag
-def list_session_sorts() -> list[tuple[str, str]]:
+def list_session_sort_choices() -> list[tuple[str, str]]:
     return [(sort.value, str(sort.label)) for sort in Sort]
 
 
@@ -145,7 +145,7 @@ Extent = bool | Literal["page"]
 @register.simple_tag
 def render_message_text(content: str, more_url: str, whole: Extent = False, brief: object = False) -> SafeString:
     """Render a text as Markdown, with a link to the rest; of a `brief` one, only the first lines are displayed."""
-    if page := _build_first_page(content, whole):
+    if page := _build_first_page_of_long_text(content, whole):
         further = render_to_string("sessions/parts/next_page.html", {"page": page, "more_url": more_url})
         return _render_prose(page.text) + further
     length, lines = (_BRIEF, _BRIEF_LINES) if brief else (_MESSAGE_PREVIEW_CHARS, _LINES)
@@ -181,7 +181,7 @@ def render_tool_result(content: str, more_url: str, whole: Extent = False) -> di
     value = session_formatting.parse_json_container(content)
     if value is not None:
         return _build_tree_context(value, _RESULT, more_url, whole, text=content)
-    if page := _build_first_page(content, whole):
+    if page := _build_first_page_of_long_text(content, whole):
         return {"shown": ansi_colors.render_ansi_as_html(page.text), "page": page, "more_url": more_url}
     beginning = (
         _build_unfolded_text(content)
@@ -214,7 +214,7 @@ def _build_tree_context(
     return {"tree": tree, "page": page, "more_url": more_url}
 
 
-def _build_first_page(content: str, whole: Extent) -> long_text_pagination.TextPage | None:
+def _build_first_page_of_long_text(content: str, whole: Extent) -> long_text_pagination.TextPage | None:
     """Return the first page of a text that has several, if it is displayed in pages."""
     return (
         long_text_pagination.build_text_page(content, 1)

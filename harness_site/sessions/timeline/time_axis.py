@@ -92,7 +92,7 @@ class Axis:
         moments = list(dict.fromkeys(sorted(instants)))
         inside = [start, *moments[bisect_right(moments, start) : bisect_left(moments, end)], end]
         self.left, self.right = left, right
-        self._pieces = _build_axis_pieces(inside, left, right)
+        self._pieces = _build_linear_and_folded_axis_pieces(inside, left, right)
 
     def convert_to_x(self, instant: int) -> float:
         """Return the x position of an instant, clamped to the axis and rounded."""
@@ -176,7 +176,7 @@ def _are_labels_apart(x: float, text: str, other_x: float, other: str) -> bool:
     return not other or abs(x - other_x) >= (len(text) + len(other)) * _LETTER / 2 + _LETTER
 
 
-def _build_axis_pieces(points: Sequence[int], left: float, right: float) -> list[_AxisPiece]:
+def _build_linear_and_folded_axis_pieces(points: Sequence[int], left: float, right: float) -> list[_AxisPiece]:
     """Build the pieces of the axis; neighbouring linear gaps are merged."""
     folded_gaps = _choose_folded_gaps(points)
     edges = sorted({0, len(points) - 1, *folded_gaps, *(index + 1 for index in folded_gaps)})

@@ -127,12 +127,12 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems])
         labels=axis.build_labels(),
         words=_describe_timeframe(kinds, frame),
         grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs, *lane.versions) if bar.count > 1),
-        bars=tuple((kind, _get_bar_label(kind, kinds)) for kind in _BARS if kind in kinds),
+        bars=tuple((kind, _get_legend_label_of_bars(kind, kinds)) for kind in _BARS if kind in kinds),
         signs=tuple((kind, str(KINDS[kind])) for kind in _SIGN_KINDS if kind in kinds),
     )
 
 
-def _get_bar_label(kind: str, kinds: Counter[str]) -> str:
+def _get_legend_label_of_bars(kind: str, kinds: Counter[str]) -> str:
     """Return the label of a kind of bars in the legend: turns beside turns of a model are other turns."""
     return _("Other turn") if kind == "turn" and kinds["model"] else str(KINDS[kind])
 

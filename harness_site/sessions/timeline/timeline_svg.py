@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
-from harness_site.core.rendering.html_building import build_html, join_html
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.timeframe_layout import Bar, Lane
 from harness_site.sessions.timeline.timeline_links import TimelineUrls

@@ -75,7 +75,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
         growth = version_growth.load_version_growth(pk, since=since, until=until)
         context |= {
             "drawing": layout,
-            "ways": _build_navigation_links(frame, layout),
+            "ways": _build_zoom_and_pan_links(frame, layout),
             "rows": _build_table_page(runs, parse_number_parameter(request, "row") or 0),
             "here": build_time_range_query(frame.since, frame.until) if context["zoomed"] else "?",
             "cut": build_time_range_query(since, frame.cut)
@@ -92,7 +92,7 @@ def _parse_time_span(request: HttpRequest) -> tuple[datetime | None, datetime | 
     return (None, None) if since and until and since >= until else (since, until)
 
 
-def _build_navigation_links(frame: Timeframe, layout: Drawing) -> NavigationLinks:
+def _build_zoom_and_pan_links(frame: Timeframe, layout: Drawing) -> NavigationLinks:
     quarter, length = (RIGHT - LEFT) / 4, frame.until - frame.since
     inner = layout.axis.convert_to_moment(LEFT + quarter), layout.axis.convert_to_moment(RIGHT - quarter)
     return NavigationLinks(

@@ -59,7 +59,7 @@ def build_diff_lines(old: str, new: str, language: str, *, first: int | None = N
     if not new:
         return _build_lines_of_range("del", before, 0, len(before.lines), first)
     lines: list[DiffLine] = []
-    for tag, i1, i2, j1, j2 in _compare_lines(before.lines, after.lines):
+    for tag, i1, i2, j1, j2 in _compute_line_opcodes(before.lines, after.lines):
         if tag == "equal":
             lines += _build_lines_of_range("same", after, j1, j2, first)
         else:
@@ -71,7 +71,7 @@ def count_changed_lines(old: str, new: str) -> tuple[int, int]:
     """Return the number of lines that a change adds and removes."""
     old, new = old.removesuffix("\n"), new.removesuffix("\n")
     before, after = old.split("\n") if old else [], new.split("\n") if new else []
-    changes = [opcode for opcode in _compare_lines(before, after) if opcode[0] != "equal"]
+    changes = [opcode for opcode in _compute_line_opcodes(before, after) if opcode[0] != "equal"]
     return sum(j2 - j1 for _, _, _, j1, j2 in changes), sum(i2 - i1 for _, i1, i2, _, _ in changes)
 
 
@@ -81,7 +81,7 @@ def build_numbered_lines(text: str, language: str, first: int) -> list[DiffLine]
     return _build_lines_of_range("same", side, 0, len(side.lines), first)
 
 
-def _compare_lines(before: Sequence[str], after: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+def _compute_line_opcodes(before: Sequence[str], after: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
     with suppress(TooManySteps):
         return BoundedMatcher(before, after, _STEPS).get_opcodes()
     return [("replace", 0, len(before), 0, len(after))]

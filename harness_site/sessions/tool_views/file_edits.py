@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing
 from harness_site.sessions.tool_views.diff_lines import DiffLine
 from harness_site.sessions.tool_views.file_change_parsing import FileChange
-from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView
+from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 #: Files and hunks of one call that are displayed in a conversation, and on a page of its own.
 _HUNKS: Final = 8

@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from harness_site.core.rendering.display_text import format_byte_size, get_byte_size
 from harness_site.sessions.session_formatting import parse_json_container
 from harness_site.sessions.tool_views import file_change_parsing
-from harness_site.sessions.tool_views.tool_use_and_tool_view import ShownText, ToolUse, ToolView
+from harness_site.sessions.tool_views.tool_view_types import ShownText, ToolUse, ToolView
 
 #: Cells of one call that are displayed in a conversation, and on a page of its own.
 _CELLS: Final = 6
@@ -123,10 +123,10 @@ def _iterate_cells(result: str) -> Iterator[Cell]:
     if isinstance(value, dict) and isinstance(value.get("cells"), list):
         yield from _iterate_file_cells(value, value["cells"])
     elif value is None:
-        yield from _iterate_tagged_cells(result)
+        yield from _iterate_cells_in_tags(result)
 
 
-def _iterate_tagged_cells(result: str) -> Iterator[Cell]:
+def _iterate_cells_in_tags(result: str) -> Iterator[Cell]:
     """Yield cells in tags; what follows a cell is its output."""
     opening = _OPENING.match(result.lstrip())
     if opening is None:

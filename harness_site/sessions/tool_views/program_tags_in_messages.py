@@ -106,7 +106,7 @@ def split_tagged_text(text: str) -> list[TextPiece]:
         (empty if is_left_out else pieces).append(TextPiece(content, _CHIPS[match[1]]))
         at = closing + len(match[1]) + 3
     _add_prose(pieces, text[at:])
-    return _join_command_pieces(pieces) or empty[:1]
+    return _join_slash_command_pieces(pieces) or empty[:1]
 
 
 def _split_editor_state(text: str) -> tuple[str, str] | None:
@@ -120,7 +120,7 @@ def _add_prose(pieces: list[TextPiece], text: str) -> None:
         pieces.append(TextPiece(text.strip("\n")))
 
 
-def _join_command_pieces(pieces: list[TextPiece]) -> list[TextPiece]:
+def _join_slash_command_pieces(pieces: list[TextPiece]) -> list[TextPiece]:
     """Join the name and the arguments of a slash command, and drop the message that repeats its name."""
     by_chip: Callable[[str], TextPiece | None] = lambda name: next(  # noqa: E731
         (piece for piece in pieces if piece.chip is _CHIPS[name]), None

@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from harness_site.core.rendering.display_text import get_byte_size
 from harness_site.sessions.session_formatting import mask_link_if_safe, parse_json_container
-from harness_site.sessions.tool_views.tool_use_and_tool_view import LONGEST, ToolUse, ToolView
+from harness_site.sessions.tool_views.tool_view_types import LONGEST, ToolUse, ToolView
 
 _QUERIES: Final = ("pattern", "query", "regex", "q", "search_term", "path", "dir_path", "directory")
 _FILTERS: Final = ("path", "dir_path", "glob", "include", "type", "output_mode", "directory")

@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 from checkpoints.formats import parse_json
 from harness_site.core.rendering import ansi_colors
 from harness_site.sessions.tool_views import file_edits
-from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView
+from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 #: Lines before the output, in the formats of the programs that run commands.
 _HEADER: Final = re.compile(
@@ -28,7 +28,7 @@ _WRAPPERS: Final = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin
 
 def build_command_view(use: ToolUse) -> ToolView | None:
     """Show a command behind `$`, with its output and exit code."""
-    command = _read_command(use)
+    command = _get_command_text(use)
     if not command:
         return None
     if "*** Begin Patch" in command and (patch := file_edits.build_patch_text_view(use, command)) is not None:
@@ -79,7 +79,7 @@ def build_background_command_view(use: ToolUse) -> ToolView | None:
     )
 
 
-def _read_command(use: ToolUse) -> str:
+def _get_command_text(use: ToolUse) -> str:
     given: Any = next((use.args[name] for name in ("command", "cmd", "script", "input") if use.args.get(name)), "")
     if isinstance(given, dict):
         given = given.get("command", "")

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing, file_edits
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
-from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView
+from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 _CREATE: Final = re.compile(r"\s*create\s+([^\n]+?)\s*")
 _OPEN: Final = re.compile(r"\s*open\s+([^\n]+?)(?:\s+\d{1,9})?\s*")
@@ -43,7 +43,7 @@ def parse_editor_command(tool: str, args: Mapping[str, Any]) -> FileChange | Non
         return FileChange(_remove_quotes(match[1]), "edited")
     if match := _EDIT.fullmatch(command):
         return FileChange("", "edited", (Hunk("", match[3] or "", int(match[1])),))
-    return FileChange("", "edited") if _MOVE.fullmatch(command) else _parse_quoted_command(command)
+    return FileChange("", "edited") if _MOVE.fullmatch(command) else _parse_quoted_edit_command(command)
 
 
 def _parse_editor_arguments(tool: str, args: Mapping[str, Any]) -> FileChange | None:
@@ -64,7 +64,7 @@ def _parse_editor_arguments(tool: str, args: Mapping[str, Any]) -> FileChange | 
     return None
 
 
-def _parse_quoted_command(command: str) -> FileChange | None:
+def _parse_quoted_edit_command(command: str) -> FileChange | None:
     """Read `edit "old" "new"` and `insert "text" 12`."""
     if len(command) > _LONGEST_QUOTED or not command.lstrip().startswith(("edit ", "insert ")):
         return None

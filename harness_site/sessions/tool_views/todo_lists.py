@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
 from harness_site.sessions.plan_steps import Plan, parse_plan
-from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView
+from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 #: Steps of a checklist; a longer list is shown as arguments.
 _MOST_STEPS: Final = 200

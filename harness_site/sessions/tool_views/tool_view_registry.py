@@ -23,7 +23,7 @@ from harness_site.sessions.tool_views import (
     todo_lists,
     user_questions,
 )
-from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView, make_tool_use
+from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView, make_tool_use
 
 BuildView = Callable[[ToolUse], ToolView | None]
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django.utils.translation import gettext as _
 
-from harness_site.sessions.tool_views.tool_use_and_tool_view import ToolUse, ToolView
+from harness_site.sessions.tool_views.tool_view_types import ToolUse, ToolView
 
 #: Questions and options of one call that are displayed.
 _MAX_QUESTIONS: Final = 20

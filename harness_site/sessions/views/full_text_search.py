@@ -9,12 +9,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
 from checkpoints.sessions.list_filters import SessionFilter, Sort
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.core.unreadable_rows import UnreadableRecord
-from harness_site.search import near_terms, search_query
+from harness_site.search import search_query, spelling_suggestions
 from harness_site.search.index_problems import list_index_problems
 from harness_site.search.index_status import load_index_status
 from harness_site.search.models import Kind
@@ -50,12 +50,12 @@ def show_search_results(
     """
     workspace = request.membership.workspace_id
     before, session_pk = _parse_passage_key(request.GET.get("before", "")), parse_number_parameter(request, "within")
-    found = _search_sessions(request, query, before, session_pk)
+    found = _search_or_reload_passages(request, query, before, session_pk)
     exact_match = None
     if before is None:
         exact_match = session_rows.find_session_pk(workspace, request.GET.get("q", "").strip())
     if exact_match is None and _is_spelling_suggestion_useful(request, found, before):
-        near = near_terms.suggest_corrected_query(workspace, query)
+        near = spelling_suggestions.suggest_corrected_query(workspace, query)
         if near is not None:
             return redirect(_build_suggestion_url(request, near))
     by_session = load_search_hits(found.passages, query)
@@ -91,7 +91,7 @@ def show_search_results(
 def _load_missing_secrets(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:
     """Load the secrets of the session that is found by its id alone."""
     missing = set(pks).difference(passage.session_id for passage in found.passages)
-    return call_argument_secrets.load_known_secrets_of_sessions(missing)
+    return session_secrets_from_call_arguments.load_known_secrets_of_sessions(missing)
 
 
 def _filter_hits_by_time(times: TimeRange, by_session: dict[int, list[SearchHit]]) -> dict[int, list[SearchHit]]:
@@ -107,7 +107,7 @@ def _filter_hits_by_time(times: TimeRange, by_session: dict[int, list[SearchHit]
     return {pk: hits for pk, hits in hits_of_time.items() if hits}
 
 
-def _search_sessions(
+def _search_or_reload_passages(
     request: MemberRequest, query: SearchQuery, before: int | None, session_pk: int | None
 ) -> SearchPage:
     workspace = request.membership.workspace_id
@@ -151,11 +151,11 @@ def _build_result_group(
     """Build the results of a session: all in their order, or the best up to `limit`."""
     if limit is None:
         return SessionResultGroup(row, tuple(hits), 0)
-    best = sorted(hits, key=lambda hit: -_rate_hit(hit, query))[:limit]
+    best = sorted(hits, key=lambda hit: -_score_hit(hit, query))[:limit]
     return SessionResultGroup(row, tuple(best), max(0, len(hits) - limit), row.pk in found.cut_sessions)
 
 
-def _rate_hit(hit: SearchHit, query: SearchQuery) -> int:
+def _score_hit(hit: SearchHit, query: SearchQuery) -> int:
     """Rate a hit: titles before texts, and whole words before parts of words."""
     excerpt = "".join(part.text for part in hit.stretches)
     whole_words = sum(

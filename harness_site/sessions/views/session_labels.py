@@ -20,7 +20,7 @@ from checkpoints.models import Session
 from checkpoints.sessions.known_agents_and_labels import deserialize_labels
 from harness_site.accounts import audit_events
 from harness_site.accounts.permissions import MemberRequest, require_member
-from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.saved_views.filterable_lists import normalize_filter_query
 from harness_site.search.models import Fact, Trait
 from harness_site.sessions.selectors import session_rows

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.enums import Role
 from checkpoints.sessions.known_agents_and_labels import list_known_agents_and_labels
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search.index_status import estimate_unindexed_texts_of_kinds
@@ -64,7 +64,7 @@ def list_sessions(request: MemberRequest) -> HttpResponse:
     rows = session_rows.load_sessions_with_keys(workspace, displayed_pks) if displayed_pks else page.rows
     lines = session_row_display.build_session_lines(
         rows,
-        call_argument_secrets.load_known_secrets_of_sessions([row.pk for row in rows]),
+        session_secrets_from_call_arguments.load_known_secrets_of_sessions([row.pk for row in rows]),
         sort=filters.sort,
         since=times.first,
         query=request.GET,

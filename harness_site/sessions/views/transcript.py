@@ -45,7 +45,7 @@ from harness_site.sessions.session_lookup import (
     parse_number_parameter,
     serve_session_page,
 )
-from harness_site.sessions.timeline.selectors import run_events, run_lanes
+from harness_site.sessions.timeline.selectors import run_events_from_audit_trail, run_lanes
 from harness_site.sessions.tree import subagent_tree
 
 #: Number of new messages that an open page appends before it asks for a reload.
@@ -85,7 +85,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     masker.mask_values_until_response(masker.collect_secret_values(*chain(*map(_list_call_arguments, displayed))))
     if opening is not None:
         window = opening.answer
-    events = run_events.load_run_events(pk)
+    events = run_events_from_audit_trail.load_run_events(pk)
     context = {
         "head": head,
         "tab": "transcript",
@@ -145,7 +145,9 @@ def show_message(request: MemberRequest, pk: int, position: int) -> HttpResponse
     place = find_requested_transcript_version(request, head, session)
     window = conversation_window.load_conversation(session, place, first=position, upto=position + 1)
     masker.mask_values_until_response(masker.collect_secret_values(*_list_call_arguments(window)))
-    entries = [item for item in window.items if isinstance(item, Entry) and _contains_position(item, position)]
+    entries = [
+        item for item in window.items if isinstance(item, Entry) and _has_message_or_result_at_position(item, position)
+    ]
     stored = load_stored_message(place, position)
     if not entries or stored is None:
         raise _build_missing_message_error(head, place, position)
@@ -261,7 +263,7 @@ def _load_requested_window(request: MemberRequest, session: Session, place: Tran
     return conversation_window.load_conversation(session, place)
 
 
-def _contains_position(entry: Entry, position: int) -> bool:
+def _has_message_or_result_at_position(entry: Entry, position: int) -> bool:
     """Return whether a message, or a result displayed with its call, has this position."""
     results = {part.result_position for part in entry.parts if isinstance(part, CallCard)}
     return entry.position == position or position in results

@@ -71,14 +71,14 @@ def _find_typed_position(session: Session, place: TranscriptVersion, typed: Jump
         return None
     zone = timezone.get_current_timezone()
     if typed.day is None and typed.time is not None:
-        found = _find_time_of_day(place, typed.time, zone)
+        found = _find_message_at_time_of_day(place, typed.time, zone)
     else:
         moment = typed_jump_target.combine_day_and_time(typed.day or timezone.localdate(), typed.time, zone)
         found = transcript_matches.find_first_message_time(place, since=moment)
     return place.length - 1 if found is None else found.position
 
 
-def _find_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> MessageTime | None:
+def _find_message_at_time_of_day(place: TranscriptVersion, at: time, zone: tzinfo) -> MessageTime | None:
     """Find the first message at or after a time of day, on the first day that has one.
 
     If no day has one, the first message if the transcript begins later than that time, else None.

@@ -6,10 +6,10 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.core.masking.masked_references import resolve_masked_reference
+from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import workspace_call_log
@@ -28,7 +28,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     after = Cursor.parse(request.GET.get("after", ""))
     page = workspace_call_log.load_call_log_page(workspace, filters, after=after)
     mark_excerpts_shown_in_response(request, "tool calls", (row.session_pk for row in page.rows))
-    secrets = call_argument_secrets.load_known_secrets_of_sessions({row.session_pk for row in page.rows})
+    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions({row.session_pk for row in page.rows})
     context = {
         "page": page,
         "rows": build_workspace_call_lines(page.rows, secrets),

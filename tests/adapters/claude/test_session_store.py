@@ -17,7 +17,8 @@ from checkpoints.adapters.claude import HarnessSessionStore
 from checkpoints.enums import Role
 from checkpoints.exceptions import InvalidIdentifier, InvalidInput, NotRepresentable, SessionBusy, SessionFinished
 from checkpoints.importers import import_transcripts
-from checkpoints.models import Message, Session
+from checkpoints.models import Blob, FrameworkWrite, Message, Session
+from checkpoints.versions import opaque_contents
 from tests.adapters.claude.agents import write_lines
 from tests.adapters.claude.transcripts import KEY, MIRRORED, describe, load, mirror, read_file, write_conversation
 from tests.conftest import Open, StartChild
@@ -257,3 +258,44 @@ def test_a_write_beside_a_run_of_another_client_is_refused(
     cp.finish_session(MIRRORED, "completed")
     with pytest.raises(SessionFinished):
         mirror(store, [{"type": "x", "uuid": "u4"}])
+
+
+# bytes
+
+
+def test_the_text_of_a_line_is_stored_once(
+    store: HarnessSessionStore, cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    letters, lines, parent = random.Random(1), list[Any](), None
+    for number in range(12):
+        text = "".join(letters.choices('abcdefghijklmnopqrstuvwxyz äé数\n"', k=3000))
+        role = ("user", "assistant")[number % 2]
+        about = {"type": role, "uuid": f"u{number}", "parentUuid": parent, "timestamp": "2026-01-01T10:00:00Z"}
+        message = {"role": role, "content": text if role == "user" else [{"type": "text", "text": text}]}
+        lines.append({**about, "sessionId": SESSION, "message": message})
+        parent = f"u{number}"
+    mirror(store, lines[:4], batch=2)
+    mirror(HarnessSessionStore(open_checkpointer()), lines[4:], batch=8)
+    assert load(store) == lines
+    writes = list(FrameworkWrite.objects.all())
+    assert len(writes) == len(lines)
+    assert max(len(write.content or b"") for write in writes) < 300
+    assert not Blob.objects.exists()
+    session_id = Session.objects.get().session_id
+    cp.prune(session_id, keep_last=1)
+    assert load(store) == lines
+
+
+def test_lines_of_an_older_version_are_read_and_known(store: HarnessSessionStore) -> None:
+    lines = [{"type": "x", "uuid": f"u{number}", "text": "a" * 400} for number in range(3)]
+    mirror(store, lines[:2], batch=2)
+    writes = list(FrameworkWrite.objects.all())
+    opaque_contents.set_plain_contents("default", writes)
+    for write in writes:
+        blob = {name: getattr(write, name) for name in ("session_id", "digest", "type", "content", "compressed")}
+        Blob.objects.create(**blob)
+    none = {"base_segment": None, "base_position": None}
+    FrameworkWrite.objects.update(type="", content=None, compressed=False, **none)
+    again = HarnessSessionStore(store.sync_checkpointer)
+    mirror(again, [lines[1], lines[2]], batch=2)
+    assert load(again) == lines

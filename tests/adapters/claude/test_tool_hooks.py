@@ -16,7 +16,7 @@ from checkpoints.adapters.claude import READING_TOOLS, HarnessSessionStore, tool
 from checkpoints.exceptions import InvalidInput
 from checkpoints.models import Run, Session, ToolCall
 from examples.claude_refunds.agent import LOOK_UP, POLICIES, REFUND, SESSION_ID, STORED_ID, run_agent
-from examples.killed_agents import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
+from examples.kill_and_resume_agent import AFTER_EFFECT, BEFORE_EFFECT, INSIDE_EFFECT
 from tests.adapters.claude import agents
 from tests.conftest import Open, StartChild
 from tests.support.processes import database_url

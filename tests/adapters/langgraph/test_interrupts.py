@@ -1,6 +1,7 @@
 """Interrupts of LangGraph in the review queue: people decide, another process resumes, as if it were in memory."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -164,6 +165,81 @@ def test_a_decision_that_a_changed_graph_does_not_accept_can_be_withdrawn(cp: Sy
     cp.withdraw_decision("s", "call_ann", actor="alice", reason="Not accepted.", revision=revision)
     _decide(cp, "call_ann", {"type": "approve"})
     assert len(agent.invoke(saver.build_resume(config()), config())["messages"]) == 7
+
+
+def _ask_by_older_request(saver: Any, options: list[dict[str, bool]], *, alone: bool = False) -> Any:
+    """Build a graph that asks about mails as programs did before `HumanInTheLoopMiddleware`, and says the answers."""
+    calls = [{"name": "send", "args": {"to": name}, "id": f"call_{name}"} for name in NAMES[: len(options)]]
+
+    def call(state: Any) -> Any:
+        return {"messages": [AIMessage("", tool_calls=calls)]}
+
+    def ask(state: Any) -> Any:
+        requests = [
+            {
+                "action_request": {"action": each["name"], "args": each["args"]},
+                "config": allowed,
+                "description": "Send?",
+            }
+            for each, allowed in zip(calls, options, strict=True)
+        ]
+        return {"messages": [AIMessage(json.dumps(interrupt(requests[0] if alone else requests)))]}
+
+    graph = StateGraph(MessagesState).add_node("call", call).add_node("ask", ask)
+    return graph.add_edge(START, "call").add_edge("call", "ask").compile(checkpointer=saver)
+
+
+def test_older_requests_are_calls_of_their_tools(cp: SyncCheckpointer) -> None:
+    saver = HarnessSaver(cp)
+    everything = dict.fromkeys(["allow_accept", "allow_edit", "allow_respond", "allow_ignore"], True)
+    graph = _ask_by_older_request(saver, [everything] * 4)
+    graph.invoke(QUESTION, config())
+    asked = {call["call_id"]: (call["tool_name"], *call["allowed_decisions"]) for call in cp.pending_tool_calls("s")}
+    assert asked == {f"call_{name}": ("send", "approve", "edit", "reject", "respond") for name in NAMES}
+    assert {call.sentence for call in ToolCall.objects.all()} == {"Send?"}
+    for name, decision in zip(NAMES, DECISIONS, strict=True):
+        _decide(cp, f"call_{name}", decision)
+    state = graph.invoke(saver.build_resume(config()), config())
+    assert json.loads(state["messages"][-1].content) == [
+        {"type": "accept", "args": None},
+        {"type": "edit", "args": {"action": "send", "args": {"to": "bill"}}},
+        {"type": "ignore", "args": None},
+        {"type": "response", "args": "Dave was told by phone."},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "decision", "answer"),
+    [
+        ("allow_accept", DECISIONS[0], {"type": "accept", "args": None}),
+        ("allow_edit", DECISIONS[1], {"type": "edit", "args": {"action": "send", "args": {"to": "bill"}}}),
+        ("allow_ignore", DECISIONS[2], {"type": "ignore", "args": None}),
+        ("allow_respond", DECISIONS[3], {"type": "response", "args": "Dave was told by phone."}),
+    ],
+)
+def test_an_older_request_accepts_what_its_configuration_allows(
+    cp: SyncCheckpointer, field: str, decision: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    saver = HarnessSaver(cp)
+    nothing = dict.fromkeys(["allow_accept", "allow_edit", "allow_respond", "allow_ignore"], False)
+    graph = _ask_by_older_request(saver, [{**nothing, field: True}], alone=True)
+    graph.invoke(QUESTION, config())
+    for other in DECISIONS:
+        if other != decision and not (field == "allow_edit" and other["type"] == "approve"):
+            with pytest.raises(DecisionNotAccepted):
+                _decide(cp, "call_ann", other)
+    _decide(cp, "call_ann", decision)
+    state = graph.invoke(saver.build_resume(config()), config())
+    assert json.loads(state["messages"][-1].content) == [answer]
+
+
+def test_a_value_that_only_resembles_an_older_request_is_a_plain_interrupt(cp: SyncCheckpointer) -> None:
+    values: list[Any] = [[], [{"action_request": {"action": "send", "args": {}}, "config": {}}], {"config": {}}]
+    for number, value in enumerate(values):
+        graph = StateGraph(MessagesState).add_node("ask", lambda state, value=value: {"messages": [interrupt(value)]})
+        agent = graph.add_edge(START, "ask").compile(checkpointer=HarnessSaver(cp))
+        agent.invoke(QUESTION, {"configurable": {"thread_id": str(number)}})
+    assert list(ToolCall.objects.values_list("tool", "allowed_decisions")) == [("interrupt", "")] * 3
 
 
 def _build_interview(saver: Any) -> Any:

@@ -12,7 +12,7 @@ from checkpoints.adapters.framework_versions import require_version
 from checkpoints.adapters.pydantic_ai import Harness, HarnessConversationStore
 from checkpoints.exceptions import FrameworkNotSupported
 from checkpoints.models import Session
-from examples.pydantic_ai_refunds.__main__ import play
+from examples.pydantic_ai_refunds.__main__ import kill_and_resume_agent_with_decision
 from examples.pydantic_ai_refunds.agent import POLICIES, build_agent, run_turn
 from tests.docs.test_pages import run
 from tests.support.factories import make_user
@@ -25,7 +25,7 @@ def test_page_runs(tmp_path: Path) -> None:
 
 
 def test_example_refunds_once(workspace: object, effects: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    play(database_url(), effects)
+    kill_and_resume_agent_with_decision(database_url(), effects)
     assert capsys.readouterr().out.splitlines()[-1] == "Refunds in the end: 1."
 
 

@@ -14,7 +14,7 @@ from django.test import Client
 from checkpoints.enums import CallStatus, DecisionKind, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import ToolCall
-from harness_site.accounts import call_argument_secrets
+from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.core.masking import masker
 from harness_site.notifications import emails, webhook_requests
 from harness_site.notifications.models import Delivery, Event, Notice
@@ -311,4 +311,6 @@ def test_secrets_of_the_newest_thousand_calls_of_each_session_are_masked() -> No
     ToolCall.objects.bulk_create(
         [ToolCall(**fields, call_id=name, idempotency_key=name, args_digest="d", result="1") for name in names]
     )
-    assert call_argument_secrets.load_known_secrets_of_sessions([old.pk, busy.pk]) == {old.pk: frozenset({NAMED})}
+    assert session_secrets_from_call_arguments.load_known_secrets_of_sessions([old.pk, busy.pk]) == {
+        old.pk: frozenset({NAMED})
+    }

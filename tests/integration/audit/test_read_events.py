@@ -9,7 +9,7 @@ from django.test import Client
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import AuditEvent
-from harness_site.audit import read_audit_middleware
+from harness_site.audit import session_read_audit_middleware
 from harness_site.search import indexer
 from harness_site.sessions import urls as session_links
 from tests.support.factories import (
@@ -74,7 +74,7 @@ def test_one_entry_per_reader_and_session(client: Client, numbers: dict[str, int
 def test_later_visit_creates_another_entry(client: Client, numbers: dict[str, int]) -> None:
     client.force_login(make_user())
     client.get(f"/sessions/{numbers['session']}/")
-    AuditEvent.objects.update(created_at=clock.now() - read_audit_middleware.ONCE_IN - timedelta(seconds=1))
+    AuditEvent.objects.update(created_at=clock.now() - session_read_audit_middleware.ONCE_IN - timedelta(seconds=1))
     client.get(f"/sessions/{numbers['session']}/")
     assert len(seen()) == 2
 
@@ -82,7 +82,7 @@ def test_later_visit_creates_another_entry(client: Client, numbers: dict[str, in
 def test_live_updates_belong_to_the_same_visit(client: Client, numbers: dict[str, int]) -> None:
     client.force_login(make_user())
     client.get(f"/sessions/{numbers['session']}/")
-    AuditEvent.objects.update(created_at=clock.now() - read_audit_middleware.ONCE_IN - timedelta(hours=3))
+    AuditEvent.objects.update(created_at=clock.now() - session_read_audit_middleware.ONCE_IN - timedelta(hours=3))
     client.get(f"/sessions/{numbers['session']}/", headers={"HX-Request": "true"})
     assert len(seen()) == 1
 
@@ -139,4 +139,4 @@ def test_session_lists_create_no_entry(client: Client, numbers: dict[str, int]) 
 def test_every_session_url_is_covered() -> None:
     """A new page about a session must be added to the list of this module."""
     names = {pattern.name for pattern in session_links.urlpatterns if "<int:pk>" in str(pattern.pattern)}
-    assert names == read_audit_middleware.SESSION_PAGES | read_audit_middleware.OTHERS
+    assert names == session_read_audit_middleware.SESSION_PAGES | session_read_audit_middleware.OTHERS

@@ -78,10 +78,10 @@ def test_setup_link_is_printed_as_soon_as_the_tables_exist(monkeypatch: pytest.M
     monkeypatch.setattr(migration_state, "load_schema_state", lambda: states.pop(0))
     monkeypatch.setattr(migration_state, "_PAUSE_SECONDS", 0.0)
     probe, printed = SchemaProbe(), list[str]()
-    probe.call_when_current(lambda: printed.append("link"))
+    probe.call_when_tables_complete(lambda: printed.append("link"))
     assert (probe.find_problem(), printed) == (StartupProblem.MIGRATIONS, [])
     assert (probe.find_problem(), printed) == (None, ["link"])
-    probe.call_when_current(lambda: printed.append("at once"))
+    probe.call_when_tables_complete(lambda: printed.append("at once"))
     assert printed == ["link", "at once"]
 
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from checkpoints.db import clock
-from harness_site.notifications.delivery_queue import DeliveryRound, send_due_deliveries
 from harness_site.notifications.models import Delivery, WebhookFormat
+from harness_site.notifications.send_due_deliveries import DeliveryRound, send_due_deliveries
 from tests.integration.notifications.conftest import (
     Start,
     interrupted,

@@ -16,7 +16,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.overview import current_counts, periods, totals
 from harness_site.overview.totals import SessionTotals
-from harness_site.search import hourly_call_statistics, hourly_session_totals, indexer, merge_hours_into_days
+from harness_site.search import daily_call_statistics_rollup, hourly_call_statistics, hourly_session_totals, indexer
 from harness_site.search.models import DecisionSums, Progress, SessionSums, ToolSums
 from harness_site.sessions.session_formatting import render_rounded_money
 from tests.integration.search.conftest import complete
@@ -188,11 +188,11 @@ def test_hourly_sums_become_daily_sums_once() -> None:
     assert ToolSums.objects.get().hourly
     later = now + timedelta(days=3)
     hourly_session_totals.recount_session_sums_of_day(make_workspace().pk, now.date(), hourly=False)
-    merge_hours_into_days.merge_hourly_sums_into_days(later)
+    daily_call_statistics_rollup.merge_hourly_sums_into_days(later)
     settled("slow")
     complete()
-    merge_hours_into_days.merge_hourly_sums_into_days(later)
-    day = [(merge_hours_into_days.get_day_start(now), False)]
+    daily_call_statistics_rollup.merge_hourly_sums_into_days(later)
+    day = [(daily_call_statistics_rollup.get_day_start(now), False)]
     assert list(SessionSums.objects.values_list("start", "hourly")) == day
     assert list(ToolSums.objects.values_list("start", "hourly")) == day
     assert ToolSums.objects.get().calls == 2
@@ -223,7 +223,7 @@ def test_waiting_time_ends_with_the_decision_of_a_person() -> None:
 
 def test_waiting_time_classes_are_accurate_to_a_tenth() -> None:
     for seconds in (0, 1, 5, 59, 3600, 86_400 * 30):
-        wait = hourly_call_statistics.get_wait_time_class(seconds)
+        wait = hourly_call_statistics.get_wait_time_histogram_bucket(seconds)
         assert hourly_call_statistics.convert_wait_class_to_seconds(wait) == pytest.approx(max(seconds, 1), rel=0.1)
 
 

@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, InterruptReason, Role
 from checkpoints.models import LateResult, Session, ToolCall
 from checkpoints.seals.decision_keys import get_decision_keys
-from harness_site.core.masking.masked_references import compute_keyed_fingerprint
+from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
 from tests.integration.review.interrupted_calls import lost_call, page, raw
 from tests.support.factories import THEN, make_call, make_decision, make_late_result, make_run, make_session, make_user
 from tests.support.page_text import visible_text

@@ -14,7 +14,7 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind, CallStatus, SessionStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision, Run, Session, ToolCall
-from harness_site.core.masking.masked_references import compute_keyed_fingerprint
+from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
 from harness_site.review.models import EvidenceFile
 from tests.integration.review.conftest import Lost
 from tests.integration.review.payment_agents import APPROVE, awaiting

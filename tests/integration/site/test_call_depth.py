@@ -47,7 +47,7 @@ def test_save_passes_few_files(cp: SyncCheckpointer) -> None:
         "checkpoints/client.py",
         "checkpoints/tracing.py",
         "checkpoints/versions/save_version.py",
-        "checkpoints/store/owned_session_heads.py",
+        "checkpoints/store/session_head_optimistic_lock.py",
         "checkpoints/db/hot_statements.py",
     ]
 

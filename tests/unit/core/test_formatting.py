@@ -43,7 +43,7 @@ def test_ago(seconds: int, words: str) -> None:
     ],
 )
 def test_due(seconds: float, words: str) -> None:
-    assert formatting.format_deadline(NOW + timedelta(seconds=seconds), NOW) == words
+    assert formatting.format_relative_deadline(NOW + timedelta(seconds=seconds), NOW) == words
 
 
 def test_times_are_formatted_in_utc() -> None:

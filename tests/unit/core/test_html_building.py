@@ -6,7 +6,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy
 
 from checkpoints.enums import CallStatus
-from harness_site.core.rendering.html_building import build_html, join_html
+from harness_site.core.rendering.fast_format_html import build_html, join_html
 
 
 class Labelled:

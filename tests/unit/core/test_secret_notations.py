@@ -3,7 +3,7 @@
 import pytest
 
 from harness_site.core.masking import masker
-from harness_site.core.masking.known_secret_values import MAX_KNOWN_VALUES
+from harness_site.core.masking.known_secret_value_search import MAX_KNOWN_VALUES
 from harness_site.core.masking.masker import MASK, mask_json_value, mask_text, mask_values_in_context
 from tests.support.linear_growth import processor_seconds
 

@@ -7,10 +7,10 @@ import pytest
 
 from checkpoints.enums import DecisionKind, PeerCallStatus, RunStatus
 from harness_site.core.epoch_microseconds import convert_to_microseconds
-from harness_site.sessions.selectors.message_first_versions import RunFacts
+from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 from harness_site.sessions.timeline import timeframe_layout
 from harness_site.sessions.timeline.bar_packing import LEVELS
-from harness_site.sessions.timeline.selectors.run_events import Takeover
+from harness_site.sessions.timeline.selectors.run_events_from_audit_trail import Takeover
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, VersionMark
 from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe, Turn
 from harness_site.sessions.timeline.timeframe_layout import LEFT, RIGHT, Bar, Drawing

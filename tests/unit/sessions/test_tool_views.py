@@ -12,8 +12,8 @@ from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing, program_tags_in_messages
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
 from harness_site.sessions.tool_views.shell_commands import split_command_result
-from harness_site.sessions.tool_views.tool_use_and_tool_view import LONGEST, ToolView
 from harness_site.sessions.tool_views.tool_view_registry import build_call_view
+from harness_site.sessions.tool_views.tool_view_types import LONGEST, ToolView
 
 PATCH = """*** Begin Patch
 *** Update File: a.py

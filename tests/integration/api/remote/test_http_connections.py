@@ -101,7 +101,9 @@ def _environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def send(connections: HttpConnections, method: str = "GET", target: str = "/x", body: bytes = b"") -> Response:
-    return connections.request(method, target, {"Idempotency-Key": "k"}, body, seconds=10, connect_seconds=10)
+    return connections.send_once_and_read_response(
+        method, target, {"Idempotency-Key": "k"}, body, seconds=10, connect_seconds=10
+    )
 
 
 def test_connection_is_used_again(start_server: StartServer) -> None:
@@ -206,7 +208,7 @@ def test_slow_answer_is_lost(start_server: StartServer) -> None:
     silent = socket.create_server(("127.0.0.1", 0))
     connections = HttpConnections(f"http://127.0.0.1:{silent.getsockname()[1]}", "", {})
     with pytest.raises(AnswerLost, match="ReadTimeout"):
-        connections.request("GET", "/x", {}, b"", seconds=0.05, connect_seconds=10)
+        connections.send_once_and_read_response("GET", "/x", {}, b"", seconds=0.05, connect_seconds=10)
     silent.close()
 
 

@@ -30,7 +30,7 @@ from tests.support.http_server import HttpServer
 def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Drop the first response to each write, after the server has performed it."""
     connections, lost = cp.store.transport._connections, []
-    send = connections.request
+    send = connections.send_once_and_read_response
 
     def request(method: str, target: str, headers: dict[str, str], body: bytes, **times: float) -> Response:
         response: Response = send(method, target, headers, body, **times)
@@ -41,7 +41,7 @@ def lose_answers(cp: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise AnswerLost("lost", is_sent=True)
         return response
 
-    monkeypatch.setattr(connections, "request", request)
+    monkeypatch.setattr(connections, "send_once_and_read_response", request)
     return lost
 
 
@@ -154,7 +154,7 @@ def test_heartbeat_without_an_answer_is_due_again(open_checkpointer: Any, monkey
     cp.start_session("s")
     keys = ApiWrite.objects.count()
     with monkeypatch.context() as patch:
-        patch.setattr(cp.store.transport._connections, "request", refuse)
+        patch.setattr(cp.store.transport._connections, "send_once_and_read_response", refuse)
         assert not cp.store.renew_leases()
     lease_ends = Run.objects.get().lease_expires_at
     assert cp.store.renew_leases()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer
-from checkpoints.archive import file_format
+from checkpoints.archive import file_format, row_serializers
 from checkpoints.enums import get_default_risk
 from checkpoints.exceptions import (
     CheckpointsError,
@@ -161,6 +161,13 @@ def test_file_of_format_version_2_has_no_answered_versions(exported_session: Syn
     forged(path, lambda rows: None, version=2)
     exported_session.import_session(path)
     assert set(ToolCall.objects.values_list("key_policy", "answered_version")) == {("", None)}
+
+
+def test_write_in_a_file_of_format_version_9_has_its_value_in_a_blob() -> None:
+    values = {"id": 1, "digest": "d"}
+    added = {"type": "", "content": None, "compressed": False}
+    assert row_serializers.upgrade_row_values("framework_write", values, 9) == {**added, **values}
+    assert row_serializers.upgrade_row_values("framework_write", values, 10) == values
 
 
 def test_file_of_format_version_7_gets_new_chains(exported_session: SyncCheckpointer, path: Path) -> None:

@@ -1,5 +1,6 @@
 """States of frameworks: values are restored equal, appends store little, and removal leaves nothing behind."""
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -7,11 +8,11 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost, SessionBusy, SessionExists
+from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost, SessionBusy, SessionExists, SessionFinished
 from checkpoints.framework_states import remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
-from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Run, Session
+from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Message, Run, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.versions.blobs import EncodedValue, NewValue, convert_value_to_json, patch_if_shorter
 from tests.integration.checkpoints.session_setups import conversation, text_message
@@ -228,6 +229,74 @@ def test_copy_is_complete_and_independent(cp: SyncCheckpointer) -> None:
         remove_and_copy_states.copy_states(cp.store, "copy", "copy")
 
 
+def _make_text(number: int, size: int = 2000) -> str:
+    letters = random.Random(number)
+    return "".join(letters.choices('abcdefghijklmnopqrstuvwxyz äé\\n"', k=size))
+
+
+def _encode_value(type_: str, text: str) -> tuple[str, bytes]:
+    """Encode a text as a framework does that knows a message beside it."""
+    if type_ == "json":
+        return type_, json.dumps({"uuid": "u1", "text": text}, ensure_ascii=False).encode()
+    return type_, b"\x82about\xda" + text.encode() + b"\xa4none"
+
+
+def _save_with_text(cp: SyncCheckpointer, type_: str, size: int = 2000) -> list[dict[str, EncodedValue]]:
+    """Save two states with the text of a message each, the first one also as a write before it."""
+    said: list[dict[str, Any]] = []
+    expected: list[dict[str, EncodedValue]] = []
+    for number in range(2):
+        value = _encode_value(type_, _make_text(number, size))
+        if number:
+            writes = [NewWrite(0, "a", [value])]
+            state_store.save_task_writes(cp.store, "s", "", f"{number - 1:04}", "task", "", writes)
+        said.append(text_message(_make_text(number, size)))
+        _save(cp, number, transcript=said, a=value)
+        expected.append({"a": value})
+    return expected
+
+
+@pytest.mark.parametrize("size", [2_000, 70_000])
+@pytest.mark.parametrize("type_", ["json", "msgpack"])
+def test_value_with_the_text_of_a_message_is_its_difference(cp: SyncCheckpointer, type_: str, size: int) -> None:
+    expected = _save_with_text(cp, type_, size)
+    assert [_load(cp, f"{number:04}") for number in range(2)] == expected
+    before = state_store.load_state(cp.store, "s", "", "0000")
+    assert before is not None
+    assert [write.value for write in before.writes] == [[expected[1]["a"]]]
+    blobs = Blob.objects.order_by("base_position")
+    assert [(blob.base_position, len(blob.content) < size // 10) for blob in blobs] == [(0, True), (1, True)]
+    assert FrameworkWrite.objects.get().content is not None  # the list
+
+
+def test_value_outlives_the_message_that_has_its_text(cp: SyncCheckpointer, tmp_path: Any) -> None:
+    expected = _save_with_text(cp, "msgpack")
+    _save(cp, 2, transcript=[text_message("other")], versions={"a": 1})
+    cp.export_session("s", tmp_path / "s.jsonl")
+    remove_and_copy_states.copy_states(cp.store, "s", "copy")
+    cp.prune("s", keep_last=1)
+    assert cp.load("s", 3)["transcript"] == [text_message("other")]
+    assert _load(cp) == expected[1]
+    assert not Blob.objects.exclude(base_segment=None).exists()
+    remove_and_copy_states.delete_session_with_states(cp.store, "s")
+    cp.import_session(tmp_path / "s.jsonl")
+    for session_id in ("copy", "s"):
+        assert [_load(cp, f"{number:04}", session_id) for number in range(2)] == expected
+
+
+def test_value_whose_message_is_altered_or_missing_is_refused(cp: SyncCheckpointer) -> None:
+    _save_with_text(cp, "msgpack")
+    Message.objects.update(body='{"role":"user"}')
+    with pytest.raises(CheckpointCorrupted):
+        _load(cp)
+    Message.objects.update(body="{")
+    with pytest.raises(CheckpointCorrupted):
+        _load(cp)
+    Message.objects.all().delete()
+    with pytest.raises(CheckpointCorrupted, match="the message that has its text is missing"):
+        _load(cp)
+
+
 def test_states_are_exported_with_the_session(cp: SyncCheckpointer, tmp_path: Any) -> None:
     _save(cp, 0, transcript=conversation("ab"), messages=[_item(number) for number in range(20)])
     cp.export_session("s", tmp_path / "s.jsonl")
@@ -246,3 +315,80 @@ def test_values_have_a_readable_representation() -> None:
         {"a": 1},
         "(10 bytes of type pickle)",
     ]
+
+
+# writes to a session that the client knows
+
+
+def _save_in_turn(cp: SyncCheckpointer, number: int) -> None:
+    """Save a state with the next message of a transcript, and a task's write after it."""
+    message = text_message(f"text {number}")
+    new = NewState(
+        "",
+        f"{number:04}",
+        f"{number - 1:04}" if number else "",
+        "",
+        ("json", b"{}"),
+        ("json", b"{}"),
+        {"a": number, "b": 0},
+        {"a": _item(number), **({} if number else {"b": _item(999)})},
+        ["a", *([] if number else ["b"])],
+    )
+
+    def build_content(row: Session) -> VersionContent:
+        return VersionContent(None, added=[message], payload={"number": number})
+
+    state_store.save_state(cp.store, "s", new, build_content=build_content, description=SessionDescription("Hello"))
+    state_store.save_task_writes(cp.store, "s", "", f"{number:04}", "task", "", [NewWrite(0, "a", [_item(number)])])
+
+
+def _read_texts(cp: SyncCheckpointer) -> list[str]:
+    latest = cp.load_latest("s") or {}
+    return [message["blocks"][0]["text"] for message in latest["transcript"]]
+
+
+def _require_saved_in_turn(cp: SyncCheckpointer, count: int) -> None:
+    states = list(state_store.iterate_states(cp.store, "s"))
+    assert [state.state_id for state in states] == [f"{number:04}" for number in reversed(range(count))]
+    for number, state in zip(reversed(range(count)), states, strict=True):
+        assert state.values == {"a": _item(number), "b": _item(999)}
+        assert [write.value for write in state.writes] == [[_item(number)]]
+    assert _read_texts(cp) == [f"text {number}" for number in range(count)]
+    assert [version["version"] for version in cp.list_checkpoints("s")] == list(range(count, 0, -1))
+
+
+def test_clients_that_alternate_write_what_one_client_writes(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    other = open_checkpointer()
+    for number in range(12):
+        _save_in_turn((cp, cp, other)[number % 3], number)
+    _require_saved_in_turn(cp, 12)
+
+
+def test_session_that_others_have_changed_is_not_taken_for_known(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    other = open_checkpointer()
+    for number in range(3):
+        _save_in_turn(cp, number)
+    other.start_session("s")
+    with pytest.raises(SessionBusy):
+        _save_in_turn(cp, 3)
+    other.append_checkpoint("s", [text_message("text 3")], expected_version=3)
+    other.release_session("s")
+    remove_and_copy_states.delete_selected_states(other.store, "s", lambda states: states)
+    for number in range(4, 6):  # the values of the channel `b` are gone
+        _save_in_turn(cp, number)
+    loaded = _load(cp)
+    assert loaded == {"a": _item(5)}
+    assert _read_texts(cp) == [f"text {number}" for number in range(6)]
+    other.start_session("s")
+    other.finish_session("s", "completed")
+    with pytest.raises(SessionFinished):
+        _save_in_turn(cp, 6)
+
+
+def test_state_that_is_saved_again_is_replaced(cp: SyncCheckpointer) -> None:
+    for number in range(3):
+        _save_in_turn(cp, number)
+    _save(cp, 2, a=_item(77), versions={"b": 0})
+    assert _load(cp) == {"a": _item(77), "b": _item(999)}
+    _save(cp, 3, a=_item(78), versions={"b": 0})
+    assert _load(cp) == {"a": _item(78), "b": _item(999)}

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.importers import ImportProgress, ImportReport
-from checkpoints.importers.terminal_progress_bar import ProgressBar, iterate_summary_lines
+from checkpoints.importers.import_progress_bar_and_summary import ProgressBar, iterate_summary_lines
 from checkpoints.management.commands.import_transcripts import DAMAGED_STATUS, REFUSED_STATUS
 from checkpoints.models import AuditEvent, Session, Workspace
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter

@@ -11,12 +11,14 @@ from django.core.management import CommandError, call_command
 from checkpoints import audit
 from checkpoints.exceptions import CheckpointsError, IntegrityError, SessionQuarantined
 from checkpoints.framework_states import state_store
+from checkpoints.framework_states.state_store import NewWrite
 from checkpoints.integrity.verification import VerificationCounts, find_session_problems
 from checkpoints.models import (
     AuditChain,
     AuditEvent,
     Blob,
     EarlyResponse,
+    FrameworkWrite,
     PeerCall,
     Session,
     ToolCall,
@@ -60,6 +62,18 @@ def test_content_of_a_framework_under_its_own_digest_does_not_take_the_place_of_
     with pytest.raises(CheckpointsError):
         state_store.load_state(store, "s", "ns", "2")
     assert Blob._meta.db_table in find_tables_with_problems("s")
+
+
+def test_altered_value_that_is_stored_with_a_write_is_noticed(open_checkpointer: Open) -> None:
+    create_sealed_session(open_checkpointer, "s")
+    store = open_checkpointer().store
+    state_store.save_task_writes(store, "s", "ns", "2", "other", "path", [NewWrite(0, "a", [("json", b"3")])])
+    assert find_tables_with_problems("s") == set()
+    plain(FrameworkWrite).filter(task_id="other").update(content=b"forged")
+
+    with pytest.raises(CheckpointsError):
+        state_store.load_state(store, "s", "ns", "2")
+    assert find_tables_with_problems("s") == {FrameworkWrite._meta.db_table}
 
 
 def verify_all_rows() -> None:

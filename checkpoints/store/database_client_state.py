@@ -26,7 +26,7 @@ from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.session_heads import SessionHead
 from checkpoints.store.call_records import IssuedCall
 from checkpoints.store.replayed_call_matching import OpenOperations
-from checkpoints.store.version_columns import VersionState
+from checkpoints.store.version_state_columns import VersionState
 
 
 def _select_workspace_id(slug: str) -> QuerySet[Workspace, int]:

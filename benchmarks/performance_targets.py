@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmarks.databases import TITLES, Kind
+from benchmarks.benchmark_databases import TITLES, Kind
 from benchmarks.loading import TAIL
 from benchmarks.results import Measured, Results
 from benchmarks.saving import Saving
@@ -31,32 +31,34 @@ class TargetVerdict:
         return self.value >= self.limit if self.at_least else self.value <= self.limit
 
     @property
-    def where(self) -> str:
+    def database_title(self) -> str:
         return TITLES[self.kind]
 
 
 def check_targets(results: Results) -> list[TargetVerdict]:
     return [
-        verdict for kind, measured in results.measured.items() for verdict in _check_database(results, kind, measured)
+        verdict
+        for kind, measured in results.measured.items()
+        for verdict in _check_database_targets(results, kind, measured)
     ]
 
 
-def _check_database(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
+def _check_database_targets(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
     for key, name in (("append", "append_checkpoint"), ("save", "save_checkpoint")):
-        yield from _check_save(results, kind, measured.saving, key, name)
+        yield from _check_save_target(results, kind, measured.saving, key, name)
     if kind == "postgresql":
         share = measured.saving.bytes_on_disk["append"] / results.said
         yield TargetVerdict("2 bytes", f"on disk, to what was said in {results.plan.together} turns", kind, share, 1.3)
-    yield from _check_load(results, kind, measured)
+    yield from _check_load_target(results, kind, measured)
     bare = measured.calls["statement"].median
     for key, name in (("log", "intent + result by the log"), ("dispatch", "intent + result by dispatch")):
         yield TargetVerdict("4 call log", f"{name}, to two bare commits", kind, measured.calls[key].median / bare, 1.5)
-    yield from _check_crowds(results, kind, measured)
+    yield from _check_agent_rate_targets(results, kind, measured)
     ratio = measured.fresh["save"].median / measured.fresh["setup"].median
     yield TargetVerdict("8 import", "import + first save, to `django.setup()`", kind, ratio, 2.0)
 
 
-def _check_save(results: Results, kind: Kind, saving: Saving, key: str, name: str) -> Iterator[TargetVerdict]:
+def _check_save_target(results: Results, kind: Kind, saving: Saving, key: str, name: str) -> Iterator[TargetVerdict]:
     turns, together = results.plan.turns, results.plan.together
     early = [turn for turn in turns if turn <= together]
     flat = saving.get_median(key, turns[-1]) / saving.young[key].median
@@ -73,7 +75,7 @@ def _check_save(results: Results, kind: Kind, saving: Saving, key: str, name: st
     yield TargetVerdict("1 save", description, kind, faster, 30.0, at_least=True, bare=bare)
 
 
-def _check_load(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
+def _check_load_target(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
     count = results.plan.turns[-1] * 3
     ratio = measured.loading.whole["append"].median / measured.loading.whole["statement"].median
     yield TargetVerdict("3 load", f"{count:,} messages, to fetching and parsing them", kind, ratio, 1.3)
@@ -81,11 +83,11 @@ def _check_load(results: Results, kind: Kind, measured: Measured) -> Iterator[Ta
     yield TargetVerdict("3 load", f"last {TAIL} of {count:,} messages", kind, tail, 3.0, unit=" ms")
 
 
-def _check_crowds(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
+def _check_agent_rate_targets(results: Results, kind: Kind, measured: Measured) -> Iterator[TargetVerdict]:
     agents, processes = max(results.plan.agents), results.plan.processes
-    share = measured.agents.get_share("library", "statement", agents)
+    share = measured.agents.get_median_ratio("library", "statement", agents)
     description = f"{agents} agents in one process, of the raw rate"
     yield TargetVerdict("5 many sessions", description, kind, share, 0.7, at_least=True)
-    share = measured.processes.get_share("library", "statement", processes)
+    share = measured.processes.get_median_ratio("library", "statement", processes)
     description = f"{processes} processes, of the raw rate of {processes}"
     yield TargetVerdict("5 many sessions", description, kind, share, 0.7, at_least=True)

@@ -6,8 +6,8 @@ import asyncio
 import time
 from typing import Any, ClassVar
 
+from benchmarks.benchmark_databases import Database
 from benchmarks.contenders.contender import Contender
-from benchmarks.databases import Database
 from benchmarks.django_setup import create_library_tables
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation, Message
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry

@@ -12,7 +12,7 @@ from checkpoints.decisions.run_verify_hooks import VerifyProbe
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Transact
-from checkpoints.store.store import OwnedSession
+from checkpoints.store.database_client_state import OwnedSession
 
 
 def ask_verify_hook_and_report_answer_flow(
@@ -21,7 +21,7 @@ def ask_verify_hook_and_report_answer_flow(
     """Ask a verify hook about an interrupted call, and report its answer."""
     target = DecisionTarget(held.session_id, call["call_id"], call["revision"], call["step"], call["attempt"])
     probe = VerifyProbe(call["number"], target, call["tool_name"], call["args_json"], call["args_digest"], hook)
-    answer = yield from run_verify_hooks.ask_hook_flow(probe)
+    answer = yield from run_verify_hooks.ask_verify_hook_flow(probe)
     fields = {
         "step": call["step"],
         "attempt": call["attempt"],

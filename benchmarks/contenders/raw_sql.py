@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import psycopg
 from django.db import connections, transaction
 
+from benchmarks.benchmark_databases import Database
 from benchmarks.contenders.contender import Contender
-from benchmarks.databases import Database
 from benchmarks.django_setup import create_plain_tables
 from benchmarks.generated_conversation import MESSAGES_PER_TURN, PLAN, SPENT_USD, Conversation, Message, to_compact_json
 

@@ -14,7 +14,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.sansio import Flow, Transact
-from checkpoints.store.store import Store
+from checkpoints.store.database_client_state import Store
 
 T = TypeVar("T")
 

@@ -59,7 +59,7 @@ def load_run_events(session_pk: int) -> RunEvents:
     takeovers: dict[int, Takeover] = {}
     questions: defaultdict[str, list[ApprovalQuestion]] = defaultdict(list)
     probes: dict[ProbeKey, datetime] = {}
-    for event in reversed(list(_query_run_events(session_pk))):
+    for event in reversed(list(_query_takeover_and_request_events(session_pk))):
         run, details = _RUN.fullmatch(event.actor), _parse_event_details(event.details)
         if event.kind == AuditKind.VERIFY_REQUESTED:
             probes[_get_probe_key(details)] = event.created_at
@@ -74,7 +74,7 @@ def load_run_events(session_pk: int) -> RunEvents:
     return RunEvents(takeovers, dict(questions), probes)
 
 
-def _query_run_events(session: int) -> QuerySet[AuditEvent]:
+def _query_takeover_and_request_events(session: int) -> QuerySet[AuditEvent]:
     kinds = [AuditKind.TAKEOVER, AuditKind.APPROVAL_REQUESTED, AuditKind.VERIFY_REQUESTED]
     return AuditEvent.objects.filter(session=session, kind__in=kinds).order_by(keyset_pagination.order_newest_first())[
         :LIMIT

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from benchmarks.benchmark_databases import Databases, Kind
 from benchmarks.call_costs import CallLogger
 from benchmarks.contenders import langgraph_django
 from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.full_copy_checkpointer import Chapter
 from benchmarks.contenders.langgraph_django import DjangoSaver
 from benchmarks.contenders.langgraph_savers import DefaultChannel, DeltaChannel
-from benchmarks.contenders.library import Append, AsyncAppend, CallDispatch, CallLog, Save
 from benchmarks.contenders.plain_orm import PlainOrm
-from benchmarks.contenders.statements import Driver, Statement
+from benchmarks.contenders.raw_sql import Driver, Statement
+from benchmarks.contenders.this_library import Append, AsyncAppend, CallDispatch, CallLog, Save
 from benchmarks.crowds.crowd import Crowd
 from benchmarks.crowds.langgraph_saver import LangGraph
 from benchmarks.crowds.library_crowd import Library
 from benchmarks.crowds.statement_crowd import Statements
-from benchmarks.databases import Databases, Kind
 from benchmarks.generated_conversation import Conversation
 
 CONTENDERS: tuple[type[Contender], ...] = (

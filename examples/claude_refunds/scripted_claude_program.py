@@ -76,14 +76,14 @@ class ScriptedProgram(Transport):
         for text in data.splitlines():
             message = json.loads(text)
             if message["type"] == "control_request":
-                self._answer(message)
+                self._answer_initialize_request(message)
             elif message["type"] == "control_response":
                 response = message["response"]
                 self._answers.pop(response["request_id"]).set_result(response)
             elif message["type"] == "user":
-                self._playing = asyncio.create_task(self._play(message["message"]["content"]))
+                self._playing = asyncio.create_task(self._run_prompt(message["message"]["content"]))
 
-    def _answer(self, message: Line) -> None:
+    def _answer_initialize_request(self, message: Line) -> None:
         request = message["request"]
         for event, matchers in (request.get("hooks") or {}).items():
             self._hooks[event] = [name for matcher in matchers for name in matcher["hookCallbackIds"]]
@@ -91,7 +91,7 @@ class ScriptedProgram(Transport):
         answer = {"subtype": "success", "request_id": message["request_id"], "response": response}
         self._messages.put_nowait({"type": "control_response", "response": answer})
 
-    async def _ask(self, **request: Any) -> Any:
+    async def _send_control_request(self, **request: Any) -> Any:
         request_id = uuid.uuid4().hex
         answer = self._answers[request_id] = asyncio.get_running_loop().create_future()
         self._messages.put_nowait({"type": "control_request", "request_id": request_id, "request": request})
@@ -104,7 +104,7 @@ class ScriptedProgram(Transport):
         about = {"session_id": self.session_id, "transcript_path": self._path, "cwd": "/srv/shop"}
         decided: Line = {}
         for callback_id in self._hooks.get(event, ()):
-            answer = await self._ask(
+            answer = await self._send_control_request(
                 subtype="hook_callback",
                 callback_id=callback_id,
                 tool_use_id=fields.get("tool_use_id"),
@@ -115,7 +115,7 @@ class ScriptedProgram(Transport):
             decided |= answer.get("hookSpecificOutput") or {}
         return decided
 
-    def _write(self, **fields: Any) -> None:
+    def _write_transcript_line(self, **fields: Any) -> None:
         line = {
             "parentUuid": next((line["uuid"] for line in reversed(self.lines) if "uuid" in line), None),
             "isSidechain": False,
@@ -135,17 +135,17 @@ class ScriptedProgram(Transport):
 
     # the run
 
-    async def _play(self, prompt: Any) -> None:
+    async def _run_prompt(self, prompt: Any) -> None:
         deferred = self._find_deferred_call()
         if deferred is None:
-            self._write(type="user", message={"role": "user", "content": prompt})
+            self._write_transcript_line(type="user", message={"role": "user", "content": prompt})
         stop_reason = "end_turn" if deferred is None or await self._call_tool(deferred) else "tool_deferred"
         while stop_reason == "end_turn":
             blocks = self._script(self.lines)
             message_id = f"msg_{uuid.uuid4().hex}"
             for block in blocks:
                 message = {"id": message_id, "role": "assistant", "model": "scripted", "content": [block]}
-                self._write(type="assistant", message=message)
+                self._write_transcript_line(type="assistant", message=message)
                 self._messages.put_nowait({"type": "assistant", "message": message, "session_id": self.session_id})
             calls = [block for block in blocks if block["type"] == "tool_use"]
             if not calls:
@@ -153,7 +153,7 @@ class ScriptedProgram(Transport):
             for call in calls:
                 if not await self._call_tool(call):
                     stop_reason = "tool_deferred"
-        await self._end(stop_reason)
+        await self._write_run_result(stop_reason)
 
     def _find_deferred_call(self) -> Line | None:
         """Find the call that the last run deferred: the hook is asked about it again, by the same id."""
@@ -170,14 +170,14 @@ class ScriptedProgram(Transport):
         decision, reason = decided.get("permissionDecision"), decided.get("permissionDecisionReason", "")
         if decision == "defer":
             names = {"toolUseID": call["id"], "toolName": call["name"], "toolInput": call["input"]}
-            self._write(type="attachment", attachment={"type": "hook_deferred_tool", **names})
+            self._write_transcript_line(type="attachment", attachment={"type": "hook_deferred_tool", **names})
             return False
         if decision == "deny":
-            self._add_result(call, f"PreToolUse:{call['name']} hook error: {reason}", is_error=True)
+            self._write_tool_result(call, f"PreToolUse:{call['name']} hook error: {reason}", is_error=True)
             return True
         if decision != "allow" and call["name"] not in self._allowed:
             why = f"Claude requested permissions to use {call['name']}, but you haven't granted it yet."
-            self._add_result(call, why, is_error=True, toolDenialKind="user-rejected")
+            self._write_tool_result(call, why, is_error=True, toolDenialKind="user-rejected")
             return True
         about["tool_input"] = decided.get("updatedInput", call["input"])
         content, failed = await self._run_tool(call["name"], about["tool_input"])
@@ -187,7 +187,7 @@ class ScriptedProgram(Transport):
         else:
             changed = await self._call_hooks("PostToolUse", tool_response=content, **about)
             content = changed.get("updatedToolOutput", content)
-        self._add_result(call, content, is_error=failed)
+        self._write_tool_result(call, content, is_error=failed)
         return True
 
     async def _run_tool(self, name: str, args: Line) -> tuple[Any, bool]:
@@ -207,19 +207,21 @@ class ScriptedProgram(Transport):
             message: Line = {"jsonrpc": "2.0", "method": method, "params": params}
             if not method.startswith("notifications/"):
                 message["id"] = number
-            answer = await self._ask(subtype="mcp_message", server_name=server, message=message)
+            answer = await self._send_control_request(subtype="mcp_message", server_name=server, message=message)
         response = answer.get("mcp_response", {})
         if "result" not in response:
             return [{"type": "text", "text": str(response.get("error", answer))}], True
         return response["result"]["content"], bool(response["result"].get("isError"))
 
-    def _add_result(self, call: Line, content: Any, *, is_error: bool, **fields: Any) -> None:
+    def _write_tool_result(self, call: Line, content: Any, *, is_error: bool, **fields: Any) -> None:
         block: Line = {"type": "tool_result", "tool_use_id": call["id"], "content": content}
         if is_error:
             block["is_error"] = True
-        self._write(type="user", message={"role": "user", "content": [block]}, toolUseResult=content, **fields)
+        self._write_transcript_line(
+            type="user", message={"role": "user", "content": [block]}, toolUseResult=content, **fields
+        )
 
-    async def _end(self, stop_reason: str) -> None:
+    async def _write_run_result(self, stop_reason: str) -> None:
         if stop_reason == "end_turn":
             await self._call_hooks("Stop", stop_hook_active=False)
         facts = {"subtype": "success", "duration_ms": 1, "duration_api_ms": 1, "is_error": False, "num_turns": 1}

@@ -38,8 +38,8 @@ from checkpoints.models import (
 from checkpoints.seals import witness
 from checkpoints.sessions import framework_state_retention, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.store import Store
-from checkpoints.versions import run_position
+from checkpoints.store.database_client_state import Store
+from checkpoints.versions import opaque_contents, run_position
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
 
@@ -175,9 +175,9 @@ class _DryRunRollback(Exception):
 
 def _remove_versions(store: Store, row: Session, numbers: list[int], *, dry_run: bool) -> RemovalCounts:
     count = Checkpoint.objects.using(store.using).filter(session=row, version__in=numbers).delete()[0]
-    messages = _delete_unreachable_messages(store, row) if count else 0
     if count:
         framework_state_retention.delete_states_before_oldest_version(store.using, row)
+    messages = _delete_unreachable_messages(store, row) if count else 0
     if dry_run:
         raise _DryRunRollback(RemovalCounts(count, messages, dry_run=True))
     if count:
@@ -195,6 +195,7 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
     created after their parents, so going from the newest to the oldest sees every branch before its parent.
     """
     count = 0
+    bases = opaque_contents.find_base_segments(store.using, row)
     segments = Segment.objects.using(store.using).filter(session=row)
     messages = Message.objects.using(store.using)
     ends = _find_needed_segment_lengths(store, row)
@@ -202,6 +203,8 @@ def _delete_unreachable_messages(store: Store, row: Session) -> int:
     for segment in segments.order_by("-pk"):
         branches = segment.children.using(store.using).aggregate(end=Max("parent_length"))["end"]
         needed = max(ends.get(segment.pk, -1), -1 if branches is None else branches)
+        if segment.pk in bases:
+            opaque_contents.store_without_messages(store.using, row, segment.pk, max(needed, 0))
         count += messages.filter(segment=segment, position__gte=max(needed, 0)).delete()[0]
         if needed < 0:
             segment.delete(using=store.using)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.databases import KINDS, TITLES, create_temporary_databases
+from benchmarks.benchmark_databases import KINDS, TITLES, create_temporary_databases
 
 KIND_CHOICES = (*KINDS, "both")
 

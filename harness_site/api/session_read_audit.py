@@ -13,7 +13,7 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, Session
 from harness_site.accounts.api_tokens import build_token_actor
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.audit.read_audit_middleware import ONCE_IN
+from harness_site.audit.session_read_audit_middleware import ONCE_IN
 
 
 def record_session_read(

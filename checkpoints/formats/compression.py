@@ -1,0 +1,83 @@
+"""Compression of opaque bytes: alone, or as the difference from bytes that they resemble."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Final
+
+from checkpoints.formats.canonical import parse_json
+
+#: Shorter bytes are stored as they are.
+MIN_COMPRESSED_SIZE: Final = 256
+#: Bytes that a difference compresses at once, and those around the same place in the base that it may refer to.
+#: Together they are less than the 32 KB that zlib looks back.
+_CHUNK_SIZE, _MARGIN = 16_384, 4_096
+
+
+def compress(content: bytes) -> bytes | None:
+    """Compress bytes. Returns None if that makes them no shorter."""
+    packed = zlib.compress(content, 6) if len(content) >= MIN_COMPRESSED_SIZE else content
+    return packed if len(packed) < len(content) else None
+
+
+def decompress(packed: bytes) -> bytes:
+    """Return the bytes that `compress` got. Raises `ValueError`."""
+    try:
+        return zlib.decompress(packed)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+
+
+def compress_difference(content: bytes, base: bytes) -> bytes:
+    """Compress bytes as the difference from `base`, which has most of them at about the same places."""
+    parts = list[bytes]()
+    for start in range(0, len(content), _CHUNK_SIZE):
+        packer = zlib.compressobj(9, zdict=_get_window(base, start))
+        parts += packer.compress(content[start : start + _CHUNK_SIZE]), packer.flush()
+    return b"".join(parts)
+
+
+def decompress_difference(packed: bytes, base: bytes) -> bytes:
+    """Return the bytes that `compress_difference` got with the same base. Raises `ValueError`."""
+    content = b""
+    try:
+        while packed:
+            unpacker = zlib.decompressobj(zdict=_get_window(base, len(content)))
+            content += unpacker.decompress(packed) + unpacker.flush()
+            packed = unpacker.unused_data
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    return content
+
+
+def _get_window(base: bytes, start: int) -> bytes:
+    return base[max(0, start - _MARGIN) : start + _CHUNK_SIZE + _MARGIN]
+
+
+def build_base_from_message(type_: str, body: str) -> bytes:
+    """Return the bytes that a value with the content of a message resembles.
+
+    Args:
+        type_: Format of the value. JSON has the texts of the message escaped as its body has, others have them as they
+            are.
+        body: JSON text of the message.
+
+    Raises:
+        ValueError: The body is no JSON.
+    """
+    if type_ == "json":
+        return body.encode()
+    texts = list[str]()
+    _collect_texts(parse_json(body), texts)
+    return "\n".join(texts).encode("utf-8", "surrogatepass")
+
+
+def _collect_texts(value: Any, texts: list[str]) -> None:
+    if isinstance(value, str):
+        texts.append(value)
+    elif isinstance(value, dict):
+        for item in value.values():
+            _collect_texts(item, texts)
+    elif isinstance(value, list):
+        for item in value:
+            _collect_texts(item, texts)

@@ -1,0 +1,199 @@
+"""Sessions as this client has written them last, so that its next write needs no read and is one statement.
+
+The statement expects the revision that the last write gave the session. Everything that writes to a session, its
+states or its blobs raises the revision, so that what is known about these still holds then. Otherwise nothing is
+written, and the caller writes under the lock of the session. Only on PostgreSQL, without seals, and while no run owns
+the session.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from django.db import IntegrityError, connections
+
+from checkpoints.calls.call_seals import AnsweredCalls
+from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.db import hot_statements
+from checkpoints.db.database_operation import database_operation
+from checkpoints.db.hot_statements import NewRows, SaveBase
+from checkpoints.enums import FINISHED_SESSION_STATUSES
+from checkpoints.models import Session
+from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.sessions.framework_state_retention import Channels
+from checkpoints.store import row_lookups
+from checkpoints.store.database_client_state import OwnedSession, Store
+from checkpoints.store.version_state_columns import VersionState
+from checkpoints.versions import save_version
+from checkpoints.versions.save_version import TranscriptEnd
+
+_MAX_SESSIONS: Final = 256
+#: Number of states of a session whose channels are known, the newest ones.
+_MAX_STATES: Final = 8
+#: Largest number of rows in one statement.
+_MAX_ROWS: Final = 64
+
+
+@dataclass(frozen=True)
+class KnownSession:
+    """Session after a write of this client.
+
+    Attributes:
+        row: Its row.
+        version: State of the newest version beside the transcript.
+        channels: Channels of its newest states, by namespace and identifier.
+    """
+
+    row: Session
+    version: VersionState
+    channels: Mapping[tuple[str, str], Channels] = field(default_factory=dict)
+
+    def add_state(self, namespace: str, state_id: str, channels: Channels) -> KnownSession:
+        """Return the session with one more state."""
+        states = {**self.channels, (namespace, state_id): channels}
+        return replace(self, channels=dict(list(states.items())[-_MAX_STATES:]))
+
+
+class _KnownSessions:
+    """Sessions that one client knows. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[str, KnownSession] = OrderedDict()
+
+    def find(self, session_id: str) -> KnownSession | None:
+        with self._lock:
+            return self._sessions.get(session_id)
+
+    def remember(self, session_id: str, known: KnownSession | None) -> None:
+        with self._lock:
+            self._sessions.pop(session_id, None)
+            if known is not None:
+                self._sessions[session_id] = known
+                while len(self._sessions) > _MAX_SESSIONS:
+                    self._sessions.popitem(last=False)
+
+
+_known_sessions: weakref.WeakKeyDictionary[Store, _KnownSessions] = weakref.WeakKeyDictionary()
+_creation_lock = threading.Lock()
+
+
+def _get_known_sessions(store: Store) -> _KnownSessions:
+    with _creation_lock:
+        return _known_sessions.setdefault(store, _KnownSessions())
+
+
+def _can_write_known_sessions(store: Store) -> bool:
+    return connections[store.using].vendor == "postgresql" and get_seal_keys() is None and store.behind is None
+
+
+def find_known_session(
+    store: Store, session_id: str, description: SessionDescription | None = None
+) -> KnownSession | None:
+    """Find a session that this client may write to in one statement.
+
+    Returns None if it is not known, a run owns it, or it has no title and the description may have one.
+    """
+    known = _get_known_sessions(store).find(session_id) if _can_write_known_sessions(store) else None
+    if known is None or store.find_owned_session(session_id) is not None:
+        return None
+    return known if known.row.title or description is None else None
+
+
+def remember_session(
+    store: Store, session_id: str, owned_session: OwnedSession | None, states: Mapping[tuple[str, str], Channels]
+) -> None:
+    """Remember a session that the transaction of the caller has locked and written to, with states of it."""
+    if owned_session is not None or not _can_write_known_sessions(store):
+        return
+    row = row_lookups.get_session(store, session_id)
+    newest = save_version.find_newest_version(store.using, row.pk)
+    is_readable = newest is None or newest.schema_version <= SCHEMA_VERSION
+    known = None
+    if row.owner_id is None and row.head_segment_id and is_readable and row.status not in FINISHED_SESSION_STATUSES:
+        earlier = _get_known_sessions(store).find(session_id)
+        known = KnownSession(row, save_version.parse_version_state(session_id, newest))
+        if earlier is not None and earlier.row.pk == row.pk and earlier.row.revision == row.revision - 1:
+            known = replace(known, channels=earlier.channels)
+        for place, channels in states.items():
+            known = known.add_state(*place, channels)
+    _get_known_sessions(store).remember(session_id, known)
+
+
+def forget_session(store: Store, session_id: str) -> None:
+    """Forget a session."""
+    _get_known_sessions(store).remember(session_id, None)
+
+
+def write_rows_of_known_session(
+    store: Store, session_id: str, known: KnownSession, rows: Sequence[NewRows]
+) -> KnownSession | None:
+    """Insert rows of a session. Returns the session after that; None if it is not as it is known.
+
+    Raises subclasses of `StorageError`.
+    """
+    row = known.row
+    if sum(len(each.rows) for each in rows) > _MAX_ROWS:
+        return None
+    forget_session(store, session_id)  # until the statement is known to have been executed
+    with database_operation(store.using) as connection:
+        try:
+            status = hot_statements.insert_rows_beside_revision(connection, row.pk, row.fence, row.revision, rows)
+        except IntegrityError:  # a row exists already
+            return None
+    if status is None:
+        return None
+    return _remember_changed_session(store, session_id, known, status=status)
+
+
+def write_version_of_known_session(
+    store: Store,
+    session_id: str,
+    known: KnownSession,
+    end: TranscriptEnd,
+    state: VersionState,
+    rows: Sequence[NewRows],
+) -> KnownSession | None:
+    """Write the next version with rows beside it. The rest is as in `write_rows_of_known_session`."""
+    row = known.row
+    if sum(len(each.rows) for each in rows) + len(end.new) > _MAX_ROWS:
+        return None
+    forget_session(store, session_id)
+    head = save_version.get_session_transcript_head(row)
+    base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
+    with database_operation(store.using):
+        try:
+            version, _ = save_version.write_version(
+                store.using, base, end, state, None, AnsweredCalls(), None, revision=row.revision, beside=rows
+            )
+        except IntegrityError:
+            return None
+    if version is None:
+        return None
+    known = replace(known, version=state)
+    changes = {"latest_version": version, "message_count": end.length, "head_chain": end.chain}
+    return _remember_changed_session(store, session_id, known, **changes)
+
+
+def _remember_changed_session(store: Store, session_id: str, known: KnownSession, **changes: Any) -> KnownSession:
+    row = copy.copy(known.row)
+    row.revision += 1
+    for name, value in changes.items():
+        setattr(row, name, value)
+    changed = replace(known, row=row)
+    _get_known_sessions(store).remember(session_id, changed)
+    return changed
+
+
+def remember_state(
+    store: Store, session_id: str, known: KnownSession, namespace: str, state_id: str, channels: Channels
+) -> None:
+    """Remember a session with one more state."""
+    _get_known_sessions(store).remember(session_id, known.add_state(namespace, state_id, channels))

@@ -1,0 +1,99 @@
+"""Copies of the states of a framework beside writes to their source, and two copies in opposite directions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.db import connection, connections
+
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import SessionExists
+from checkpoints.framework_states import remove_and_copy_states, state_store
+from checkpoints.framework_states.state_store import NewState
+from checkpoints.models import Blob, Session
+from checkpoints.sessions.create_finish_release import SessionDescription
+from tests.conftest import Open
+from tests.support.processes import until
+
+
+def save_state(cp: SyncCheckpointer, session_id: str, number: int) -> None:
+    text = f"{number:04}"
+    value = ("json", text.encode())
+    new = NewState("", text, "", "", ("json", b"{}"), ("json", b"{}"), {"a": number}, {"a": value}, ["a"])
+    state_store.save_state(cp.store, session_id, new, description=SessionDescription())
+
+
+def run_with_own_connection(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    finally:
+        connections.close_all()
+
+
+@contextmanager
+def beside_first_statement(part: str, work: Callable[[], Any]) -> Iterator[list[Future[Any]]]:
+    """Start work on a thread after the first statement of this thread that contains `part`.
+
+    The statement's thread goes on when the work has ended or waits for a lock. Yields a list that gets the future.
+    """
+    started: list[Future[Any]] = []
+
+    def execute_and_start(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        result = execute(sql, params, many, context)
+        if part in sql and not started:
+            started.append(pool.submit(run_with_own_connection, work))
+            if connection.vendor == "postgresql":  # SQLite has one writer at a time
+                until(lambda: started[0].done() or count_lock_waits() == 1)
+        return result
+
+    with ThreadPoolExecutor() as pool, connection.execute_wrapper(execute_and_start):
+        yield started
+
+
+def count_lock_waits() -> int:
+    with ThreadPoolExecutor() as pool:
+        return int(pool.submit(run_with_own_connection, _query_lock_waits).result())
+
+
+def _query_lock_waits() -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return cursor.fetchone()[0]
+
+
+def test_copy_beside_a_write_to_its_source_is_complete(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    save_state(cp, "s", 1)
+    other = open_checkpointer()
+    with beside_first_statement(f'FROM "{Blob._meta.db_table}"', lambda: save_state(other, "s", 2)) as writes:
+        remove_and_copy_states.copy_states(cp.store, "s", "copy")
+    writes[0].result()
+    copied = list(state_store.iterate_states(cp.store, "copy"))
+    assert [(state.state_id, state.values) for state in copied] == [("0001", {"a": ("json", b"0001")})]
+    assert len(list(state_store.iterate_states(cp.store, "s"))) == 2
+
+
+def test_two_copies_in_opposite_directions_both_end(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    for session_id in ("a", "b"):
+        cp.start_session(session_id)
+        cp.release_session(session_id)
+    save_state(cp, "b", 1)
+    other = open_checkpointer()
+    lock = f'UPDATE "{Session._meta.db_table}"' if connection.vendor == "sqlite" else "FOR UPDATE"
+
+    def copy_back() -> None:
+        with pytest.raises(SessionExists):
+            remove_and_copy_states.copy_states(other.store, "a", "b")
+
+    with beside_first_statement(lock, copy_back) as copies:
+        remove_and_copy_states.copy_states(cp.store, "b", "a")
+        if not copies:  # SQLite, which locks no rows
+            copy_back()
+    for copy in copies:
+        copy.result()
+    assert [state.state_id for state in state_store.iterate_states(cp.store, "a")] == ["0001"]
