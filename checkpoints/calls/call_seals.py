@@ -1,7 +1,8 @@
 """Seals of tool call rows that hot statements write without the ORM.
 
-A statement that changes a call has to know all of its sealed columns. A run remembers those of the calls it issues, so
-that reporting an outcome, or answering a call in a version, reads nothing; the columns of other calls are read.
+A statement that changes a call has to know all of its sealed columns. A run remembers the calls it issues: the columns
+that change, and the beginning of the seal, over those that do not. So reporting an outcome, or answering a call in a
+version, reads nothing; other calls are read.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from checkpoints.db.hot_statements import AnsweredCall
 from checkpoints.enums import POLICIES_MATCHING_ARGUMENTS, SETTLED_CALL_STATUSES, CallStatus, KeyScope
 from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
+from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
-from checkpoints.seals.session_heads import CountedRow, RowChanges
+from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store.database_client_state import OwnedSession, SealedCall
 
 #: Values of the columns that the statement which issues a call does not set.
@@ -30,21 +32,22 @@ _NEW_CALL: dict[str, Any] = {
     "interrupted_at": None,
     "settled_at": None,
 }
-#: Largest number of calls whose columns a run remembers.
+#: Columns of a call that a run remembers: those that change, and those that say what may be done with it.
+_REMEMBERED_COLUMNS = (*row_seals.list_changing_fields(ToolCall), "run", "idempotency_key", "key_policy", "key_scope")
+#: Largest number of calls that a run remembers.
 _MAX_REMEMBERED_CALLS = 512
 
 
-def seal_new_call(
-    owned_session: OwnedSession, workspace_pk: int, step: int, values: Mapping[str, Any]
-) -> SealedCall | None:
-    """Return a call that is issued with `values`, with all its columns and its seal; None if sealing is off."""
-    keys = get_seal_keys()
-    if keys is None:
-        return None
-    place = {"workspace": workspace_pk, "session": owned_session.pk, "step": step, "issued_at": clock.now()}
+def seal_new_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str, Any]) -> SealedCall:
+    """Return a call that is issued with `values`, with its seal. `place` is its workspace, session and step."""
     columns = {**_NEW_CALL, **values, **place}
     start = row_seals.start_row_seal(keys, ToolCall, columns)
-    return SealedCall(columns, row_seals.finish_row_seal(keys, start, columns), start)
+    return _build_sealed_call(start, columns, row_seals.finish_row_seal(start, columns))
+
+
+def _build_sealed_call(start: SealStart, columns: Mapping[str, Any], seal: bytes | None) -> SealedCall:
+    """Build what is remembered of a call, from all of its sealed columns."""
+    return SealedCall({name: columns[name] for name in _REMEMBERED_COLUMNS}, seal, start)
 
 
 class SealedOutcome(NamedTuple):
@@ -53,16 +56,6 @@ class SealedOutcome(NamedTuple):
     values: dict[str, Any]
     before: SealedCall
     after: SealedCall
-
-    @property
-    def removed_rows(self) -> list[CountedRow]:
-        """Rows that the outcome subtracts from the sum of the session."""
-        return [] if self.before.seal is None else [(ToolCall, self.before.seal)]
-
-    @property
-    def added_rows(self) -> list[CountedRow]:
-        """Rows that the outcome adds to the sum of the session."""
-        return [] if self.after.seal is None else [(ToolCall, self.after.seal)]
 
 
 def seal_outcome(
@@ -80,7 +73,7 @@ def seal_outcome(
     time_field = "interrupted_at" if values["status"] == CallStatus.INTERRUPTED else "settled_at"
     values = {**values, time_field: clock.now()}
     columns = {**before.columns, **values, "id": call_pk, "revision": before.columns["revision"] + 1}
-    values["row_seal"] = row_seals.finish_row_seal(keys, before.start, columns)
+    values["row_seal"] = row_seals.finish_row_seal(before.start, columns)
     return SealedOutcome(values, before, SealedCall(columns, values["row_seal"], before.start))
 
 
@@ -111,7 +104,7 @@ def seal_answered_calls(
         call = known.get(pk)
         if call is None or not _is_settled_and_unanswered(call.columns):
             continue
-        seal = row_seals.finish_row_seal(keys, call.start, {**call.columns, "answered_version": version})
+        seal = row_seals.finish_row_seal(call.start, {**call.columns, "answered_version": version})
         answered.rows.append(AnsweredCall(pk, call.columns["revision"], seal))
         answered.changes.add(ToolCall, call.seal, seal)
     return answered
@@ -124,13 +117,12 @@ def _is_settled_and_unanswered(columns: Mapping[str, Any]) -> bool:
 def cache_sealed_call(owned_session: OwnedSession, call_pk: int, call: SealedCall) -> None:
     """Remember a call of this run for as long as a hot statement may still change it."""
     calls, columns = owned_session.sealed_calls, call.columns
-    calls.pop(call_pk, None)
     is_answerable = columns["key_policy"] in POLICIES_MATCHING_ARGUMENTS and columns["key_scope"] == KeyScope.SESSION
     if columns["status"] != CallStatus.ISSUED and not (is_answerable and columns["status"] in SETTLED_CALL_STATUSES):
         return  # people decide about it, or no version will answer it
     calls[call_pk] = call
-    while len(calls) > _MAX_REMEMBERED_CALLS:
-        del calls[next(iter(calls))]
+    if len(calls) > _MAX_REMEMBERED_CALLS:
+        calls.popitem(last=False)
 
 
 def remove_cached_calls(owned_session: OwnedSession, call_pks: Sequence[int]) -> None:
@@ -145,5 +137,5 @@ def _load_and_verify_calls(using: str, keys: SealKeys, call_pks: Sequence[int]) 
         row_seals.verify_row(call)
         columns = row_seals.read_sealed_columns(call)
         seal = None if call.row_seal is None else bytes(call.row_seal)
-        calls[call.pk] = SealedCall(columns, seal, row_seals.start_row_seal(keys, ToolCall, columns))
+        calls[call.pk] = _build_sealed_call(row_seals.start_row_seal(keys, ToolCall, columns), columns, seal)
     return calls

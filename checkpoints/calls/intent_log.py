@@ -22,7 +22,7 @@ from checkpoints.calls import (
     signed_decisions,
     verify_call_seal_signatures_and_digests,
 )
-from checkpoints.db import hot_statements
+from checkpoints.db import clock, hot_statements
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import (
     DISPATCHABLE_SESSION_STATUSES,
@@ -44,6 +44,8 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.seals import row_seals
+from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.call_records import CallIntent, IssuedCall
 from checkpoints.store.database_client_state import OwnedSession, Store
@@ -101,15 +103,19 @@ def _insert_sealed_call(
     under_review: bool = False,
 ) -> tuple[int, int] | None:
     """Run the statement that logs a call, with its seal if sealing is on."""
-    sealed_step = owned_session.head.version if step is None else step
-    call = call_seals.seal_new_call(owned_session, store.workspace_id, sealed_step, values)
-    after = head_write = None
-    if call is not None and call.seal is not None:
-        step, values = sealed_step, {**values, "issued_at": call.columns["issued_at"], "row_seal": call.seal}
+    keys, call, after, head_write = get_seal_keys(), None, None, None
+    if keys is not None:
+        step = owned_session.head.version if step is None else step
+        values = {**values, "issued_at": clock.now()}
+        place = {"workspace": store.workspace_id, "session": owned_session.pk, "step": step}
+        call = call_seals.seal_new_call(keys, place, values)
+        values["row_seal"] = call.seal
+        rows = RowChanges()
+        rows.add(ToolCall, None, call.seal)
         after, head_write = session_head_optimistic_lock.compute_head_after_write(
             session_head_optimistic_lock.get_head(store.using, owned_session),
-            added=[(ToolCall, call.seal)],
-            status=hot_statements.get_session_status_while_issuing(under_review=under_review),
+            rows,
+            {"status": hot_statements.get_session_status_while_issuing(under_review=under_review)},
         )
         if head_write is None:  # the session was deleted
             return None

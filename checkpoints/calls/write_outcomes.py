@@ -24,6 +24,7 @@ from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import CallValue, LateResult, ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
+from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.database_client_state import OwnedSession, Store
@@ -108,9 +109,9 @@ def _write_sealed_outcome(
     if outcome is None or head is None:
         return False
     status = {"status": SessionStatus.NEEDS_REVIEW} if values["status"] == CallStatus.INTERRUPTED else {}
-    after, head_write = session_head_optimistic_lock.compute_head_after_write(
-        head, removed=outcome.removed_rows, added=outcome.added_rows, **status
-    )
+    rows = RowChanges()
+    rows.add(ToolCall, outcome.before.seal, outcome.after.seal)
+    after, head_write = session_head_optimistic_lock.compute_head_after_write(head, rows, status)
     is_settled = hot_statements.update_call_outcome(
         connection, owned_session.pk, owned_session.fence, call_pk, owned_session.run_id, outcome.values, head_write
     )

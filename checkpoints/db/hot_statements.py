@@ -68,7 +68,7 @@ class NewVersion(NamedTuple):
 
 class HeadWrite(NamedTuple):
     """Change of a session's head by a statement: its seal before, which has to be the stored one, and its columns
-    after. A session that the transaction has created has no seal before."""
+    after, numbers and bytes that every driver takes. A session that the transaction has created has no seal before."""
 
     before: bytes | None
     columns: Mapping[str, Any]
@@ -103,10 +103,12 @@ class SaveBase:
 
 def build_session_change_assignments_sql(vendor: str, table: str = "") -> str:
     """SQL of the columns that every write changes on the session, so that its pages refresh."""
+    return f"{_build_next_revision_sql(table)}, {_quote_session_column('updated_at')} = {NOW_SQL[vendor]}"
+
+
+def _build_next_revision_sql(table: str = "") -> str:
     stored = f"{table}.{_quote_session_column('revision')}" if table else _quote_session_column("revision")
-    return (
-        f"{_quote_session_column('revision')} = {stored} + 1, {_quote_session_column('updated_at')} = {NOW_SQL[vendor]}"
-    )
+    return f"{_quote_session_column('revision')} = {stored} + 1"
 
 
 def mark_session_changed(connection: BaseDatabaseWrapper, session_pk: int) -> None:
@@ -144,9 +146,9 @@ def save_versions(
 ) -> int | None:
     """Append versions and their messages to the segment of `base`, and move the session's head.
 
-    `session_values` are the columns of the session after the last one. Calls that a version answers are marked with
-    it, those that are settled and that no version has answered before. On PostgreSQL, one version of a session with a
-    known `revision` may have other rows beside it.
+    `session_values` are the columns of the session after the last one; without `updated_at`, that is the database's
+    time. Calls that a version answers are marked with it, those that are settled and that no version has answered
+    before. On PostgreSQL, one version of a session with a known `revision` may have other rows beside it.
 
     Returns the last version, or None if the session is not as `base` says (fence, head or version), or has another seal
     than `head` says.
@@ -281,12 +283,14 @@ class _HeadMove:
 def _build_move_head_sql(head_move: _HeadMove) -> str:
     sets = "".join(f", {_quote_session_column(field)} = %s" for field in head_move.sets)
     version = _quote_session_column("latest_version")
+    is_time_given = "updated_at" in head_move.sets
+    changes = _build_next_revision_sql() if is_time_given else build_session_change_assignments_sql(head_move.vendor)
     conditions = [f"{_quote_session_column(field)} = %s" for field in head_move.expects]
     conditions += [f"{_quote_session_column(field)} IS NULL" for field in head_move.expects_empty]
     conditions += [write_guard.IS_PERMITTED] * head_move.is_guarded
     return (
         f"UPDATE {quote_table(Session)} SET {version} = {version} + {head_move.versions}, "
-        f"{build_session_change_assignments_sql(head_move.vendor)}{sets} "
+        f"{changes}{sets} "
         f"WHERE {' AND '.join(conditions)} "
         f"RETURNING {_quote_session_column('id')} AS session_pk, {version} AS version"
     )
@@ -474,10 +478,9 @@ def _insert_call_and_move_head(
 ) -> tuple[int, int] | None:
     keys = [session_pk, fence, *allowed, head.before, step]
     column_values = convert_values(connection, ToolCall, values)
-    head_values = convert_values(connection, Session, head.columns)
     guard_sql = None if guard is None else guard.sql
     sql = _build_insert_call_and_move_head_sql(tuple(values), len(allowed), tuple(head.columns), guard_sql)
-    params = [*keys, *column_values, status.value, *head_values]
+    params = [*keys, *column_values, status.value, *head.columns.values()]
     place: tuple[int, int] | None = _execute_and_fetch_row(connection, guard, sql, params, issues_call=True)
     return place
 
@@ -496,7 +499,7 @@ def _insert_call_in_steps(
     head_fields = () if head is None else tuple(head.columns)
     params: list[Any] = [status.value, session_pk, fence, *allowed]
     if head is not None:
-        params = [status.value, *convert_values(connection, Session, head.columns), *params[1:], head.before]
+        params = [status.value, *head.columns.values(), *params[1:], head.before]
     with write_guard.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_lock_session_sql(connection.vendor, len(allowed), head_fields), params)
         session_row = cursor.fetchone()
@@ -627,7 +630,7 @@ def update_call_outcome(
         lock_params += [session_pk, fence]
     else:
         head_fields = tuple(head.columns)
-        lock_params += [*convert_values(connection, Session, head.columns), session_pk, fence, head.before]
+        lock_params += [*head.columns.values(), session_pk, fence, head.before]
     params = convert_values(connection, ToolCall, values)
     source_status = call_status_transitions.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})

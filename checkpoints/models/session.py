@@ -36,7 +36,6 @@ class Session(SealedModel):
         "head_number",
         "row_sum",
     )
-    stable_sealed_fields = 4
     unsealed_fields = {
         "agent": "a headline for lists",
         "title": "a headline for lists",

@@ -68,7 +68,8 @@ def encode_values_as_json_array(values: Sequence[Any]) -> bytes:
 
 def compute_seal_from_named_values(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> bytes:
     """Return the seal of a row with `values`, by the names of its fields; all sealed fields have to be given."""
-    return compute_seal_from_ordered_values(keys, model, _get_sealed_column_selector(model)(values))
+    content = encode_values_as_json_array(_get_sealed_column_selector(model)(values))
+    return keys.current.compute_seal(_get_seal_purpose(model), content)
 
 
 class SealStart(NamedTuple):
@@ -81,16 +82,17 @@ class SealStart(NamedTuple):
 
 def start_row_seal(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> SealStart:
     """Return the beginning of the seals of a row, from the values of its stable columns."""
-    stable = encode_values_as_json_array(_get_stable_column_selector(model)(values))[:-1]
-    return SealStart(model, keys.current, keys.current.start_seal(_get_seal_purpose(model), stable))
+    stable = encode_values_as_json_array(_get_stable_column_selector(model)(values))
+    return SealStart(model, keys.current, keys.current.start_seal(_get_seal_purpose(model), stable[:-1] + b","))
 
 
-def finish_row_seal(keys: SealKeys, start: SealStart, values: Mapping[str, Any]) -> bytes:
-    """Return the seal of a row that begins as `start` says, which `compute_seal_from_named_values` returns too."""
-    if start.key is not keys.current:  # the key was changed since
-        return compute_seal_from_named_values(keys, start.model, values)
-    changing = encode_values_as_json_array(_build_changing_columns_getter(start.model)(values))[1:]
-    return start.key.finish_seal(start.state.copy(), b"," + changing)
+def finish_row_seal(start: SealStart, values: Mapping[str, Any]) -> bytes:
+    """Return the seal of a row that begins as `start` says, from the values of its changing columns.
+
+    It is what `compute_seal_from_named_values` returns for all of them.
+    """
+    changing = encode_values_as_json_array(_build_changing_columns_getter(start.model)(values))
+    return start.key.finish_seal(start.state.copy(), changing[1:])
 
 
 def compute_row_seal(keys: SealKeys, row: models.Model) -> bytes:
@@ -229,7 +231,12 @@ def _get_stable_column_selector(model: type[models.Model]) -> Callable[[Mapping[
 
 @cache
 def _build_changing_columns_getter(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    return itemgetter(*get_sealed_fields(model)[_count_stable_fields(model) :])
+    return itemgetter(*list_changing_fields(model))
+
+
+def list_changing_fields(model: type[models.Model]) -> tuple[str, ...]:
+    """List the sealed fields that hot statements change, in the order of their encoding."""
+    return get_sealed_fields(model)[_count_stable_fields(model) :]
 
 
 def _count_stable_fields(model: type[models.Model]) -> int:

@@ -242,7 +242,7 @@ def _seal_rows_and_update_heads(
 def _seal_session_row(row: Any, using: str, keys: SealKeys) -> bytes:
     head = session_heads.build_head(row, keys)
     newest_seal = session_heads.find_newest_version_seal(using, head, RowChanges())
-    head = head.compute_next_head(keys, newest_seal=newest_seal)
+    head = head.compute_next_head(keys, RowChanges(), {"newest_seal": newest_seal})
     session_heads.write_head(using, head)
     assert head.seal is not None  # noqa: S101 - of a head that was advanced
     return head.seal

@@ -22,7 +22,6 @@ from django.db import connections, models
 
 from checkpoints.exceptions import IntegrityError, WitnessAhead
 from checkpoints.seals import row_seals, witness
-from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.seal_keys import NUMBER_SIZE, SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.witness_records import WitnessedHead, build_session_name
 
@@ -40,8 +39,6 @@ class SessionHead(NamedTuple):
     columns: Mapping[str, Any]
     total: int
     seal: bytes | None
-    #: Beginning of its seals, after its first write by this process.
-    start: SealStart | None = None
 
     @property
     def session_pk(self) -> int:
@@ -56,21 +53,17 @@ class SessionHead(NamedTuple):
     def number(self) -> int:
         return int(self.columns["head_number"])
 
-    def compute_next_head(
-        self, keys: SealKeys, *, removed: Iterable[CountedRow] = (), added: Iterable[CountedRow] = (), **changes: Any
-    ) -> SessionHead:
-        """Return the head after a write that replaces the rows `removed` by `added`, and `changes` sealed columns."""
-        total = self.total
-        for model, seal in added:
+    def compute_next_head(self, keys: SealKeys, rows: RowChanges, changes: Mapping[str, Any]) -> SessionHead:
+        """Return the head after a write that replaces `rows` and changes sealed columns."""
+        total, columns = self.total, self.columns
+        for model, seal in rows.added:
             total += _compute_row_sum_term(keys, model, seal)
-        for model, seal in removed:
+        for model, seal in rows.removed:
             total -= _compute_row_sum_term(keys, model, seal)
         total %= _MODULUS
-        columns = {**self.columns, **changes}
-        columns["head_number"] += 1
-        columns["row_sum"] = _mask_row_sum(keys.current, columns["id"], total)
-        start = self.start or row_seals.start_row_seal(keys, get_session_model(), columns)
-        return SessionHead(columns, total, row_seals.finish_row_seal(keys, start, columns), start)
+        row_sum = _mask_row_sum(keys.current, columns["id"], total)
+        columns = {**columns, **changes, "head_number": columns["head_number"] + 1, "row_sum": row_sum}
+        return SessionHead(columns, total, row_seals.compute_seal_from_named_values(keys, get_session_model(), columns))
 
     def get_written_columns(self) -> dict[str, Any]:
         """Return the columns that every write of a head changes, with the seal."""
@@ -177,7 +170,7 @@ def apply_row_changes_to_heads(using: str, changes: Mapping[int, RowChanges], ke
         if head.seal is None:  # its sum was computed from the rows as they are now
             change = RowChanges()
         newest = find_newest_version_seal(using, head, change)
-        write_head(using, head.compute_next_head(keys, removed=change.removed, added=change.added, newest_seal=newest))
+        write_head(using, head.compute_next_head(keys, change, {"newest_seal": newest}))
 
 
 def find_newest_version_seal(using: str, head: SessionHead, change: RowChanges) -> bytes | None:

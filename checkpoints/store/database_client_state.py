@@ -7,7 +7,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -75,7 +75,8 @@ class UnconfirmedSave:
 
 
 class SealedCall(NamedTuple):
-    """Sealed columns of a call, its seal, and the beginning of its later seals."""
+    """Call as it was sealed last: the columns that its later seals and writes need, its seal, and the beginning of its
+    later seals."""
 
     columns: dict[str, Any]
     seal: bytes | None
@@ -107,7 +108,7 @@ class OwnedSession:
     #: Calls that were issued through the log and have no result yet, by id.
     issued_calls: dict[str, IssuedCall] = field(default_factory=dict)
     #: Calls that this run has issued, by row, if sealing is on.
-    sealed_calls: dict[int, SealedCall] = field(default_factory=dict)
+    sealed_calls: OrderedDict[int, SealedCall] = field(default_factory=OrderedDict)
     #: Head of the session after the last statement of this run, if sealing is on.
     sealed_head: SessionHead | None = None
     #: Hashes of the keys of the live calls that this run knows to be in the log, if sealing is on.

@@ -7,7 +7,7 @@ session's lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from django.db import transaction
@@ -16,7 +16,7 @@ from checkpoints.db.hot_statements import HeadWrite
 from checkpoints.models import Session
 from checkpoints.seals import session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.seals.session_heads import CountedRow, SessionHead
+from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store.database_client_state import OwnedSession
 
 Outcome = TypeVar("Outcome")
@@ -48,7 +48,7 @@ def lock_head(using: str, session_pk: int) -> SessionHead | None:
     with transaction.atomic(using=using):
         head = session_heads.lock_head(using, session_pk, keys)
         if head is not None and head.seal is None:
-            session_heads.apply_row_changes_to_heads(using, {session_pk: session_heads.RowChanges()}, keys)
+            session_heads.apply_row_changes_to_heads(using, {session_pk: RowChanges()}, keys)
             head = session_heads.lock_head(using, session_pk, keys)
     return head
 
@@ -79,13 +79,19 @@ def record_written_head(using: str, head: SessionHead | None) -> SessionHead | N
 
 
 def compute_head_after_write(
-    head: SessionHead | None, *, removed: Iterable[CountedRow] = (), added: Iterable[CountedRow] = (), **changes: Any
+    head: SessionHead | None, rows: RowChanges, changes: Mapping[str, Any]
 ) -> tuple[SessionHead | None, HeadWrite | None]:
-    """Return the head after a statement, and what the statement has to write for it; nothing if sealing is off."""
+    """Return the head after a statement, and what the statement has to write for it; nothing if sealing is off.
+
+    Args:
+        head: Head before.
+        rows: Rows that the statement replaces.
+        changes: Sealed columns of the session that it changes.
+    """
     keys = get_seal_keys()
     if head is None or keys is None:
         return None, None
-    after = head.compute_next_head(keys, removed=removed, added=added, **changes)
+    after = head.compute_next_head(keys, rows, changes)
     if witness.get_witness() is not None:
         witness.record_expected_head(after.to_witnessed_head())
     columns = after.get_written_columns()

@@ -22,7 +22,7 @@ from checkpoints.formats import digests
 from checkpoints.models import Checkpoint, Message
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.seals.session_heads import CountedRow, RowChanges, SessionHead
+from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import session_head_optimistic_lock
 from checkpoints.versions import segment_queries
 
@@ -59,16 +59,17 @@ def compute_head_after_versions(
         head: Head before; None if sealing is off.
         number: Number of the version before the new ones.
         versions: The new versions, with their seals.
-        changes: Other rows that the save replaces.
+        changes: Other rows that the save replaces. The versions are added to them.
     """
     if head is None:
         return None, None
-    seals = [version.checkpoint_values["row_seal"] for version in versions]
-    added: list[CountedRow] = [*changes.added, *((Checkpoint, seal) for seal in seals)]
-    newest = number + len(versions)
-    return session_head_optimistic_lock.compute_head_after_write(
-        head, removed=changes.removed, added=added, latest_version=newest, newest_seal=seals[-1]
-    )
+    for version in versions:
+        changes.add(Checkpoint, None, version.checkpoint_values["row_seal"])
+    newest = {
+        "latest_version": number + len(versions),
+        "newest_seal": versions[-1].checkpoint_values["row_seal"],
+    }
+    return session_head_optimistic_lock.compute_head_after_write(head, changes, newest)
 
 
 class VerifiedTranscripts:

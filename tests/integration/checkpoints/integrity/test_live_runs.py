@@ -101,6 +101,16 @@ def replay_shared_call(open_checkpointer: Open, paid: list[int]) -> str:
     return make_registry(second, paid, "other", scope="workspace").dispatch("pay", {"order": 17}, "call_1").content
 
 
+def test_run_keeps_no_arguments_of_its_calls_in_memory(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.record_tool_call_issued("s", "call_1", "pay", {"text": "a long text"}, "key")
+    owned_session = cp.store.get_owned_session("s")
+    (remembered,) = owned_session.sealed_calls.values()
+    assert "a long text" not in repr(remembered)
+    cp.record_tool_call_result("s", "call_1", "paid", True)
+    assert not owned_session.sealed_calls
+
+
 def test_call_of_an_intact_session_is_replayed(open_checkpointer: Open, paid: list[int], witness: Path) -> None:
     log_shared_call(open_checkpointer, paid)
     assert replay_shared_call(open_checkpointer, paid) == "paid 17"
