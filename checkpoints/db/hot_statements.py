@@ -101,10 +101,12 @@ class SaveBase:
 
 def build_session_change_assignments_sql(vendor: str, table: str = "") -> str:
     """SQL of the columns that every write changes on the session, so that its pages refresh."""
+    return f"{_build_next_revision_sql(table)}, {_quote_session_column('updated_at')} = {NOW_SQL[vendor]}"
+
+
+def _build_next_revision_sql(table: str = "") -> str:
     stored = f"{table}.{_quote_session_column('revision')}" if table else _quote_session_column("revision")
-    return (
-        f"{_quote_session_column('revision')} = {stored} + 1, {_quote_session_column('updated_at')} = {NOW_SQL[vendor]}"
-    )
+    return f"{_quote_session_column('revision')} = {stored} + 1"
 
 
 def mark_session_changed(connection: BaseDatabaseWrapper, session_pk: int) -> None:
@@ -142,9 +144,9 @@ def save_versions(
 ) -> int | None:
     """Append versions and their messages to the segment of `base`, and move the session's head.
 
-    `session_values` are the columns of the session after the last one. Calls that a version answers are marked with
-    it, those that are settled and that no version has answered before. On PostgreSQL, one version of a session with a
-    known `revision` may have other rows beside it.
+    `session_values` are the columns of the session after the last one; without `updated_at`, that is the database's
+    time. Calls that a version answers are marked with it, those that are settled and that no version has answered
+    before. On PostgreSQL, one version of a session with a known `revision` may have other rows beside it.
 
     Returns the last version, or None if the session is not as `base` says (fence, head or version), or has another seal
     than `head` says.
@@ -249,11 +251,13 @@ class _HeadMove:
 def _build_move_head_sql(head_move: _HeadMove) -> str:
     sets = "".join(f", {_quote_session_column(field)} = %s" for field in head_move.sets)
     version = _quote_session_column("latest_version")
+    is_time_given = "updated_at" in head_move.sets
+    changes = _build_next_revision_sql() if is_time_given else build_session_change_assignments_sql(head_move.vendor)
     conditions = [f"{_quote_session_column(field)} = %s" for field in head_move.expects]
     conditions += [f"{_quote_session_column(field)} IS NULL" for field in head_move.expects_empty]
     return (
         f"UPDATE {quote_table(Session)} SET {version} = {version} + {head_move.versions}, "
-        f"{build_session_change_assignments_sql(head_move.vendor)}{sets} "
+        f"{changes}{sets} "
         f"WHERE {' AND '.join(conditions)} "
         f"RETURNING {_quote_session_column('id')} AS session_pk, {version} AS version"
     )
