@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.exceptions import DecisionNotSigned, IntegrityError, RowNotSealed, SealError
 from checkpoints.integrity import quarantine
+from harness_site.core.management_commands import format_management_command
 
 logger = logging.getLogger(__name__)
 
@@ -46,17 +47,17 @@ def _describe_seal_problem(error: SealError) -> str:
 def _describe_seal_remedy(error: SealError) -> str:
     if isinstance(error, RowNotSealed):
         return _(
-            "If the row is from before sealing, an operator runs harness seal_sessions. Otherwise somebody has "
-            "changed the database without this program."
-        )
+            "If the row is from before sealing, an operator runs {command}. Otherwise somebody has changed the "
+            "database without this program."
+        ).format(command=format_management_command("seal_sessions"))
     if isinstance(error, DecisionNotSigned):
         return _(
-            "If the decision is from before signing, an operator runs harness sign_decisions. Otherwise somebody has "
-            "written it without this site."
-        )
+            "If the decision is from before signing, an operator runs {command}. Otherwise somebody has written it "
+            "without this site."
+        ).format(command=format_management_command("sign_decisions"))
     if isinstance(error, IntegrityError):
         return _(
             "Tell an operator: somebody has changed the database without this program, or it is damaged. "
-            "harness verify_integrity lists all such rows; a backup shows what they were."
-        )
+            "{command} lists all such rows; a backup shows what they were."
+        ).format(command=format_management_command("verify_integrity"))
     return _("An operator has to give this site the same HARNESS_SEAL_KEY as the agents have.")

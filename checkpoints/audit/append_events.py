@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from checkpoints.db import clock
+from checkpoints.db.cached_row_sql import insert_sealed_row
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import AuditEvent
@@ -52,9 +53,8 @@ def append_event(
 
     It is written in the caller's open transaction, if there is one, together with the change that it records.
     """
-    _build_event(workspace_pk, kind, session_pk, actor, actor_kind, to_canonical_json(details, "details")).save(
-        using=using
-    )
+    event = _build_event(workspace_pk, kind, session_pk, actor, actor_kind, to_canonical_json(details, "details"))
+    insert_sealed_row(using, event)
 
 
 def append_event_for_sessions(

@@ -22,6 +22,8 @@ from checkpoints.db.sql_quoting import (
     quote_columns,
     quote_table,
 )
+from checkpoints.seals.seal_keys import get_seal_keys
+from checkpoints.seals.sealed_model import SealedModel
 
 SomeModel = TypeVar("SomeModel", bound=models.Model)
 #: SQL by which a row that exists already stays as it is.
@@ -98,6 +100,28 @@ def insert_row(using: str, row: models.Model) -> None:
         cursor.execute(sql, convert_values(connection, model, given))
         row.pk = key.to_python(cursor.fetchone()[0])
     row._state.adding, row._state.db = False, using
+
+
+def insert_sealed_row(using: str, row: SealedModel) -> None:
+    """Insert a new row of a sealed model, which has its primary key then, with its seal if there is a key."""
+    if get_seal_keys() is None:
+        insert_row(using, row)
+    else:
+        row.save(using=using, force_insert=True)
+
+
+def update_columns(using: str, row: models.Model, **values: Any) -> None:
+    """Write columns of a row that no seal covers."""
+    connection, model = connections[using], type(row)
+    with connection.cursor() as cursor:
+        params = convert_values(connection, model, {**values, model._meta.pk.name: row.pk})
+        cursor.execute(_build_update_sql(model, tuple(values)), params)
+
+
+@cache
+def _build_update_sql(model: type[models.Model], fields: tuple[str, ...]) -> str:
+    sets = ", ".join(f"{quote_column(model, field)} = %s" for field in fields)
+    return f"UPDATE {quote_table(model)} SET {sets} WHERE {quote_column(model, model._meta.pk.name)} = %s"
 
 
 def insert_rows(

@@ -90,6 +90,8 @@ MAX_PARTS = 100
 _ENVELOPE_FIELDS = frozenset(
     {"id", "role", "created_at", "content", "blocks", "tool_calls", "tool_call_id", "name", "source"}
 )
+#: Fields of an entry of `tool_calls` that is no chat completion's, by the field that has its arguments.
+_PLAIN_CALL_FIELDS: Final = {name: frozenset({"id", "type", "name", name}) for name in ("args", "arguments")}
 #: Fields about the model that wrote a message, with their types. Pages show them beside the message, not in it.
 _MODEL_FIELDS: Final = {"usage": dict, "model": str}
 #: Fields of a message of the Responses API that say nothing more.
@@ -185,7 +187,7 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         yield from content_parts
     if (spoken := _read_spoken_answer(message)) is not None:
         yield spoken
-    yield from _read_parts_up_to_limit(_wrap_in_list(message.get("tool_calls")), _read_openai_call)
+    yield from _read_parts_up_to_limit(_wrap_in_list(message.get("tool_calls")), _read_call_entry)
     other_fields = {
         key: value
         for key, value in message.items()
@@ -278,13 +280,17 @@ def _read_call_block(block: dict[str, Any]) -> Part | None:
     return CallPart(call_id, block["name"], parse_arguments(args))
 
 
-def _read_openai_call(entry: Any) -> Part:
-    function = entry.get("function") if isinstance(entry, dict) else None
-    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+def _read_call_entry(entry: Any) -> Part:
+    """Read an entry of `tool_calls`: of a chat completion, or a plain one with `id`, `name` and `args`."""
+    if not isinstance(entry, dict):
+        return OtherPart(entry)
+    plain = [name for name, fields in _PLAIN_CALL_FIELDS.items() if name in entry and entry.keys() <= fields]
+    fields, args_field = (entry, plain[0]) if plain else (entry.get("function"), "arguments")
+    if not isinstance(fields, dict) or not isinstance(fields.get("name"), str):
         return OtherPart(entry)
     call_id = entry.get("id")
     return CallPart(
-        call_id if isinstance(call_id, str) else "", function["name"], parse_arguments(function.get("arguments"))
+        call_id if isinstance(call_id, str) else "", fields["name"], parse_arguments(fields.get(args_field))
     )
 
 

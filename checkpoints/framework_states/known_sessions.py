@@ -12,7 +12,7 @@ import copy
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -24,7 +24,9 @@ from checkpoints.db import hot_statements
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.hot_statements import NewRows, SaveBase
 from checkpoints.enums import FINISHED_SESSION_STATUSES
-from checkpoints.models import Session
+from checkpoints.framework_states import write_transcript_version
+from checkpoints.framework_states.write_transcript_version import VersionContent
+from checkpoints.models import Checkpoint, Session
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.sessions.framework_state_retention import Channels
@@ -32,6 +34,7 @@ from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import save_version
+from checkpoints.versions.opaque_contents import StoredMessage
 from checkpoints.versions.save_version import TranscriptEnd
 
 _MAX_SESSIONS: Final = 256
@@ -47,12 +50,12 @@ class KnownSession:
 
     Attributes:
         row: Its row.
-        version: State of the newest version beside the transcript.
+        newest: Its newest version; None if it has none.
         channels: Channels of its newest states, by namespace and identifier.
     """
 
     row: Session
-    version: VersionState
+    newest: Checkpoint | None
     channels: Mapping[tuple[str, str], Channels] = field(default_factory=dict)
 
     def add_state(self, namespace: str, state_id: str, channels: Channels) -> KnownSession:
@@ -119,7 +122,7 @@ def remember_session(
     known = None
     if row.owner_id is None and row.head_segment_id and is_readable and row.status not in FINISHED_SESSION_STATUSES:
         earlier = _get_known_sessions(store).find(session_id)
-        known = KnownSession(row, save_version.parse_version_state(session_id, newest))
+        known = KnownSession(row, newest)
         if earlier is not None and earlier.row.pk == row.pk and earlier.row.revision == row.revision - 1:
             known = replace(known, channels=earlier.channels)
         for place, channels in states.items():
@@ -153,7 +156,38 @@ def write_rows_of_known_session(
     return _remember_changed_session(store, session_id, known, status=status)
 
 
-def write_version_of_known_session(
+def write_simple_version_of_known_session(
+    store: Store,
+    session_id: str,
+    known: KnownSession,
+    content: VersionContent,
+    build_rows: Callable[[Sequence[StoredMessage]], Sequence[NewRows]] = lambda _: (),
+) -> KnownSession | None:
+    """Write the next version if it only appends messages that answer no call.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        known: The session.
+        content: Content of the version.
+        build_rows: Function that gets the new messages, and returns the rows beside the version.
+
+    Returns:
+        The session after that; None if it is not as it is known, or the version is another one.
+
+    Raises:
+        StorageError: A subclass of it says what is wrong with the database.
+        NotRepresentable: A message has no exact JSON form.
+    """
+    before = save_version.parse_version_state(session_id, known.newest)
+    built = write_transcript_version.build_next_version_if_simple(known.row, before, content)
+    if built is None:
+        return None
+    end, state, messages = built
+    return _write_version_of_known_session(store, session_id, known, end, state, build_rows(messages))
+
+
+def _write_version_of_known_session(
     store: Store,
     session_id: str,
     known: KnownSession,
@@ -161,7 +195,6 @@ def write_version_of_known_session(
     state: VersionState,
     rows: Sequence[NewRows],
 ) -> KnownSession | None:
-    """Write the next version with rows beside it. The rest is as in `write_rows_of_known_session`."""
     row = known.row
     if sum(len(each.rows) for each in rows) + len(end.new) > _MAX_ROWS:
         return None
@@ -177,7 +210,18 @@ def write_version_of_known_session(
             return None
     if version is None:
         return None
-    known = replace(known, version=state)
+    columns = {"plan": state.plan, "budget_spent_usd": state.budget, "usage": state.usage, "payload": state.payload}
+    newest = Checkpoint(
+        session_id=row.pk,
+        version=version,
+        phase=state.phase,
+        segment_id=head.segment_id,
+        length=end.length,
+        chain=end.chain,
+        schema_version=SCHEMA_VERSION,
+        **columns,
+    )
+    known = replace(known, newest=newest)
     changes = {"latest_version": version, "message_count": end.length, "head_chain": end.chain}
     return _remember_changed_session(store, session_id, known, **changes)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from checkpoints.framework_states import state_store, write_transcript_version
+from checkpoints.framework_states import known_sessions, state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
@@ -67,7 +67,11 @@ def append_messages(
     """
     if messages:
         write_next_version_under_lock(
-            store, session_id, description, lambda *_: VersionContent(None, added=list(messages), payload=payload)
+            store,
+            session_id,
+            description,
+            lambda *_: VersionContent(None, added=list(messages), payload=payload),
+            is_repeatable=True,
         )
 
 
@@ -113,8 +117,12 @@ def write_next_version_under_lock(
     session_id: str,
     description: SessionDescription,
     build: Callable[[Session, Checkpoint | None], VersionContent | None],
+    *,
+    is_repeatable: bool = False,
 ) -> None:
     """Write the version that a function says, in one transaction under the lock of the session.
+
+    A version that only appends to a session that nobody has changed since this client's last write needs no lock.
 
     Args:
         store: State of the client.
@@ -122,6 +130,8 @@ def write_next_version_under_lock(
         description: Description of the session if it does not exist.
         build: Function that gets the locked session and its newest version, and returns the content; None writes
             nothing.
+        is_repeatable: Whether the function writes nothing, so that it may be called for the session as it is known, and
+            again under the lock.
 
     Raises:
         SessionFinished: The session has ended.
@@ -130,6 +140,8 @@ def write_next_version_under_lock(
         NotRepresentable: A message has no exact JSON form.
         TooLarge: A message is larger than its limit.
     """
+    if is_repeatable and _append_to_known_session(store, session_id, description, build):
+        return
     written = None
     with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
         newest = save_version.find_newest_version(store.using, row.pk)
@@ -139,5 +151,24 @@ def write_next_version_under_lock(
                 written = write_transcript_version.write_version_of_content_if_changed(
                     store, row, owned_session, content, newest
                 )
+        if is_repeatable:
+            known_sessions.remember_session(store, session_id, owned_session, {})
     if written is not None:
         store.notify_save_listeners(session_id)
+
+
+def _append_to_known_session(
+    store: Store,
+    session_id: str,
+    description: SessionDescription,
+    build: Callable[[Session, Checkpoint | None], VersionContent | None],
+) -> bool:
+    """Write the version of a function in one statement. Returns whether that was possible."""
+    known = known_sessions.find_known_session(store, session_id, description)
+    content = None if known is None else build(known.row, known.newest)
+    if known is None or content is None:
+        return False
+    after = known_sessions.write_simple_version_of_known_session(store, session_id, known, content)
+    if after is not None:
+        store.notify_save_listeners(session_id)
+    return after is not None

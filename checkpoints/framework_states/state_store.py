@@ -270,12 +270,13 @@ def _save_state_of_known_session(
         rows = [state_rows.build_state_rows([state_row]), writer.build_rows()]
         after = known_sessions.write_rows_of_known_session(store, session_id, known, rows)
     else:
-        next_version = write_transcript_version.build_next_version_if_simple(known.row, known.version, content)
-        if next_version is None:
-            return None
-        end, state, messages = next_version
-        rows = [state_rows.build_state_rows([state_row]), writer.build_rows(messages)]
-        after = known_sessions.write_version_of_known_session(store, session_id, known, end, state, rows)
+        after = known_sessions.write_simple_version_of_known_session(
+            store,
+            session_id,
+            known,
+            content,
+            lambda messages: [state_rows.build_state_rows([state_row]), writer.build_rows(messages)],
+        )
     if after is None:
         return None
     known_sessions.remember_state(store, session_id, after, new.namespace, new.state_id, channels)

@@ -2,15 +2,16 @@
 
 A worker imports several small files in one transaction, and a large file by itself. It reports after each group, so
 that neither it nor the parent holds more than a group. A worker that is killed leaves nothing of its transaction; its
-files are reported as refused, and the next import reads them again.
+files are reported as refused, and the next import reads them again. The report is the one of an import by one process:
+its lists have the order of the files.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import connection, get_context
@@ -24,20 +25,27 @@ from checkpoints.db.connection import has_pool
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import StorageBusy, StorageError
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
+from checkpoints.importers.file_groups import group_files, split_into_transactions
 from checkpoints.importers.import_errors import ImportOvertaken
-from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
+from checkpoints.importers.import_report import (
+    LISTS,
+    MAX_DAMAGED_KEPT,
+    ImportProgress,
+    ImportReport,
+    Progress,
+    RefusedFile,
+)
 from checkpoints.importers.import_transcripts import (
     UNEXPECTED_CONTENT,
     FileImport,
     FolderImport,
     ImportOptions,
+    save_imported_file_rows,
 )
 from checkpoints.importers.transcript_source_files import SourceFile
+from checkpoints.models import ImportedFile
 from checkpoints.store.database_client_state import Store
 
-#: Largest number of bytes and of files that one transaction imports.
-_GROUP_BYTES: Final = 1024 * 1024
-_GROUP_FILES: Final = 20
 #: Number of attempts to import a file that another process is in the way of.
 _ATTEMPTS: Final = 5
 #: Seconds between two looks of a waiting worker whether its parent is alive.
@@ -78,12 +86,14 @@ def import_in_processes(
         each.close()
         if has_pool(each):
             each.close_pool()  # type: ignore[attr-defined]
-    groups = deque(_group_files(files))
+    groups = deque(group_files(files))
     running: list[_Worker] = []
+    merged = _MergedReport(report, files)
     try:
         running.extend(_start_worker(store, options) for _ in range(min(workers, len(groups))))
-        _Parent(report, files, groups, progress).run(running)
+        _Parent(merged, files, groups, progress).run(running)
     finally:
+        merged.add_lists()
         for worker in running:
             if worker.files:
                 worker.process.terminate()
@@ -92,15 +102,31 @@ def import_in_processes(
             worker.process.join()
 
 
-def _group_files(files: Sequence[SourceFile]) -> Iterator[list[SourceFile]]:
-    """Group neighbouring files that are small; the largest group comes first, so that no worker ends much later."""
-    groups: list[list[SourceFile]] = [[]]
-    for file in files:
-        size = sum(each.size for each in groups[-1])
-        if groups[-1] and (size + file.size > _GROUP_BYTES or len(groups[-1]) == _GROUP_FILES):
-            groups.append([])
-        groups[-1].append(file)
-    yield from sorted(filter(None, groups), key=lambda group: -sum(file.size for file in group))
+class _MergedReport:
+    """Report about all files: counts are added as they come, lists at the end in the order of the files."""
+
+    def __init__(self, report: ImportReport, files: Sequence[SourceFile]) -> None:
+        self.report = report
+        self._positions = {file.path: position for position, file in enumerate(files)}
+        self._lists: defaultdict[str, list[tuple[int, Any]]] = defaultdict(list)
+
+    def add_file_report(self, file: SourceFile, report: ImportReport) -> None:
+        """Add the counts of the report about one file, and keep its lists."""
+        position = self._positions[file.path]
+        for name in LISTS:
+            self._lists[name] += [(position, item) for item in getattr(report, name)]
+            setattr(report, name, [])
+        self.report.merge(report)
+        if len(self._lists["damaged"]) > 2 * MAX_DAMAGED_KEPT:
+            self._lists["damaged"] = self._sort_by_position("damaged")[:MAX_DAMAGED_KEPT]
+
+    def add_lists(self) -> None:
+        """Add the lists of all files to the report."""
+        lists = {name: [item for _, item in self._sort_by_position(name)] for name in self._lists}
+        self.report.merge(ImportReport(**lists))  # type: ignore[arg-type]
+
+    def _sort_by_position(self, name: str) -> list[tuple[int, Any]]:
+        return sorted(self._lists[name], key=lambda pair: pair[0])
 
 
 class _Parent:
@@ -108,12 +134,12 @@ class _Parent:
 
     def __init__(
         self,
-        report: ImportReport,
+        merged: _MergedReport,
         files: Sequence[SourceFile],
         groups: deque[list[SourceFile]],
         progress: Progress | None,
     ) -> None:
-        self._report, self._groups, self._progress = report, groups, progress
+        self._merged, self._groups, self._progress = merged, groups, progress
         self._count, self._total = len(files), sum(file.size for file in files)
         self._done_files = self._done_bytes = 0
 
@@ -150,16 +176,18 @@ class _Parent:
         if isinstance(message, int):
             worker.read = message
         else:
-            self._report.merge(message)
+            for file, report in zip(worker.files, message, strict=True):
+                self._merged.add_file_report(file, report)
             self._count_files_as_done(worker.files)
             self._send_group_to_worker(worker)
         if self._progress is not None:
             read = min(self._done_bytes + sum(each.read for each in busy), self._total)
             number = min(self._done_files + 1, self._count)
-            self._progress(ImportProgress(path, number, self._count, read, self._total, self._report))
+            self._progress(ImportProgress(path, number, self._count, read, self._total, self._merged.report))
 
     def _report_files_as_refused(self, files: Sequence[SourceFile], why: str) -> None:
-        self._report.refused += [RefusedFile(str(file.path), why) for file in files]
+        for file in files:
+            self._merged.add_file_report(file, ImportReport(refused=[RefusedFile(str(file.path), why)]))
         self._count_files_as_done(files)
 
     def _count_files_as_done(self, files: Sequence[SourceFile]) -> None:
@@ -204,71 +232,77 @@ def _run_worker(
 
 def import_group(
     store: Store, options: ImportOptions, files: Sequence[SourceFile], on_read: Callable[[int], Any]
-) -> ImportReport:
-    """Import files in one transaction; those that this does not work for are imported each by itself.
+) -> list[ImportReport]:
+    """Import files in their order, small ones in common transactions.
+
+    A file that this does not work for is imported by itself, and stops no other.
 
     Args:
         store: State of the client.
         options: Wishes of whoever imports.
         files: Files to import.
-        on_read: Function that is called with the number of bytes read, while a file is imported by itself.
+        on_read: Function that is called now and then with the number of bytes read of all files.
 
     Returns:
-        The report about these files.
+        The report about each file.
     """
-    report, rest = ImportReport(), list(files)
-    if len(files) > 1:
-        try:
-            rest = _import_files_in_one_transaction(store, options, files, report)
-        except StorageError:
-            report, rest = ImportReport(), list(files)
-    for file in rest:
-        report.merge(_import_single_file_with_retries(store, options, file, on_read))
-    return report
+    reports: list[ImportReport] = []
+    for part in split_into_transactions(files):
+        read = sum(file.size for file in files[: len(reports)])
+        if read:
+            on_read(read)
+        together: dict[int, ImportReport] = {}
+        if len(part) > 1:
+            with suppress(StorageError):
+                together = _import_files_in_one_transaction(store, options, part)
+        for number, file in enumerate(part):
+            reports.append(
+                together.get(number) or _import_single_file_with_retries(store, options, file, on_read, read)
+            )
+    return reports
 
 
 def _import_files_in_one_transaction(
-    store: Store, options: ImportOptions, files: Sequence[SourceFile], report: ImportReport
-) -> list[SourceFile]:
-    """Import files in one transaction, each or nothing of it. Returns those that were not imported."""
-    opened, rest, imported = list[tuple[FolderImport, FileImport]](), list[SourceFile](), list[ImportReport]()
-    for file in files:
+    store: Store, options: ImportOptions, files: Sequence[SourceFile]
+) -> dict[int, ImportReport]:
+    """Import files in one transaction, each or nothing of it. Returns the reports by the number of the file.
+
+    What is missing in them was not imported.
+    """
+    opened: dict[int, tuple[FolderImport, FileImport]] = {}
+    for number, file in enumerate(files):
         folder = FolderImport(store, options, ImportReport())
-        try:
-            if is_internal_subagent_file(file.path):
-                rest.append(file)
-            else:
-                opened.append((folder, folder.read_file(file)))
-        except UNEXPECTED_CONTENT:
-            rest.append(file)
+        if not is_internal_subagent_file(file.path):
+            with suppress(*UNEXPECTED_CONTENT):
+                opened[number] = folder, folder.read_file(file)
+    reports: dict[int, ImportReport] = {}
+    rows: list[ImportedFile] = []
     with database_operation(store.using), transaction.atomic(using=store.using):
-        for folder, file_import in opened:
+        for number, (folder, file_import) in opened.items():
             try:
                 with transaction.atomic(using=store.using):
                     folder.finish_file(file_import)
-                    folder.save_imported_files()
             except UNEXPECTED_CONTENT as error:
                 if transaction.get_rollback(using=store.using):
                     raise StorageError(
                         f"The transaction of several files was lost: {error}", may_have_happened=False
                     ) from error
-                rest.append(file_import.file)
             else:
-                imported.append(folder.report)
-    for each in imported:
-        report.merge(each)
-    return rest
+                rows += folder.take_imported_file_rows()
+                reports[number] = folder.report
+        save_imported_file_rows(store, rows)
+    return reports
 
 
 def _import_single_file_with_retries(
-    store: Store, options: ImportOptions, file: SourceFile, on_read: Callable[[int], Any]
+    store: Store, options: ImportOptions, file: SourceFile, on_read: Callable[[int], Any], read_before: int
 ) -> ImportReport:
-    """Import one file, again if another process is in the way."""
+    """Import one file, again if another process is in the way. `read_before` is the number of bytes read before it."""
     refused = ImportReport()
     for _ in range(_ATTEMPTS):
         folder = FolderImport(store, options, ImportReport(), obstacles=_OBSTACLES)
         try:
-            folder.import_or_report(file, on_read, is_single=False)
+            folder.import_or_report(file, lambda offset: on_read(read_before + offset), is_single=False)
         except _OBSTACLES as error:
             refused.refused = [RefusedFile(str(file.path), str(error))]
         else:

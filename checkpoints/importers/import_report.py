@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 #: Number of damaged lines that are reported with their text; more are only counted.
 MAX_DAMAGED_KEPT = 1000
+#: Fields of a report that are lists.
+LISTS: Final = ("empty", "helpers", "refused", "session_ids", "damaged")
 #: Characters of a damaged line that are reported.
 EXCERPT_LENGTH = 400
 

@@ -17,6 +17,7 @@ from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.importers import detect_format
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
+from checkpoints.importers.file_groups import can_fork, choose_number_of_workers
 from checkpoints.importers.import_errors import FormatRefused, ImportOvertaken, NothingToImport
 from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat, TranscriptReader
@@ -61,7 +62,7 @@ def import_transcripts(
     prices: PriceTable | None = None,
     skip_unchanged: bool = False,
     progress: Progress | None = None,
-    workers: int = 1,
+    workers: int | None = 1,
 ) -> ImportReport:
     """Import transcripts of other programs as sessions.
 
@@ -79,8 +80,10 @@ def import_transcripts(
         prices: Price table for transcripts that state no costs.
         skip_unchanged: Whether files that have not changed since their last import are left out without reading them.
         progress: Function that is called with an `ImportProgress` now and then.
-        workers: Number of processes that import the files of a folder, which are forked from this one. A file that
-            another import or a run is in the way of is then reported and stops no other.
+        workers: Number of processes that import the files of a folder, which are forked from this one. None: one for
+            each processor that this process may use, at most 8, if there is enough to import. A file that another
+            import or a run is in the way of is then reported and stops no other. A process that has other threads
+            should not be forked. One process imports into a database that is in memory.
 
     Returns:
         Counts of what was read and added, and what could not be read.
@@ -232,26 +235,33 @@ class FolderImport:
         progress: Progress | None,
         *,
         skip_unchanged: bool,
-        workers: int = 1,
+        workers: int | None = 1,
     ) -> None:
         """Import the files, by several processes if there are several; raises what refuses the only one."""
-        is_single = path.is_file()
         unchanged = self._list_unchanged_files(files) if skip_unchanged else set[Path]()
         self.report.unchanged = len(unchanged)
         changed = [file for file in files if file.path not in unchanged]
-        try:
-            if workers > 1 and len(changed) > 1:
-                from checkpoints.importers.import_in_processes import import_in_processes  # it uses this module
-
-                import_in_processes(self._store, self._options, self.report, changed, progress, workers=workers)
-            else:
-                self._import_changed_files(changed, progress, is_single=is_single)
-        finally:
-            self.save_imported_files()
+        self.import_changed_files(changed, progress, is_single=path.is_file(), workers=workers)
         if not (self.report.sessions or self.report.refused or self.report.unchanged or self.report.files):
             raise NothingToImport(path, "no file in it is a transcript of a known format")
 
-    def _import_changed_files(
+    def import_changed_files(
+        self, changed: Sequence[SourceFile], progress: Progress | None, *, is_single: bool, workers: int | None
+    ) -> None:
+        """Import files, by several processes if there are several; raises what refuses the only one."""
+        using = self._store.using
+        number = choose_number_of_workers(using, changed) if workers is None else workers
+        try:
+            if number > 1 and len(changed) > 1 and can_fork(using):
+                from checkpoints.importers.import_in_processes import import_in_processes  # it uses this module
+
+                import_in_processes(self._store, self._options, self.report, changed, progress, workers=number)
+            else:
+                self._import_one_after_the_other(changed, progress, is_single=is_single)
+        finally:
+            self.save_imported_files()
+
+    def _import_one_after_the_other(
         self, changed: Sequence[SourceFile], progress: Progress | None, *, is_single: bool
     ) -> None:
         total, read = sum(file.size for file in changed), 0
@@ -326,18 +336,14 @@ class FolderImport:
             )
         )
 
+    def take_imported_file_rows(self) -> list[ImportedFile]:
+        """Return the noted files, for `save_imported_file_rows`; they are noted no more."""
+        rows, self._read = self._read, []
+        return rows
+
     def save_imported_files(self) -> None:
         """Remember the noted files in the database. Others are read again next time, which changes nothing."""
-        rows, self._read = self._read, []
-        if not rows:
-            return
-        with database_operation(self._store.using):
-            ImportedFile.objects.using(self._store.using).bulk_create(
-                rows,
-                update_conflicts=True,
-                unique_fields=["workspace", "path_digest"],
-                update_fields=["path", "format", "size", "modified_ns", "sessions", "live", "read_at"],
-            )
+        save_imported_file_rows(self._store, self.take_imported_file_rows())
 
     def _list_unchanged_files(self, files: Sequence[SourceFile]) -> set[Path]:
         """List the files whose last import still holds, from their sizes and times alone."""
@@ -364,3 +370,16 @@ class FolderImport:
             chunk = wanted[start : start + _CHUNK_SIZE]
             existing.update(rows.filter(session_id__in=chunk).values_list("session_id", flat=True))
         return existing
+
+
+def save_imported_file_rows(store: Store, rows: Sequence[ImportedFile]) -> None:
+    """Remember in the database how files were when they were imported."""
+    if not rows:
+        return
+    with database_operation(store.using):
+        ImportedFile.objects.using(store.using).bulk_create(
+            rows,
+            update_conflicts=True,
+            unique_fields=["workspace", "path_digest"],
+            update_fields=["path", "format", "size", "modified_ns", "sessions", "live", "read_at"],
+        )

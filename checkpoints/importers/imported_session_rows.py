@@ -10,9 +10,10 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.audit import append_events
-from checkpoints.db.cached_row_sql import insert_row
+from checkpoints.db import clock
+from checkpoints.db.cached_row_sql import insert_row, insert_sealed_row, update_columns
 from checkpoints.db.clock import database_now
-from checkpoints.enums import ActorKind, AuditKind, RunStatus, SessionStatus
+from checkpoints.enums import IMPORTED_RUN_OWNER, ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
@@ -27,6 +28,7 @@ from checkpoints.store.database_client_state import Store
 #: Machine of an imported session's run, which is unknown.
 IMPORT_HOST: Final = "imported"
 IMPORT_MARK: Final = "import"
+_SURELY_OLD: Final = timedelta(days=2)
 #: Format of the sessions that the adapter of the Claude Agent SDK writes while they run.
 MIRROR_FORMAT: Final = "claude-agent-sdk"
 
@@ -98,24 +100,33 @@ def require_unchanged_import(row: Session, runs: list[Run], origin: TranscriptOr
         raise ImportRefused(origin.session_id, "it was not imported")
     if import_mark["format"] != origin.format:
         raise ImportRefused(origin.session_id, f"it was imported from {import_mark['format']}")
-    if any(run.owner_token != IMPORT_MARK for run in runs):
+    if any(run.owner_token != IMPORTED_RUN_OWNER for run in runs):
         raise ImportRefused(origin.session_id, "an agent has gone on with it since it was imported")
     return str(import_mark.get("path", ""))
 
 
-def create_session_and_run(store: Store, origin: TranscriptOrigin, first: datetime) -> tuple[Session, Run]:
-    """Create the session and its run; both carry the time of the first message.
+def create_session_and_run(
+    store: Store, origin: TranscriptOrigin, first: datetime, end: SessionEnd | None = None
+) -> tuple[Session, Run]:
+    """Create the session and its run, which carry the time of the first message, as they are at `end` if that is known.
 
     The session has no seal: that is written with its first version, in the same transaction.
     """
     row = Session(
         workspace_id=store.workspace_id, session_id=origin.session_id, created_at=first, **origin.get_session_columns()
     )
-    insert_row(store.using, row)
-    segment = Segment.objects.using(store.using).create(session=row)
-    row.head_segment = segment
-    Session.objects.using(store.using).filter(pk=row.pk).update(head_segment=segment)
     run = build_import_run(row, 1, first, origin.program)
+    if end is not None:
+        for name, value in _build_columns_at_end(origin, end, row, run).items():
+            setattr(row, name, value)
+        for name, value in _build_run_columns_at_end(origin, end, end.last).items():
+            setattr(run, name, value)
+    insert_row(store.using, row)
+    segment = Segment(session=row)
+    insert_sealed_row(store.using, segment)
+    row.head_segment = segment
+    update_columns(store.using, row, head_segment=segment.pk)
+    run.session_id = row.pk
     insert_row(store.using, run)
     details = {"format": origin.format, **({"path": origin.source_path} if origin.source_path else {})}
     by, kind = origin.imported_by or IMPORT_MARK, ActorKind.PERSON if origin.imported_by else ActorKind.MACHINE
@@ -130,27 +141,47 @@ def update_imported_session(store: Store, row: Session, run: Run, origin: Transc
 
     The activity of a session is that of its transcript. A recent one is that of the import, so that open pages refresh.
     """
-    status = SessionStatus.CANCELLED if end.interrupted else SessionStatus.COMPLETED
-    new_values = build_transcript_derived_columns(origin, end)
-    new_values["status"] = SessionStatus.ACTIVE if end.live else status
-    new_values["owner_id"] = run.pk if end.live else None
-    if row.created_at > end.last:
-        new_values["created_at"] = end.last
-    moment = database_now(store.using)
-    is_recent = (moment - end.last).total_seconds() < LIVE_SECONDS
+    new_values = _build_columns_at_end(origin, end, row, run)
+    is_recent = is_recent_activity(store.using, end)
     rows = Session.objects.using(store.using).filter(pk=row.pk)
     if any(getattr(row, name) != value for name, value in new_values.items()) or (
         row.updated_at != end.last and not is_recent
     ):
         new_values["updated_at"] = Now() if is_recent else end.last
         rows.update(**new_values, revision=F("revision") + 1)
-    Run.objects.using(store.using).filter(pk=run.pk).update(
-        status=RunStatus.RUNNING if end.live else RunStatus(status),
-        code_version=truncate_to_storable(origin.program, 200),
-        heartbeat_at=end.last,
-        lease_expires_at=moment + timedelta(seconds=LIVE_SECONDS) if end.live else end.last,
-        ended_at=None if end.live else end.last,
-    )
+    lease_end = database_now(store.using) + timedelta(seconds=LIVE_SECONDS) if end.live else end.last
+    Run.objects.using(store.using).filter(pk=run.pk).update(**_build_run_columns_at_end(origin, end, lease_end))
+
+
+def is_recent_activity(using: str, end: SessionEnd) -> bool:
+    """Return whether a transcript went on so recently that its import counts as activity."""
+    if clock.now() - end.last > _SURELY_OLD:  # whatever the clocks differ by
+        return False
+    return (database_now(using) - end.last).total_seconds() < LIVE_SECONDS
+
+
+def _build_columns_at_end(origin: TranscriptOrigin, end: SessionEnd, row: Session, run: Run) -> dict[str, Any]:
+    """Return the columns of a session that are only known at the end of its transcript."""
+    columns = build_transcript_derived_columns(origin, end)
+    columns["status"] = SessionStatus.ACTIVE if end.live else _get_closed_status(end)
+    columns["owner_id"] = run.pk if end.live else None
+    if row.created_at > end.last:
+        columns["created_at"] = end.last
+    return columns
+
+
+def _build_run_columns_at_end(origin: TranscriptOrigin, end: SessionEnd, lease_end: datetime) -> dict[str, Any]:
+    return {
+        "status": RunStatus.RUNNING if end.live else RunStatus(_get_closed_status(end)),
+        "code_version": truncate_to_storable(origin.program, 200),
+        "heartbeat_at": end.last,
+        "lease_expires_at": lease_end,
+        "ended_at": None if end.live else end.last,
+    }
+
+
+def _get_closed_status(end: SessionEnd) -> SessionStatus:
+    return SessionStatus.CANCELLED if end.interrupted else SessionStatus.COMPLETED
 
 
 def build_transcript_derived_columns(origin: TranscriptOrigin, end: SessionEnd) -> dict[str, Any]:
@@ -174,7 +205,7 @@ def build_import_run(row: Session, number: int, at: datetime, program: str = "")
         host=IMPORT_HOST,
         host_identity="",
         pid=0,
-        owner_token=IMPORT_MARK,
+        owner_token=IMPORTED_RUN_OWNER,
         code_version=truncate_to_storable(program, 200),
         started_at=at,
         heartbeat_at=at,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from django.db import IntegrityError, transaction
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.hot_statements import NewMessage, SaveBase
+from checkpoints.db.sql_quoting import quote_column, quote_table
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import StorageError
 from checkpoints.formats.canonical import parse_json
@@ -89,16 +91,20 @@ class ImportWriter:
         self._sealed_head: SessionHead | None = None
         #: Whether the session was created since its row was last updated.
         self._is_created = False
+        #: End of the transcript if the next turns are its last ones, and the end with which the session was created.
+        self.known_end: SessionEnd | None = None
+        self._written_end: SessionEnd | None = None
 
     def load_existing_transcript(self, calls: ImportedCallLog) -> None:
         """Load what earlier imports wrote. Raises `ImportRefused`."""
         store = self.store
-        with database_operation(store.using, writes=False):
-            sessions = Session.objects.using(store.using).filter(workspace_id=store.workspace_id)
-            named = sessions.filter(session_id=self.origin.session_id)
-            if not named.exists():  # the usual case of a first import, and cheaper than a whole row
+        with database_operation(store.using, writes=False) as connection:
+            with connection.cursor() as cursor:
+                cursor.execute(_build_find_session_sql(), [store.workspace_id, self.origin.session_id])
+                found = cursor.fetchone()
+            if found is None:  # the usual case of a first import
                 return
-            row = named.get()
+            row = Session.objects.using(store.using).get(pk=found[0])
             runs = list(Run.objects.using(store.using).filter(session=row).order_by("number"))
             self.source_path = imported_session_rows.require_unchanged_import(row, runs, self.origin)
             self._load_existing_transcript(row, runs[0], calls)
@@ -127,8 +133,9 @@ class ImportWriter:
 
     @contextmanager
     def open_transaction(self) -> Iterator[None]:
-        """Open a transaction for several writes, which commits once."""
-        with database_operation(self.store.using), transaction.atomic(using=self.store.using):
+        """Open a transaction for several writes, which commits once, or continue the open one: an error ends all of
+        it."""
+        with database_operation(self.store.using), transaction.atomic(using=self.store.using, savepoint=False):
             yield
 
     def write_turns(self, turns: Sequence[ImportedTurn], calls: ImportedCallLog, *, first: datetime) -> bool:
@@ -151,7 +158,9 @@ class ImportWriter:
         return is_new
 
     def _create_session(self, first: datetime) -> tuple[Session, Run]:
-        self._row, self._run = imported_session_rows.create_session_and_run(self.store, self.origin, first)
+        end = None if self.known_end is None or self.known_end.live else self.known_end
+        self._row, self._run = imported_session_rows.create_session_and_run(self.store, self.origin, first, end)
+        self._written_end = end
         self._head = save_version.get_session_transcript_head(self._row)
         self._sealed_head = session_heads.build_new_head(self._row)
         self._is_created = True
@@ -210,11 +219,17 @@ class ImportWriter:
             contents,
             run_id,
             self._sealed_head,
+            updated_at=self._get_activity_time(),
         )
         if version is None:
             raise ImportOvertaken(self.origin.session_id)
         end = contents[-1].end
         return TranscriptHead(head.segment_id, end.length, end.chain, version)
+
+    def _get_activity_time(self) -> datetime | None:
+        """Return the time of the newest activity if it is known and not recent."""
+        end = self._written_end
+        return None if end is None or imported_session_rows.is_recent_activity(self.store.using, end) else end.last
 
     def _open_segment_for_turn(self, row: Session, keep: int | None) -> TranscriptHead:
         """Return the start of a turn: the end of the transcript, or a new segment after its first `keep` messages."""
@@ -233,9 +248,18 @@ class ImportWriter:
             row, run = self._row, self._run
             if not self._is_created:
                 row.refresh_from_db(using=self.store.using)
-            self._is_created = False
             calls.write_late_results_and_close_calls(live=end.live)
+            was_written, self._is_created, self._written_end = self._written_end is end, False, None
+            if was_written:
+                return
             imported_session_rows.update_imported_session(self.store, row, run, self.origin, end)
+
+
+@cache
+def _build_find_session_sql() -> str:
+    """SQL that finds the key of a session, built once: compiling the query would take longer than it."""
+    conditions = " AND ".join(f"{quote_column(Session, name)} = %s" for name in ("workspace", "session_id"))
+    return f"SELECT {quote_column(Session, 'id')} FROM {quote_table(Session)} WHERE {conditions}"  # noqa: S608 - names of models
 
 
 def _split_at_branches(turns: Sequence[ImportedTurn]) -> list[list[ImportedTurn]]:

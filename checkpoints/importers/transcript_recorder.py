@@ -206,9 +206,11 @@ class TranscriptRecorder:
             interrupted=interrupted or self._calls.has_unanswered_calls_at_end,
             cost=self._get_cost(),
         )
+        self._writer.known_end = end
         with self._writer.open_transaction():
             self._write_pending_turns()
             self._writer.finish_session(end, self._calls)
+        self._writer.known_end = None
         if not self._counted:
             self._counted = True
             self.report.sessions += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 from typing import Final
@@ -34,9 +34,12 @@ class FolderWatch:
         path: str | Path,
         options: ImportOptions | None = None,
         *,
-        workers: int = 1,
+        workers: int | None = 1,
     ) -> None:
-        """Create a watch; `workers` is the number of processes that import what is there already."""
+        """Create a watch; `workers` is the number of processes that import many files at once.
+
+        None: as many as `import_transcripts` starts then.
+        """
         self._workers = workers
         self.path = Path(path).expanduser()
         self.report = ImportReport()
@@ -66,10 +69,25 @@ class FolderWatch:
         except NothingToImport:
             return 0
         changed = [file for file in files if self._known.get(file.path) != (file.size, file.modified_ns)]
-        for file in changed:
-            self._known[file.path] = (file.size, file.modified_ns)
+        self._known |= {file.path: (file.size, file.modified_ns) for file in changed}
+        unopened = [file for file in changed if file.path not in self._open]
+        if len(unopened) > _MAX_OPEN:
+            self._import_many_files(unopened)
+            changed_alone = [file for file in changed if file.path in self._open]
+        else:
+            changed_alone = changed
+        for file in changed_alone:
             self._import_file(file)
         return len(changed)
+
+    def _import_many_files(self, files: Sequence[SourceFile]) -> None:
+        """Import many files at once, by several processes if they are worth it."""
+        try:
+            self._folder.import_changed_files(files, None, is_single=False, workers=self._workers)
+        except (CheckpointsError, OSError) as error:
+            self.report.refused.append(RefusedFile(str(self.path), str(error)))
+        now = clock.now()
+        self._live |= {file.path for file in files if file.is_live(now)}
 
     def import_ended_transcripts(self) -> int:
         """Import transcripts again that have not gone on for long: they count as ended. Returns their number."""

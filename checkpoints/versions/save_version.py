@@ -460,6 +460,7 @@ def write_versions(
     run_id: UUID | None,
     sealed_head: SessionHead | None,
     *,
+    updated_at: datetime | None = None,
     revision: int | None = None,
     beside: Sequence[NewRows] = (),
 ) -> tuple[int | None, SessionHead | None]:
@@ -471,6 +472,7 @@ def write_versions(
         contents: What the versions contain, at least one.
         run_id: Run that writes them; None if there is none.
         sealed_head: Head of the session before; None if sealing is off.
+        updated_at: Time of the session's newest activity; None stands for that of the database.
         revision: Expected revision of the session; None: any.
         beside: Other rows to insert, only with one version and on PostgreSQL.
 
@@ -498,6 +500,7 @@ def write_versions(
             "budget_spent_usd": money.round_to_decimal(last.state.budget),
             "total_tokens": count_total_tokens(last.state.usage),
             **({"cost_basis": CostBasis.STATED} if states_cost else {}),
+            **({} if updated_at is None else {"updated_at": updated_at}),
         },
         versions,
         head_write,

@@ -6,7 +6,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class Theme(models.TextChoices):
-    SYSTEM = "", _("As the system has it")
+    SYSTEM = "", _("Same as the system")
     LIGHT = "light", _("Light")
     DARK = "dark", _("Dark")
 

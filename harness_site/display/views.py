@@ -28,7 +28,7 @@ class DisplayForm(forms.Form):
     )
     language = forms.ChoiceField(
         required=False,
-        choices=lambda: [("", _("As the browser asks")), *settings.LANGUAGES],
+        choices=lambda: [("", _("Same as the browser")), *settings.LANGUAGES],
         label=_("Language"),
     )
     theme = forms.ChoiceField(required=False, choices=Theme, label=_("Theme"))

@@ -36,6 +36,7 @@ from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.witness import get_witness
 from harness_site.core.background_task import list_running_tasks
+from harness_site.core.management_commands import format_management_command
 from harness_site.installation.migration_state import load_schema_state
 from harness_site.mail_settings import Security
 from harness_site.notifications.models import Delivery, DeliveryStatus, Webhook
@@ -147,7 +148,8 @@ def check_migrations() -> Status:
             "%(count)d migrations are not applied: %(names)s.",
             len(state.missing),
         ) % {"count": len(state.missing), "names": ", ".join(state.missing[:5])}
-        return Status("migrations", title, Level.PROBLEM, summary, _("Apply them, then restart."), "harness migrate")
+        command = format_management_command("migrate")
+        return Status("migrations", title, Level.PROBLEM, summary, _("Apply them, then restart."), command)
     if state.unknown:
         summary = _("The database has migrations that this version does not know: %(names)s.") % {
             "names": ", ".join(state.unknown[:5])
@@ -243,7 +245,7 @@ def check_webhooks(workspace: Workspace) -> Status:
         return Status("webhooks", title, Level.PROBLEM, summary, advice)
     if waiting.exists():
         summary = _("Messages that are due wait to be sent.")
-        advice = _("No process sends them. Run harness serve, or harness deliver from cron.")
+        advice = _("No process sends them. Run %(serve)s, or %(deliver)s from cron.") % _format_commands()
         return Status("webhooks", title, Level.PROBLEM, summary, advice)
     if not count:
         return Status("webhooks", title, Level.OFF, _("None. Create one under Notifications to tell other systems."))
@@ -256,18 +258,23 @@ def check_background_work() -> Status:
     title, tasks, now = _("Sweeper and background work"), list_running_tasks(), clock.now()
     if not tasks:
         summary = _("No background work runs in this process.")
-        advice = _(
-            "Lost runs are noticed and messages are sent only if another process does it. Start the site with "
-            "harness serve, or run harness sweep and harness deliver from cron."
+        advice = (
+            _(
+                "Lost runs are noticed and messages are sent only if another process does it. Start the site with "
+                "%(serve)s, or run %(sweep)s and %(deliver)s from cron."
+            )
+            % _format_commands()
         )
         return Status("background", title, Level.ATTENTION, summary, advice)
     if failing := [task for task in tasks if task.is_failing]:
-        summary = _("The last round failed: %(names)s.") % {
+        summary = _("The last round of these tasks failed: %(names)s.") % {
             "names": ", ".join(f"{task.name} ({task.failure})" for task in failing)
         }
         return Status("background", title, Level.PROBLEM, summary, _("The server's log has the cause."))
     if late := [task for task in tasks if (task.round_at or task.started_at) < now - _LATE]:
-        summary = _("No round for more than a minute: %(names)s.") % {"names": ", ".join(task.name for task in late)}
+        summary = _("These tasks have finished no round for more than a minute: %(names)s.") % {
+            "names": ", ".join(task.name for task in late)
+        }
         advice = _("The database may be slow or locked. If it stays like this, restart the site.")
         return Status("background", title, Level.PROBLEM, summary, advice)
     seconds = max(int((now - (task.round_at or task.started_at)).total_seconds()) for task in tasks)
@@ -283,12 +290,13 @@ def check_run_leases() -> Status:
     overdue_count = len(owning.filter(lease_expires_at__lt=Now() - _LATE).values_list("pk")[:_COUNTED])
     if overdue_count:
         summary = ngettext(
-            "%(count)d run has lost its lease more than a minute ago, and nobody has noticed.",
-            "%(count)d runs have lost their lease more than a minute ago, and nobody has noticed.",
+            "%(count)d run lost its lease more than a minute ago, and nobody has noticed.",
+            "%(count)d runs lost their leases more than a minute ago, and nobody has noticed.",
             overdue_count,
         ) % {"count": overdue_count}
-        advice = _("No sweeper runs. Start the site with harness serve, or run this command from cron:")
-        return Status("leases", title, Level.PROBLEM, summary, advice, "harness sweep")
+        commands = _format_commands()
+        advice = _("No sweeper runs. Start the site with %(serve)s, or run this command from cron:") % commands
+        return Status("leases", title, Level.PROBLEM, summary, advice, commands["sweep"])
     if not live_count:
         return Status("leases", title, Level.OK, _("No run owns a session now."))
     summary = ngettext("%(count)d run owns a session now.", "%(count)d runs own a session now.", live_count)
@@ -300,11 +308,11 @@ def check_search_index() -> Status:
     if not index.was_ever_complete and index.behind:
         summary = _("The index is being built. About %(count)d texts are left.") % {"count": index.behind}
         advice = _("Recent texts are found first. If the number does not fall, run this command:")
-        return Status("search", title, Level.ATTENTION, summary, advice, "harness index_search")
+        return Status("search", title, Level.ATTENTION, summary, advice, format_management_command("index_search"))
     if index.behind > _BEHIND:
         summary = _("About %(count)d texts cannot be found yet.") % {"count": index.behind}
         advice = _("If the number does not fall, run this command:")
-        return Status("search", title, Level.ATTENTION, summary, advice, "harness index_search")
+        return Status("search", title, Level.ATTENTION, summary, advice, format_management_command("index_search"))
     return Status("search", title, Level.OK, _("Up to date."))
 
 
@@ -322,7 +330,7 @@ def check_seals() -> Status:
     summary = _("Rows are sealed with the key {key}.").format(key=keys.current.id.hex())
     if not keys.required:
         advice = _("Rows without a seal are accepted. Run this command, then unset HARNESS_SEAL_REQUIRED:")
-        return Status("seals", _("Seals"), Level.ATTENTION, summary, advice, "harness seal_sessions")
+        return Status("seals", _("Seals"), Level.ATTENTION, summary, advice, format_management_command("seal_sessions"))
     return _describe_witness_of_sessions(summary)
 
 
@@ -333,15 +341,17 @@ def _describe_witness_of_sessions(summary: str) -> Status:
         witness = get_witness()
         if witness is None:
             missing = _(
-                "There is no witness: an earlier state of a whole session, or of the whole database, is not noticed."
+                "There is no witness, so nobody notices if an earlier state of a session or database is restored."
             )
             advice = _("Give this site and every agent the same HARNESS_WITNESS, a file or a second database, then:")
-            line = 'harness witness create --reason "first use"'
+            line = format_management_command('witness create --reason "first use"')
             return Status("seals", title, Level.OK, f"{summary} {missing}", advice, line)
         witness.find_session("")
     except SealError as error:
         return Status("seals", title, Level.PROBLEM, error.detail, error.hint)
-    noticed = _("A resume refuses an earlier state of a session, by the witness {place}.").format(place=witness)
+    noticed = _(
+        "The witness {place} shows when an earlier state of a session is restored; a resume refuses it."
+    ).format(place=witness)
     return Status("seals", title, Level.OK, f"{summary} {noticed}")
 
 
@@ -355,11 +365,13 @@ def check_decision_signatures() -> Status:
     if keys is None:
         summary = _("Not configured. A host with agents that can write to this database can forge an approval.")
         advice = _("Give this site the first setting that this command prints, and every agent the second one.")
-        return Status("decisions", title, Level.OFF, summary, advice, "harness make_decision_keys")
+        return Status("decisions", title, Level.OFF, summary, advice, format_management_command("make_decision_keys"))
     if keys.signing is None:
         summary = _("Signatures are required, and this site has no key to sign with: nobody can decide.")
         advice = _("Set HARNESS_DECISION_SIGNING_KEY. Make a pair of keys with:")
-        return Status("decisions", title, Level.PROBLEM, summary, advice, "harness make_decision_keys")
+        return Status(
+            "decisions", title, Level.PROBLEM, summary, advice, format_management_command("make_decision_keys")
+        )
     summary = _("Decisions of people are signed with the key {key}.").format(key=keys.signing_id.hex())
     return _describe_unsigned_decisions(title, summary)
 
@@ -369,7 +381,9 @@ def _describe_unsigned_decisions(title: str, summary: str) -> Status:
     unsigned = Decision.objects.filter(signature=None).exclude(kind__in=sorted(HOOK_KINDS), actor_kind=ActorKind.HOOK)
     if unsigned.exists():
         advice = _("There are decisions without a signature, which no agent accepts. If they are genuine, run:")
-        return Status("decisions", title, Level.ATTENTION, summary, advice, "harness sign_decisions --all")
+        return Status(
+            "decisions", title, Level.ATTENTION, summary, advice, format_management_command("sign_decisions --all")
+        )
     return Status("decisions", title, Level.OK, summary)
 
 
@@ -379,7 +393,7 @@ def check_external_audit_witness() -> Status:
     advice = _(
         "Keep the output of this command where the administrators of the database cannot write, for example by mail:"
     )
-    return Status("witness", _("Witness"), Level.OFF, summary, advice, "harness verify_audit")
+    return Status("witness", _("Witness"), Level.OFF, summary, advice, format_management_command("verify_audit"))
 
 
 def check_database_clock_difference() -> Status:
@@ -403,10 +417,17 @@ def check_free_disk_space() -> Status:
     summary = _("%(free)s of %(total)s free on this machine.") % values
     advice = "" if is_file else _("The database's own disk is on its server: watch it there.")
     if _is_disk_space_below(usage.free, usage.total, _DISK_ALARM):
-        return Status("disk", title, Level.PROBLEM, summary, _("Free space now: a full disk stops every agent."))
+        return Status("disk", title, Level.PROBLEM, summary, _("Make room now: a full disk stops every agent."))
     if _is_disk_space_below(usage.free, usage.total, _DISK_WARNING):
-        return Status("disk", title, Level.ATTENTION, summary, _("Free space soon, for example with harness prune."))
+        command = format_management_command("prune")
+        advice = _("Make room soon, for example with %(command)s.") % {"command": command}
+        return Status("disk", title, Level.ATTENTION, summary, advice)
     return Status("disk", title, Level.OK, summary, advice)
+
+
+def _format_commands() -> dict[str, str]:
+    """Format the commands that do background work, by their names."""
+    return {name: format_management_command(name) for name in ("serve", "sweep", "deliver")}
 
 
 def _get_state_folder() -> Path:

@@ -15,7 +15,10 @@ from django.db.migrations.executor import MigrationExecutor
 from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.utils.functional import Promise
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
+
+from harness_site.core.management_commands import format_management_command, is_site_of_its_own
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +39,19 @@ class StartupProblem(StrEnum):
     @property
     def advice(self) -> str:
         """What an operator has to do."""
-        return str(_ADVICE[self])
+        if self is StartupProblem.DATABASE:
+            if is_site_of_its_own():
+                return gettext("Check that the database server is running, and that HARNESS_DATABASE_URL names it.")
+            return gettext("Check that the database server is running, and that DATABASES in the settings names it.")
+        values = {"command": format_management_command("migrate")}
+        if is_site_of_its_own():
+            return gettext("Run “%(command)s” with the same HARNESS_DATABASE_URL.") % values
+        return gettext("Run “%(command)s” with the settings of this project.") % values
 
 
 _SUMMARIES: Final[dict[StartupProblem, Promise]] = {
     StartupProblem.DATABASE: _("The database does not answer."),
     StartupProblem.MIGRATIONS: _("The tables of the database are missing or older than this version."),
-}
-_ADVICE: Final[dict[StartupProblem, Promise]] = {
-    StartupProblem.DATABASE: _("Check that the database server is running, and that HARNESS_DATABASE_URL names it."),
-    StartupProblem.MIGRATIONS: _("Run “harness migrate” with the same HARNESS_DATABASE_URL."),
 }
 
 

@@ -20,10 +20,18 @@ from harness_site.sessions.session_formatting import format_count, format_money
 
 WIDTH: Final = 700
 HEIGHT: Final = 160
-#: Filter of the sessions that a bar of failures counts.
+#: Names of the lists that bars link to.
+SESSIONS: Final = "harness_sessions:sessions"
+CALLS: Final = "harness:calls-log"
+DECISIONS: Final = "harness_review:review"
+#: Filters of these lists that select what the bars count.
+STARTED_QUERY: Final = "sort=started"
 FAILED_QUERY: Final = "status=failed&sort=started"
-#: Filter of the sessions whose decisions a point of the waiting times counts.
-DECIDED_QUERY: Final = "decided=1"
+INTERRUPTED_QUERY: Final = "interrupted=1"
+DECIDED_QUERY: Final = "tab=decided&by=people"
+#: Largest number of labels of a time axis of hours, and of one of days, which are wider.
+_HOUR_LABELS: Final = 6
+_DAY_LABELS: Final = 5
 #: Part of a step that its bar fills.
 _FILLED: Final = 0.72
 #: Minimum height of a bar for a non-zero value.
@@ -46,7 +54,7 @@ class BarPiece:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Bar of one step. `query` selects its sessions; `x` to `width` is the drawn part of the step."""
+    """Bar of one step. `query` selects what it counts; `x` to `width` is the drawn part of the step."""
 
     step_x: float
     step_width: float
@@ -55,6 +63,23 @@ class Bar:
     pieces: tuple[BarPiece, ...]
     title: str
     query: str
+
+
+@dataclass(frozen=True, slots=True)
+class AxisLabel:
+    """Label of the time axis below the step that it names; `percent` is its place in the width."""
+
+    percent: float
+    text: str
+
+    @property
+    def x(self) -> str:
+        return f"{self.percent:.2f}%"
+
+    @property
+    def anchor(self) -> str:
+        """Part of the text that is at `x`: labels at the edges do not reach beyond the drawing."""
+        return "start" if self.percent < 2 else "end" if self.percent > 98 else "middle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +92,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`ticks` are the labels of the value axis from top to bottom, `labels` those of the time axis."""
+    """`ticks` are the labels of the value axis from top to bottom, `labels` those of the time axis in `zone`.
 
+    `list_name` is the URL name of the list that the bars link to.
+    """
+
+    list_name: str
     bars: tuple[Bar, ...]
     lines: tuple[Line, ...]
     ticks: tuple[str, ...]
-    labels: tuple[str, ...]
+    labels: tuple[AxisLabel, ...]
+    zone: str
     is_empty: bool
 
     @property
@@ -96,7 +126,8 @@ def draw_session_outcome_chart(period: Period, steps: Sequence[tuple[datetime, S
         }
         for step, totals in steps
     ]
-    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, "sort=started", format_count)
+    link = SESSIONS, STARTED_QUERY
+    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, link, format_count)
 
 
 def draw_failed_sessions_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
@@ -106,7 +137,8 @@ def draw_failed_sessions_chart(period: Period, steps: Sequence[tuple[datetime, S
         % {"time": format_step_of_period(period, step), "number": format_count(totals.failed)}
         for step, totals in steps
     ]
-    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, FAILED_QUERY, format_count)
+    link = SESSIONS, FAILED_QUERY
+    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, link, format_count)
 
 
 def draw_interrupted_calls_chart(period: Period, steps: Sequence[tuple[datetime, int]]) -> Chart:
@@ -116,37 +148,43 @@ def draw_interrupted_calls_chart(period: Period, steps: Sequence[tuple[datetime,
         % {"time": format_step_of_period(period, step), "number": format_count(number)}
         for step, number in steps
     ]
-    return _draw_bar_chart(period, [step for step, _number in steps], amounts, titles, "interrupted=1", format_count)
+    link = CALLS, INTERRUPTED_QUERY
+    return _draw_bar_chart(period, [step for step, _number in steps], amounts, titles, link, format_count)
 
 
 def draw_cost_chart(period: Period, steps: Sequence[tuple[datetime, SessionTotals]]) -> Chart:
     amounts = [(("cost", float(totals.cost)),) for _step, totals in steps]
     titles = [f"{format_step_of_period(period, step)}: {format_money(totals.cost)}" for step, totals in steps]
-    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, "sort=started", _format_dollars)
+    link = SESSIONS, STARTED_QUERY
+    return _draw_bar_chart(period, [step for step, _totals in steps], amounts, titles, link, _format_dollars)
 
 
 def draw_waiting_times_chart(period: Period, steps: Sequence[tuple[datetime, WaitingTimes]]) -> Chart:
     """Draw the median and the 95th percentile of the time from a question to its decision."""
     highest = max((waits.p95 or 0 for _step, waits in steps), default=0)
     top = next((end for end in _DURATIONS if end >= highest), ceil(highest / 2_592_000) * 2_592_000)
-    titles = [
-        _("%(time)s: half of the decisions within %(median)s, 95 %% within %(p95)s")
-        % {
-            "time": format_step_of_period(period, step),
-            "median": format_duration(waits.median or 0),
-            "p95": format_duration(waits.p95 or 0),
-        }
-        if waits.decisions
-        else _("%(time)s: no decision") % {"time": format_step_of_period(period, step)}
-        for step, waits in steps
-    ]
+    titles = [_describe_waiting_times(format_step_of_period(period, step), waits) for step, waits in steps]
     bars = _build_positioned_bars(period, [step for step, _waits in steps], [()] * len(steps), titles, DECIDED_QUERY)
     lines = (
         _draw_line("p95", [waits.p95 for _step, waits in steps], top),
         _draw_line("p50", [waits.median for _step, waits in steps], top),
     )
     ticks = (format_duration(top), format_duration(top / 2), "0")
-    return Chart(bars, lines, ticks, build_time_labels(period), not highest)
+    return Chart(DECISIONS, bars, lines, ticks, build_time_labels(period), format_axis_zone(period), not highest)
+
+
+def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
+    if not waits.decisions:
+        return _("%(time)s: no decision") % {"time": time}
+    values = {
+        "time": time,
+        "number": format_count(waits.decisions),
+        "median": format_duration(waits.median or 0),
+        "p95": format_duration(waits.p95 or 0),
+    }
+    if waits.decisions == 1:
+        return _("%(time)s: 1 decision, after %(median)s") % values
+    return _("%(time)s: %(number)s decisions, half of them within %(median)s, 95 %% within %(p95)s") % values
 
 
 def format_step_of_period(period: Period, step: datetime) -> str:
@@ -158,12 +196,25 @@ def _format_hour(step: datetime) -> str:
     return f"{convert_to_zone(step, timezone.get_current_timezone()):%H:%M}"
 
 
-def build_time_labels(period: Period) -> tuple[str, ...]:
-    """Build labels for the time axis: of the first, some middle and the last step."""
+def format_axis_zone(period: Period) -> str:
+    """Return the abbreviated time zone of the steps: that of the reader for hours, UTC for days."""
+    if not period.has_hourly_steps:
+        return "UTC"
+    return f"{convert_to_zone(period.start, timezone.get_current_timezone()):%Z}"
+
+
+def build_time_labels(period: Period) -> tuple[AxisLabel, ...]:
+    """Build labels for the time axis, at equal distances back from the last step."""
     steps = period.list_steps()
-    number = min(5, len(steps))
-    chosen = [steps[round(index * (len(steps) - 1) / max(1, number - 1))] for index in range(number)]
-    return tuple(_format_hour(step) if period.has_hourly_steps else format_day(step.date()) for step in chosen)
+    distance = ceil(len(steps) / (_HOUR_LABELS if period.has_hourly_steps else _DAY_LABELS))
+    return tuple(
+        AxisLabel(
+            (index + 0.5) / len(steps) * 100,
+            _format_hour(step) if period.has_hourly_steps else format_day(step.date()),
+        )
+        for index, step in enumerate(steps)
+        if (len(steps) - 1 - index) % distance == 0
+    )
 
 
 def _format_dollars(amount: float) -> str:
@@ -175,15 +226,17 @@ def _draw_bar_chart(
     steps: Sequence[datetime],
     amounts: Sequence[Sequence[tuple[str, float]]],
     titles: Sequence[str],
-    query: str,
+    link: tuple[str, str],
     format_amount: Callable[..., str],
 ) -> Chart:
+    """Draw bars that link to a list; `link` is its URL name and the filter of what the bars count."""
+    list_name, query = link
     highest = max((sum(amount for _kind, amount in parts) for parts in amounts), default=0)
     top = _round_up_to_axis_end(float(highest), whole=format_amount is format_count)
     pieces = [_stack_bar_segments(parts, top) for parts in amounts]
     ticks = tuple(format_amount(_convert_to_int_if_whole(value)) for value in (top, top / 2, 0))
     bars = _build_positioned_bars(period, steps, pieces, titles, query)
-    return Chart(bars, (), ticks, build_time_labels(period), not highest)
+    return Chart(list_name, bars, (), ticks, build_time_labels(period), format_axis_zone(period), not highest)
 
 
 def _convert_to_int_if_whole(value: float) -> float:

@@ -25,6 +25,8 @@ TOOLS: Final = 6
 ENOUGH: Final = 3
 #: Largest number of undecided interrupted calls that are counted.
 _MAX_UNDECIDED: Final = 10_000
+#: Statuses of interrupted calls that the sums do not contain yet.
+_UNSETTLED: Final = (CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED)
 _COUNTS: Final = ("sessions", "completed", "failed", "undecided")
 
 
@@ -293,8 +295,8 @@ def _query_interruption_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any
 
 
 def _query_undecided_interruptions(scope: _Scope, period: Period) -> QuerySet[ToolCall, datetime]:
-    """Query the times of the interrupted calls that the sums do not contain, because nobody has decided yet."""
-    undecided = ToolCall.objects.filter(workspace=scope.workspace, status=CallStatus.INTERRUPTED)
+    """Query the times of the interrupted calls that the sums do not contain, because they are not settled yet."""
+    undecided = ToolCall.objects.filter(workspace=scope.workspace, status__in=_UNSETTLED)
     undecided = undecided.filter(session__agent=scope.agent) if scope.agent else undecided
     in_period = undecided.filter(issued_at__gte=period.start, issued_at__lt=period.end)
     return in_period.order_by("interrupted_at", "pk").values_list("issued_at", flat=True)[:_MAX_UNDECIDED]

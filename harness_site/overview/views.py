@@ -3,6 +3,7 @@ from typing import Final
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
@@ -11,8 +12,9 @@ from checkpoints.enums import Role
 from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
-from harness_site.core.formatting import format_duration
+from harness_site.core.formatting import format_date_with_year, format_duration, format_weekday
 from harness_site.overview import charts, current_counts, periods, totals
+from harness_site.overview.periods import Period
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.review.selectors import pending_calls
@@ -41,6 +43,8 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "agent": agent,
         "agents": sorted({*sums.agent_names[:_MAX_AGENTS], agent} - {""}),
         "problem": problem,
+        "period_words": _describe_period(period),
+        "period_label": periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "present": current_counts.load_current_counts(workspace.pk, agent),
         "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else None,
@@ -48,8 +52,12 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
         "failed_words": _describe_failures(sums.total, sums.preceding),
+        "failed_trend": _compare(
+            sums.total.failed_share, sums.preceding.failed_share if sums.preceding.sessions else None
+        ),
         "cost_change": _describe_cost_change(sums.total.cost, sums.preceding.cost),
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
+        "wait_trend": _compare(sums.waits.p95, sums.preceding_waits.p95),
         "charts": {
             "sessions": charts.draw_session_outcome_chart(period, sums.steps),
             "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
@@ -60,6 +68,26 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "complete_at": get_index_completion_time(),
     }
     return render(request, "overview/overview.html", context)
+
+
+def _compare(number: float | None, preceding: float | None) -> str:
+    """Return the style class of a number of which less is better; empty if it has not changed, or one is missing."""
+    if number is None or preceding is None or number == preceding:
+        return ""
+    return "better" if number < preceding else "worse"
+
+
+def _describe_period(period: Period) -> str:
+    """Describe which time the page shows, and in which time zone its steps are."""
+    if period.has_hourly_steps:
+        zone = timezone.get_current_timezone_name()
+        return _("The last 24 hours, hours in %(zone)s") % {"zone": zone}
+    is_this_year = period.first_day.year == period.last_day.year == clock.now().year
+    format_ = format_weekday if is_this_year else format_date_with_year
+    if period.first_day == period.last_day:
+        return _("%(day)s in UTC") % {"day": format_(period.first_day)}
+    values = {"first": format_(period.first_day), "last": format_(period.last_day)}
+    return _("%(first)s to %(last)s, days in UTC") % values
 
 
 def _describe_cost_change(amount: Decimal, before: Decimal) -> str:
@@ -89,8 +117,8 @@ def _describe_waiting_times(waits: WaitingTimes, preceding: WaitingTimes) -> str
     if waits.p95 is None:
         return _("no decision")
     if preceding.p95 is None:
-        return _("95 %% within %(duration)s") % {"duration": format_duration(waits.p95)}
-    return _("95 %% within %(duration)s, before: %(preceding)s") % {
+        return _("median; 95 %% within %(duration)s") % {"duration": format_duration(waits.p95)}
+    return _("median; 95 %% within %(duration)s, before: %(preceding)s") % {
         "duration": format_duration(waits.p95),
         "preceding": format_duration(preceding.p95),
     }

@@ -112,7 +112,7 @@ def find_session_problem_with_decision(call: ToolCall, kind: str) -> DecisionPro
     session, or None if it can still run."""
     session = call.session
     if session.quarantined_at is not None:
-        what = _("The session is quarantined: data of it are not as they were written.")
+        what = _("The session is quarantined: its data are not as they were written.")
         todo = _("An admin can release the session.")
         return _build_conflict_problem(what, f"{NOTHING} {todo}")
     if not session.finished or not RULES[DecisionKind(kind)].goes_on:

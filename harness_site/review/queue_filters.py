@@ -6,12 +6,15 @@ from typing import Final
 
 from django.db.models import Q
 from django.http import QueryDict
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, Risk
 from harness_site.accounts.models import Membership
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
+from harness_site.core.time_range_parameters import TimeRange
 from harness_site.review import presence
+from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
 from harness_site.review.selectors.queue_order import QueueSort
 
@@ -25,13 +28,15 @@ AGES: Final = {
     "1d": (timedelta(days=1), _("longer than a day")),
 }
 CLAIMED: Final = {"me": _("Claimed by me"), "nobody": _("Not claimed"), "somebody": _("Claimed by anyone")}
+#: Value of the parameter `by` that selects the final decisions of people, and its label.
+PEOPLE: Final = ("people", _("People"))
 #: Maximum length of a text parameter in characters.
 _MAX_FILTER_LENGTH: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFilters:
-    """Parsed filters and order of the list; unknown values are ignored."""
+    """Parsed filters and order of the list; unknown values are ignored. `decided` applies to decisions alone."""
 
     tool: str
     agent: str
@@ -40,10 +45,28 @@ class QueueFilters:
     limit: DeadlineFilter | None
     claimed: str
     sort: QueueSort
+    decided: DecisionFilters
 
     @property
     def has_filters(self) -> bool:
         return any((self.tool, self.agent, self.risk, self.age, self.limit, self.claimed))
+
+    @property
+    def has_decision_filters(self) -> bool:
+        """Whether a filter applies to the list of decisions."""
+        return any((self.tool, self.agent, self.risk, self.decided))
+
+    @property
+    def times_label(self) -> str:
+        """Describe the time of the decisions; empty without one."""
+        first, last = (bound.replace("T", " ") for bound in (self.decided.times.first, self.decided.times.last))
+        if first and first == last:
+            return gettext("on %(day)s (UTC)") % {"day": first}
+        if first and last:
+            return gettext("from %(first)s to %(last)s (UTC)") % {"first": first, "last": last}
+        if first:
+            return gettext("since %(first)s (UTC)") % {"first": first}
+        return gettext("until %(last)s (UTC)") % {"last": last} if last else ""
 
     @property
     def age_label(self) -> str:
@@ -77,6 +100,7 @@ def parse_queue_filters(asked: QueryDict) -> QueueFilters:
         limit=DeadlineFilter(limit) if limit in DeadlineFilter.values else None,
         claimed=claimed if claimed in CLAIMED else "",
         sort=QueueSort(sort) if sort in QueueSort.values else QueueSort.OLDEST,
+        decided=DecisionFilters(TimeRange.parse_query(asked), asked.get("by", "") == PEOPLE[0]),
     )
 
 
@@ -91,4 +115,5 @@ CHOICES: Final = {
     "limits": DeadlineFilter.choices,
     "claims": list(CLAIMED.items()),
     "sorts": QueueSort.choices,
+    "people": PEOPLE,
 }

@@ -27,7 +27,7 @@ FILTERS: Final = {
         "program",
         "sort",
     ),
-    "review": ("tab", "tool", "agent", "risk", "age", "deadline", "claimed", "sort"),
+    "review": ("tab", "tool", "agent", "risk", "age", "deadline", "claimed", "first", "last", "by", "sort"),
 }
 #: URL of each list.
 ADDRESSES: Final = {

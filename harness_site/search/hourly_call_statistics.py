@@ -11,6 +11,7 @@ from math import log
 from typing import Any, Final
 
 from django.db import connection
+from django.db.models import Q
 
 from checkpoints.db.sql_quoting import build_insert_sql, convert_values, quote_table
 from checkpoints.enums import APPROVAL_KINDS, ActorKind, CallStatus, DecisionKind, InterruptReason
@@ -29,8 +30,14 @@ _WAIT_FACTOR: Final = 1.2
 _LAST_WAIT_CLASS: Final = 120
 #: Actors that are people: those who sign in, and those who use an API token.
 DECIDING_PEOPLE: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
-#: Statuses that tell nothing about a tool: it did not run, or another row has the outcome.
-_UNCOUNTED: Final = frozenset({CallStatus.REJECTED, CallStatus.SUPERSEDED})
+#: Decisions whose waiting time is counted. `build_decision_wait_tally` decides the same about one that is loaded.
+COUNTED_DECISIONS: Final = (
+    Q(final=True, actor_kind__in=sorted(DECIDING_PEOPLE))
+    & ~Q(kind=DecisionKind.WITHDRAW)
+    & (Q(kind__in=APPROVAL_KINDS) | Q(tool_call__interrupted_at__isnull=False))
+)
+#: Calls that count as interrupted in the sums, or will once they are settled.
+COUNTED_INTERRUPTIONS: Final = Q(interrupted_at__isnull=False) & ~Q(reason=InterruptReason.NO_RESULT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +55,10 @@ class Tally:
 def build_call_tally(workspace: int, call: Any) -> Tally | None:
     """Return the amounts of a call that is settled for good; `call` has the required fields of `ToolCall`.
 
-    None for one that tells nothing about its tool, and for one of an imported session without times or results.
+    None for one that did not run, and for one of an imported session without times or results. An interrupted call
+    that ran again counts with its interruption, and the attempt that replaced it counts beside it.
     """
-    if call.status in _UNCOUNTED or call.reason == InterruptReason.NO_RESULT or not call.session__has_times:
+    if call.status == CallStatus.REJECTED or call.reason == InterruptReason.NO_RESULT or not call.session__has_times:
         return None
     interrupted = call.interrupted_at is not None
     timed = not interrupted and call.settled_at not in {None, call.issued_at}

@@ -24,8 +24,8 @@ from harness_site.core.rendering.display_text import (
     mask_and_reveal_hidden,
 )
 from harness_site.core.rendering.fast_format_html import build_html
-from harness_site.core.rendering.hidden_characters import has_hidden_characters
-from harness_site.core.rendering.json_tree import dump_json_for_display
+from harness_site.core.rendering.hidden_characters import escape_hidden_in_json, has_hidden_characters
+from harness_site.core.rendering.json_tree import dump_json_for_display, format_text_without_quotes
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
@@ -288,14 +288,20 @@ def parse_stored_value(stored: str | None) -> Any:
 
 
 def format_json_on_one_line(value: Any) -> str:
-    """Format a JSON value on one line, an object without its braces: `order 17, amount "40.00"`.
+    """Format a JSON value on one line, an object without its braces and texts without quotes: `order 17, amount 40.00`.
 
     The values of secret fields are masked. The caller masks the part of the text that it displays.
     """
     value = mask_secret_fields_only(value)
     if isinstance(value, dict):
-        return ", ".join(f"{key} {dump_json_for_display(inner)}" for key, inner in value.items())
-    return "" if value is None else dump_json_for_display(value)
+        return ", ".join(f"{key} {_format_inline_value(inner)}" for key, inner in value.items())
+    return "" if value is None else _format_inline_value(value)
+
+
+def _format_inline_value(value: Any) -> str:
+    if isinstance(value, str):
+        return escape_hidden_in_json(" ".join(format_text_without_quotes(value).split()))
+    return dump_json_for_display(value)
 
 
 def get_call_result_parts(card: CallCard) -> tuple[Part, ...]:

@@ -55,6 +55,9 @@ def parse_session_filter(workspace: int, asked: QueryDict) -> SessionFilter:
     if (known := asked.get("models", "")) in KNOWN_MODELS:
         conditions.append(_build_model_count_condition(workspace, known))
     conditions += _build_event_conditions(workspace, asked, TimeRange() if by_start else times)
+    if by_start and times:
+        # The start of a session from a transcript without times is unknown.
+        conditions.append(Q(has_times=True))
     return SessionFilter(
         standing=Standing(status) if status in Standing.values else None,
         agent=get_text_parameter(asked, "agent"),

@@ -28,6 +28,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_path
+from harness_site.core.management_commands import format_management_command
 from harness_site.core.masking.masker import (
     is_masking_active,
     mask_secret_fields_in_context,
@@ -74,6 +75,7 @@ register.filter("shown_query", mask_query_string)
 
 register.simple_tag(get_page_path, name="page_path")
 register.simple_tag(get_static_path, name="static")
+register.simple_tag(format_management_command, name="management_command")
 
 
 @register.simple_tag(name="icon")

@@ -75,7 +75,7 @@ def test_items_of_the_openai_agents_sdk(cp: SyncCheckpointer, statements: list[s
     for number in range(_SAVES):
         statements.clear()
         asyncio.run(session.add_items([{"role": "user", "content": f"Text {number}"}]))
-    expect(statements, postgresql=3, sqlite=8)
+    expect(statements, postgresql=1, sqlite=8)
 
 
 def test_messages_of_pydantic_ai(cp: SyncCheckpointer, statements: list[str]) -> None:

@@ -19,6 +19,7 @@ PAGES = {
     "review": "/review/",
     "review, filtered": "/review/?tool=refund_card",
     "review, decided": "/review/?tab=decided",
+    "review, decided by people": "/review/?tab=decided&by=people&first=2026-01-01",
     "review, awaiting": "/review/?tab=awaiting",
     "card, one of two": "/review/calls/{awaiting_call}/",
     "card, rejected": "/review/calls/{rejected_call}/",
@@ -30,6 +31,8 @@ PAGES = {
     "sessions, found": "/sessions/?q=cracked+shade",
     "sessions, narrowed": "/sessions/?tool=refund_card&sort=cost&least=0",
     "overview": "/overview/",
+    "overview, 24 hours": "/overview/?period=24h",
+    "interrupted calls": "/calls/?interrupted=1",
     "sessions, none found": "/sessions/?q=nothing+of+this+name",
     "session": "/sessions/{session}/",
     "session, waiting": "/sessions/{waiting_session}/",
@@ -148,6 +151,16 @@ def test_pages_do_not_overflow_horizontally(
     overflows = []
     for name in PAGES:
         page.goto(sample_site.path(name))
+        overflows += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
+    assert not overflows, "\n".join(overflows)
+
+
+def test_open_forms_do_not_overflow_horizontally(sample_site: SampleSite, open_page: OpenPage) -> None:
+    page = open_page("alice", sample_site.site, viewport={"width": 390, "height": 844})
+    overflows = []
+    for name, summary in (("session", "Labels"), ("overview", "Custom period"), ("review, decided", "Filter and sort")):
+        page.goto(sample_site.path(name))
+        page.get_by_text(summary, exact=True).click()
         overflows += [f"{name}, {overflow}" for overflow in overflowing_elements(page)]
     assert not overflows, "\n".join(overflows)
 

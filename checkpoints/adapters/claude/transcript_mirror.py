@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -17,7 +16,6 @@ from django.db.models.functions import Now
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey, make_line_key
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import clock
-from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json
@@ -177,12 +175,6 @@ class MirrorWriter(ImportWriter):
         self._owned_session: OwnedSession | None = None
         #: Kinds of the calls in the transcript, by call id.
         self._kinds: dict[str, CallFingerprint] = {}
-
-    @contextmanager
-    def open_transaction(self) -> Iterator[None]:
-        """Continue the transaction of the caller; an error ends all of it."""
-        with database_operation(self.store.using), transaction.atomic(using=self.store.using, savepoint=False):
-            yield
 
     def load_existing_transcript(self, calls: ImportedCallLog) -> None:
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)

@@ -98,6 +98,7 @@ def append_input_and_open_run(
         session_id,
         description,
         lambda row, newest: _build_content_with_input(row, newest, items, run),
+        is_repeatable=True,
     )
 
 
@@ -142,7 +143,9 @@ def store_model_answer(
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response)
         return VersionContent(None, added=items, payload=run.to_payload())
 
-    locked_message_list.write_next_version_under_lock(store, session_id, description, build_version_with_answer)
+    locked_message_list.write_next_version_under_lock(
+        store, session_id, description, build_version_with_answer, is_repeatable=True
+    )
 
 
 def add_items(
@@ -185,7 +188,9 @@ def add_items(
             after = replace(after, agent=agent)
         return replace(content, payload=None if after is None else after.to_payload())
 
-    locked_message_list.write_next_version_under_lock(store, session_id, description, build_version_with_items)
+    locked_message_list.write_next_version_under_lock(
+        store, session_id, description, build_version_with_items, is_repeatable=True
+    )
     return is_open
 
 

@@ -26,13 +26,15 @@ from checkpoints.models import DEFAULT_WORKSPACE
 #: Exit status if lines were left out as damaged, and if a file was refused.
 DAMAGED_STATUS: Final = 3
 REFUSED_STATUS: Final = 4
+#: Exit status if the import was interrupted, as shells have it.
+INTERRUPTED_STATUS: Final = 130
 _MAX_WORKERS: Final = 64
 
 
 class Command(BaseCommand):
     help = (
         "Import transcripts of other programs: files or folders such as ~/.claude. Again: only what is new. "
-        "Exit status: 0 everything was read, 3 damaged lines were left out, 4 a file was refused."
+        "Exit status: 0 everything was read, 3 damaged lines were left out, 4 a file was refused, 130 interrupted."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -46,7 +48,9 @@ class Command(BaseCommand):
         parser.add_argument("--prices", help="price table for transcripts without costs: a file of TOML or JSON")
         parser.add_argument("--reread", action="store_true", help="read unchanged files again")
         parser.add_argument(
-            "--workers", type=_parse_workers, default=1, help="number of processes that import the files of a folder"
+            "--workers",
+            type=_parse_workers,
+            help="number of processes that import the files of a folder; without it, as many as it is worth",
         )
         parser.add_argument("--watch", action="store_true", help="go on: import what changes, until interrupted")
         parser.add_argument("--workspace", default=DEFAULT_WORKSPACE)
@@ -80,6 +84,9 @@ class Command(BaseCommand):
             except (CheckpointsError, OSError) as error:
                 problems.append(str(error))
                 continue
+            except KeyboardInterrupt:
+                why = "Interrupted. What was imported stays; the same command imports the rest."
+                raise CommandError(why, returncode=INTERRUPTED_STATUS) from None
             finally:
                 bar.finish_line()
             self._print_report(reports[-1], as_json=options["json"])
@@ -107,15 +114,16 @@ class Command(BaseCommand):
         )
 
     def _watch_source_folder(
-        self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions, workers: int
+        self, checkpointer: SyncCheckpointer, path: str, wishes: ImportOptions, workers: int | None
     ) -> None:
-        stop, bar = Event(), ProgressBar(sys.stderr)
-        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+        bar = ProgressBar(sys.stderr)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # also while the first import runs
 
         def report_change(report: ImportReport) -> None:
             bar.finish_line()
             self.stdout.write(
-                f"{report.sessions:,} sessions, {report.new_messages:,} new messages. Watching {path}; Ctrl+C ends it."
+                f"{len(set(report.session_ids)):,} sessions, {report.new_messages:,} new messages. "
+                f"Watching {path}; Ctrl+C ends it."
             )
             for refused in report.refused:
                 self.stderr.write(f"Refused: {refused.path}: {refused.why}")
@@ -123,7 +131,7 @@ class Command(BaseCommand):
 
         try:
             watch = FolderWatch(checkpointer, path, wishes, workers=workers)
-            watch_transcripts(watch, stop=stop, progress=bar, on_change=report_change)
+            watch_transcripts(watch, stop=Event(), progress=bar, on_change=report_change)
         except KeyboardInterrupt:
             self.stdout.write("The watch has ended. What was imported stays.")
 

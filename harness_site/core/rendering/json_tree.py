@@ -1,7 +1,6 @@
 """JSON values as foldable labelled lists, complete unless a limit is given, in which case the omission is named."""
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,8 +34,6 @@ _DEEP = 8
 #: Maximum number of values in a tree; larger values are written as JSON text.
 MAX_NODES = 5_000
 _NOTE = mark_safe('<p class="muted">Shown as JSON text: it has too many values for a list of them.</p>')
-_JSON_WORDS = frozenset({"true", "false", "null"})
-_NUMBER = re.compile(r"-?\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,5})?")
 #: Maximum number of values for indentation.
 MAX_INDENTED = 10_000
 
@@ -79,6 +76,11 @@ def dump_json_for_display(value: Any, indent: int | None = None) -> str:
     return escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
+def format_text_without_quotes(text: str) -> str:
+    """Format a text as a value of a tree or a line: without quotes, unless nothing of it would be visible."""
+    return text if text.strip() else f'"{text}"'
+
+
 def _has_more_nodes_than(value: Any, limit: int) -> bool:
     """Return whether nested lists and objects hold more than `limit` values."""
     count, pending = 0, [value]
@@ -107,12 +109,12 @@ class _Writer:
         if isinstance(value, dict | list) and value:
             return self._render_nested_value(value, depth)
         if isinstance(value, str):
-            return self._render_text_value(value, '"' if _needs_quotes(value) else "")
-        return self._render_text_value(MASK if is_secret_number(value) else dump_masked_json(value), "")
+            return self._render_text_value(format_text_without_quotes(value))
+        return self._render_text_value(MASK if is_secret_number(value) else dump_masked_json(value))
 
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:
         if depth >= _DEEP:
-            return self._render_text_value(dump_masked_json(value), "")
+            return self._render_text_value(dump_masked_json(value))
         pairs = _list_displayed_pairs(value)
         rows: list[tuple[str, SafeString]] = []
         for name, inner, is_secret in pairs:
@@ -123,7 +125,7 @@ class _Writer:
             rows.append(
                 (
                     mask_and_reveal_hidden(name),
-                    self._render_text_value(MASK, "") if is_secret else self.render_value(inner, depth + 1),
+                    self._render_text_value(MASK) if is_secret else self.render_value(inner, depth + 1),
                 )
             )
         body = join_html("", '<dt><bdi>{}</bdi></dt><dd dir="auto">{}</dd>', rows)
@@ -136,26 +138,24 @@ class _Writer:
             return build_html("<details><summary>{}</summary>{}</details>", _render_item_count(value), listing)
         return listing
 
-    def _render_text_value(self, text: str, quote: str) -> SafeString:
+    def _render_text_value(self, text: str) -> SafeString:
         visible_part, missing = text, 0
         if self.left is not None and len(text) > max(self.left, _FOLD_TEXT_LENGTH):
             beginning_of_text = cut_text_to_preview(text, max(self.left, _FOLD_TEXT_LENGTH))
             visible_part, missing = beginning_of_text.text, get_byte_size(text) - get_byte_size(beginning_of_text.text)
         self._subtract_from_size_budget(len(visible_part))
         beginning = mask_text_beginning(text, len(visible_part)) if missing else visible_part
-        quoted = f"{quote}{mask_and_reveal_hidden(beginning)}{quote if not missing else ''}"
+        masked = mask_and_reveal_hidden(beginning)
         if missing:
             self.whole = False
-            return build_html('{}<span class="omission">… {} more</span>', quoted, format_byte_size(missing))
+            return build_html('{}<span class="omission">… {} more</span>', masked, format_byte_size(missing))
         if self.fold and len(text) > _FOLD_TEXT_LENGTH:
             head = mask_and_reveal_hidden(
                 mask_text_beginning(text, len(cut_text_to_preview(text, _FOLD_TEXT_LENGTH // 4).text))
             )
-            summary = build_html(
-                '{}{}… <span class="omission">{}</span>', quote, head, format_byte_size(get_byte_size(text))
-            )
-            return build_html('<details class="long"><summary>{}</summary>{}</details>', summary, quoted)
-        return conditional_escape(quoted)
+            summary = build_html('{}… <span class="omission">{}</span>', head, format_byte_size(get_byte_size(text)))
+            return build_html('<details class="long"><summary>{}</summary>{}</details>', summary, masked)
+        return conditional_escape(masked)
 
     def _subtract_from_size_budget(self, amount: int) -> None:
         if self.left is not None:
@@ -168,17 +168,6 @@ def _list_displayed_pairs(value: dict[str, Any] | list[Any]) -> list[tuple[str, 
         return [(field.name, field.value, field.hidden) for field in list_fields_with_masked_names(value)]
     secret_places = find_secret_list_item_indexes(value)
     return [(str(place + 1), item, place in secret_places) for place, item in enumerate(value)]
-
-
-def _needs_quotes(text: str) -> bool:
-    """Return whether a text without quotes could be taken for a number, for another JSON value, or for nothing."""
-    return (
-        not text
-        or text != text.strip()
-        or text in _JSON_WORDS
-        or text[0] in '[{"'
-        or _NUMBER.fullmatch(text) is not None
-    )
 
 
 def _render_item_count(value: dict[str, Any] | list[Any]) -> SafeString:

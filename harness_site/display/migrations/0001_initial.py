@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
                     "theme",
                     models.CharField(
                         blank=True,
-                        choices=[("", "As the system has it"), ("light", "Light"), ("dark", "Dark")],
+                        choices=[("", "Same as the system"), ("light", "Light"), ("dark", "Dark")],
                         default="",
                         max_length=5,
                     ),

@@ -71,8 +71,8 @@ def render_bars(chart: Chart, name: str, agent: str) -> SafeString:
 
     There may be hundreds, for which a template would take several times as long.
     """
-    sessions, chosen = reverse("harness_sessions:sessions"), _build_agent_parameter(agent)
-    return join_html("\n", "{}", ((_render_bar(bar, name, f"{sessions}?{bar.query}{chosen}"),) for bar in chart.bars))
+    address, chosen = reverse(chart.list_name), _build_agent_parameter(agent)
+    return join_html("\n", "{}", ((_render_bar(bar, name, f"{address}?{bar.query}{chosen}"),) for bar in chart.bars))
 
 
 def _render_bar(bar: Bar, name: str, address: str) -> SafeString:

@@ -43,7 +43,7 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
     )
     tab = _get_selected_or_default_tab(request.GET.get("tab", ""), only_awaiting=bool(awaiting) and not interrupted)
     tab_context = (
-        _build_decided_context(request, filters)
+        _build_decided_context(request, filters, query_filters)
         if tab == "decided"
         else _build_pending_context(request, tab, filters, query_filters)
     )
@@ -107,11 +107,16 @@ def _build_pending_context(
     }
 
 
-def _build_decided_context(request: MemberRequest, filters: pending_calls.CallFilters) -> dict[str, Any]:
+def _build_decided_context(
+    request: MemberRequest, filters: pending_calls.CallFilters, query_filters: QueueFilters
+) -> dict[str, Any]:
+    workspace = request.membership.workspace
     decisions, next_key = decided_calls.load_decided_page(
-        request.membership.workspace, filters, before=_parse_page_start_key(request.GET)
+        workspace, filters, query_filters.decided, before=_parse_page_start_key(request.GET)
     )
+    is_filtered = query_filters.has_decision_filters
     return {
+        "matching": decided_calls.count_decisions(workspace, filters, query_filters.decided) if is_filtered else None,
         "decisions": [build_decision_list_row(decision) for decision in decisions],
         "secrets": _mark_excerpts_and_load_secrets(request, {decision.session_id for decision in decisions}),
         "more": _build_next_page_url(request.GET, next_key),

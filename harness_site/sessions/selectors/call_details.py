@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Final
 
-from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models import BooleanField, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Now
 
 from checkpoints.db import keyset_pagination
@@ -17,6 +17,7 @@ from checkpoints.enums import (
     IMPORTED_MARK,
     NOT_RUN_CALL_STATUSES,
     OPEN_CALL_STATUSES,
+    OWNING_RUN_STATUSES,
     UNDECIDED_CALL_STATUSES,
     CallStatus,
     DecisionKind,
@@ -29,7 +30,9 @@ from checkpoints.seals import row_seals
 PAGE = 30
 #: Maximum number of open calls displayed after the end of a transcript.
 OPEN_LIMIT = 100
-_ALIVE: Final = ExpressionWrapper(Q(run__lease_expires_at__gt=Now()), output_field=BooleanField())
+_ALIVE: Final = ExpressionWrapper(
+    Q(run__status__in=sorted(OWNING_RUN_STATUSES), run__lease_expires_at__gt=Now()), output_field=BooleanField()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,29 +196,26 @@ def load_calls_with_ids(
 ) -> tuple[CallRecord, ...]:
     """Load the calls with these ids; with `since_step` also the open ones and those issued at that step or later."""
     storable_ids = [call_id for call_id in call_ids if is_storable(call_id)]
-    calls = {call.pk: call for call in _query_calls_with_ids(session_pk, storable_ids)} if storable_ids else {}
-    if since_step is not None:
-        calls |= {call.pk: call for call in _query_calls_since_step(session_pk, since_step)}
-    return build_verified_call_records(sorted(calls.values(), key=attrgetter("step", "attempt", "pk")))
+    pks = [] if since_step is None else list(_query_call_keys_since_step(session_pk, since_step))
+    calls = list(_query_calls_with_ids_or_keys(session_pk, storable_ids, pks)) if storable_ids or pks else []
+    return build_verified_call_records(sorted(calls, key=attrgetter("step", "attempt", "pk")))
 
 
-def _query_calls_with_ids(session: int, call_ids: list[str]) -> QuerySet[ToolCall]:
-    return select_record_columns(ToolCall.objects.filter(session=session, call_id__in=call_ids))
+def _query_calls_with_ids_or_keys(session: int, call_ids: list[str], pks: list[int]) -> QuerySet[ToolCall]:
+    wanted = Q(session=session, call_id__in=call_ids) if call_ids else Q(pk__in=pks)
+    return select_record_columns(ToolCall.objects.filter(wanted | Q(pk__in=pks) if pks else wanted))
 
 
-def _query_calls_since_step(session: int, since_step: int) -> QuerySet[ToolCall]:
-    """Query the open calls and those since a step, as a union, because no index covers both conditions.
+def _query_call_keys_since_step(session: int, since_step: int) -> QuerySet[ToolCall, int]:
+    """Query the newest of the open calls and those since a step, as a union, because no index covers both conditions.
 
-    Imported calls are left out: they come from the transcript, so there is none that it does not contain yet.
+    Most sessions have none. Imported calls are left out: they come from the transcript, so there is none that it does
+    not contain yet.
     """
-    logged = ToolCall.objects.filter(session=session).exclude(side_effects=IMPORTED_MARK)
-    keys = (
-        logged.filter(status__in=OPEN_CALL_STATUSES)
-        .values("pk")
-        .union(logged.filter(step__gte=since_step).values("pk"))
+    keys = ToolCall.objects.filter(session=session).exclude(side_effects=IMPORTED_MARK).values_list("pk", flat=True)
+    return (
+        keys.filter(status__in=OPEN_CALL_STATUSES).union(keys.filter(step__gte=since_step)).order_by("-pk")[:OPEN_LIMIT]
     )
-    calls = ToolCall.objects.filter(pk__in=keys)
-    return select_record_columns(calls.order_by(keyset_pagination.order_newest_first())[:OPEN_LIMIT])
 
 
 def load_replayed_calls(session_pk: int, args_digests: Iterable[str]) -> dict[tuple[str, str], list[CallRecord]]:
@@ -254,7 +254,7 @@ def load_complete_call_records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, .
 
 def select_record_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     """Select the columns that `build_verified_call_records` needs."""
-    return calls.select_related("run").annotate(run_alive=_ALIVE)
+    return calls.annotate(run_number=F("run__number"), run_alive=_ALIVE)
 
 
 def build_verified_call_records(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
@@ -296,8 +296,8 @@ def _build_call_record(
         key_policy=call.key_policy,
         key_scope=call.key_scope,
         answered_version=call.answered_version,
-        run_number=call.run.number,
-        run_alive=call.run.is_owning and call.run_alive,  # type: ignore[attr-defined]
+        run_number=call.run_number,  # type: ignore[attr-defined]
+        run_alive=bool(call.run_alive),  # type: ignore[attr-defined]
         issued_at=call.issued_at,
         interrupted_at=call.interrupted_at,
         settled_at=call.settled_at,
@@ -331,13 +331,13 @@ def _query_call_decisions(calls: list[int]) -> QuerySet[Decision]:
 
 
 def _query_late_results(calls: list[int]) -> QuerySet[LateResult]:
-    return LateResult.objects.filter(tool_call__in=calls).select_related("run").order_by("pk")
+    return LateResult.objects.filter(tool_call__in=calls).annotate(run_number=F("run__number")).order_by("pk")
 
 
 def _load_late_results_by_call(pks: list[int]) -> defaultdict[int, list[LateCallResult]]:
     results: defaultdict[int, list[LateCallResult]] = defaultdict(list)
     for late in _query_late_results(pks):
         row_seals.verify_row(late)
-        run_number = late.run.number if late.run else None
+        run_number: int | None = late.run_number  # type: ignore[attr-defined]
         results[late.tool_call_id].append(LateCallResult(late.success, late.result_text, run_number, late.received_at))
     return results

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import pairwise
 from math import inf
 from typing import Any
 
@@ -178,10 +179,12 @@ def load_conversation(
     first: int | None = None,
     upto: int | None = None,
     within: int | None = None,
+    newest_run: int | None = None,
 ) -> Conversation:
     """Load a window of the conversation of a version.
 
     Without bounds, the newest messages; with one bound, the window beside it, which ends before position `within`.
+    With the number of the session's newest run, runs that cannot have taken over are not looked for.
     """
     if upto is None:
         end = at.length if within is None else min(within, at.length)
@@ -191,9 +194,8 @@ def load_conversation(
         first = upto - WINDOW if upto - WINDOW > _FEW else 0
     lead, messages = _load_window_without_split_calls(at, first, upto)
     first, upto = (messages[0].position, messages[-1].position + 1) if messages else (upto, upto)
-    return Conversation(
-        at, first, upto, _ConversationBuilder(session, at, messages, lead, ends=upto == at.length).build_items()
-    )
+    builder = _ConversationBuilder(session, at, messages, lead, ends=upto == at.length, newest_run=newest_run)
+    return Conversation(at, first, upto, builder.build_items())
 
 
 def load_first_prompt_and_last_answer(session: Session, newest: Conversation, prompt_position: int) -> Opening | None:
@@ -282,6 +284,15 @@ def _parse_message_usage(body: str) -> Mapping[str, Any]:
     return usage if isinstance(usage, dict) else {}
 
 
+def _list_segment_beginnings(messages: Sequence[StoredMessage], lead: StoredMessage | None) -> list[StoredMessage]:
+    """List the messages that may be the first ones of their segments: those whose predecessor is in another one."""
+    return [
+        message
+        for before, message in pairwise([lead, *messages])
+        if message is not None and (before is None or before.segment_id != message.segment_id)
+    ]
+
+
 def _has_tool_results(message: StoredMessage) -> bool:
     parts = content_blocks.parse_message_parts(message.body)
     return bool(parts) and isinstance(parts[0], ResultPart)
@@ -307,11 +318,14 @@ class _ConversationBuilder:
         lead: StoredMessage | None,
         *,
         ends: bool,
+        newest_run: int | None,
     ) -> None:
-        self.session, self.messages, self.lead = session, messages, lead
+        self.session, self.messages, self.lead, self.newest_run = session, messages, lead, newest_run
         self.parts = [content_blocks.parse_message_parts(message.body) for message in messages]
         self.newest_end = at.newest and ends
-        self.segments = message_origin_versions_and_runs.load_segments_of_messages(messages)
+        self.segments = message_origin_versions_and_runs.load_segments_of_messages(
+            _list_segment_beginnings(messages, lead)
+        )
         self.origins = message_origin_versions_and_runs.load_first_versions_by_position(
             session.pk, [lead, *messages] if lead else messages
         )
@@ -438,8 +452,9 @@ class _ConversationBuilder:
     def _load_runs(self) -> dict[int, RunFacts]:
         numbers = [origin.run_number for origin in self.origins.values() if origin.run_number is not None]
         numbers += [record.run_number for rows in self.log.values() for record in rows]
-        if not numbers or (min(numbers) == max(numbers) and not self.newest_end):  # there is no handover
-            return {}
+        is_one_run = bool(numbers) and min(numbers) == max(numbers)
+        if not numbers or (is_one_run and (not self.newest_end or max(numbers) == self.newest_run)):
+            return {}  # there is no handover
         return message_origin_versions_and_runs.load_runs_by_number(
             self.session.pk, min(numbers), None if self.newest_end else max(numbers)
         )

@@ -44,6 +44,8 @@ class SegmentFacts:
 
 
 def load_segments_of_messages(messages: Sequence[StoredMessage]) -> dict[int, SegmentFacts]:
+    if not messages:
+        return {}
     rows = _query_segments(sorted({message.segment_id for message in messages}))
     return {pk: SegmentFacts(*facts) for pk, *facts in rows}
 

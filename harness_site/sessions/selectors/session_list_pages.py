@@ -105,8 +105,10 @@ def _query_sessions_after(
 
 
 def _order_sessions(sessions: QuerySet[Session], wanted: SessionFilter) -> QuerySet[Session]:
-    annotated = sessions.annotate(stored_time=keyset_pagination.cast_field_to_text(wanted.time_field))
-    return annotated.order_by(*get_order_fields(wanted.sort)).only(_get_sort_column(wanted.sort), "has_times")
+    rows = sessions.order_by(*get_order_fields(wanted.sort)).only(_get_sort_column(wanted.sort), "has_times")
+    if wanted.sort is Sort.COST:
+        return rows
+    return rows.annotate(stored_time=keyset_pagination.cast_field_to_text(wanted.time_field))
 
 
 def _get_sort_column(sort: Sort) -> str:

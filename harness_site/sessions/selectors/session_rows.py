@@ -8,6 +8,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from django.db.models import (
@@ -155,7 +156,12 @@ def load_session_page(
 
 
 def _query_sessions_with_owner(pks: list[int]) -> QuerySet[Session]:
-    return _annotate_owner_run(Session.objects.filter(pk__in=pks))
+    return _select_sessions_with_owner().filter(pk__in=pks)
+
+
+@cache
+def _select_sessions_with_owner() -> QuerySet[Session]:
+    return _annotate_owner_run(Session.objects.all())
 
 
 def load_matching_session_keys(workspace_id: int, wanted: SessionFilter, *, only: Set[int] | None = None) -> array[int]:
@@ -238,9 +244,14 @@ def _annotate_owner_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
 
 
 def _query_session_head(workspace_id: int, pk: int) -> QuerySet[Session]:
-    return _annotate_related_counts(
-        _annotate_related_row_flags(_annotate_owner_run(select_sessions_of_workspace(workspace_id)))
-    ).filter(pk=pk)
+    return _select_session_heads().filter(workspace_id=workspace_id, pk=pk)
+
+
+@cache
+def _select_session_heads() -> QuerySet[Session]:
+    """Select all sessions with the values that their pages display. Resolving so many annotations takes longer than
+    the query, so that is done once."""
+    return _annotate_related_counts(_annotate_related_row_flags(_annotate_owner_run(Session.objects.all())))
 
 
 def _query_blocking_calls(session: int) -> QuerySet[ToolCall, tuple[int, str]]:

@@ -18,6 +18,7 @@ from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus, InterruptReason
 from checkpoints.models import ToolCall
 from harness_site.core.time_range_parameters import TimeRange
+from harness_site.search.hourly_call_statistics import COUNTED_INTERRUPTIONS
 from harness_site.sessions.selectors import call_details
 from harness_site.sessions.selectors.call_details import CallFilter, CallRecord
 
@@ -33,14 +34,18 @@ _ALWAYS = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class CallLogFilter:
-    """Filters of the call list: `calls` as for one session; `agent` is an exact name; `times` are of the calls."""
+    """Filters of the call list: `calls` as for one session; `agent` is an exact name; `times` are of the calls.
+
+    `interrupted` selects the calls that were interrupted, whatever has become of them since.
+    """
 
     calls: CallFilter = field(default_factory=CallFilter)
     agent: str = ""
     times: TimeRange = field(default_factory=TimeRange)
+    interrupted: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.calls or self.agent or self.times)
+        return bool(self.calls or self.agent or self.times or self.interrupted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ def load_call_log_page(
     calls = _order_newest_first(calls)
     end = (
         _select_call_at_limit(list(_query_calls_around_limit(calls, LOOKED_AT)))
-        if wanted.calls or wanted.agent
+        if wanted.calls or wanted.agent or wanted.interrupted
         else None
     )
     matches = calls
@@ -107,6 +112,8 @@ def load_call_log_page(
     matches = wanted.calls.filter_calls(matches)
     if wanted.agent:
         matches = matches.filter(session__agent=wanted.agent.replace("\0", ""))
+    if wanted.interrupted:
+        matches = matches.filter(COUNTED_INTERRUPTIONS)
     call_rows = list(matches.only("pk")[: size + 1])
     rows = _load_logged_calls([call_row.pk for call_row in call_rows[:size]])
     if len(call_rows) > size:

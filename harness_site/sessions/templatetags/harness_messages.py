@@ -1,6 +1,5 @@
 """Tags that render the messages of a conversation."""
 
-from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -8,22 +7,21 @@ from django import template
 from django.template import Context
 from django.template.base import FilterExpression, NodeList, Parser, Token
 from django.template.loader import get_template
-from django.urls import get_script_prefix, reverse
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext as _
 
 from harness_site.core.rendering.match_highlighting import FOUND, mark_search_words
 from harness_site.search.query_terms import SearchQuery
+from harness_site.sessions.message_html import render_message_html
 from harness_site.sessions.selectors.conversation_window import CallCard, Entry
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.timeline import overview_layout
 from harness_site.sessions.timeline.selectors.run_lanes import Timeline
-from harness_site.templatetags.harness_tags import render_copy_button_for_url
 
 register = template.Library()
 
-#: Variables that the template of a message gets from the page.
+#: Variables that a message gets from the page.
 _PASSED: Final = (
     "session_pk",
     "whole",
@@ -36,15 +34,15 @@ _PASSED: Final = (
     "brief",
     "me",
 )
+#: Key of these variables in the state of a template that is being rendered.
+_COLLECTED: Final = "message_variables"
 
 
 @register.simple_tag(takes_context=True)
 def render_message(context: Context, entry: Entry) -> SafeString:
     """Render a message of the session `session_pk` with links to version `version_text`."""
-    variables = {name: context.get(name) for name in _PASSED}
-    head = context.get("head")
-    variables["has_no_times"] = head is not None and not head.row.has_times
-    html = _build_message_html(entry, variables)
+    variables = _collect_message_variables(context)
+    html = render_message_html(entry, variables)
     words: SearchQuery | None = context.get("words")
     if not words:
         return html
@@ -54,6 +52,17 @@ def render_message(context: Context, entry: Entry) -> SafeString:
         if _has_message_or_result_at_position(entry, context.get("at")) and not marked.complete
         else marked.html
     )
+
+
+def _collect_message_variables(context: Context) -> dict[str, Any]:
+    """Collect the variables of the messages of a page, once for all of them."""
+    variables: dict[str, Any] | None = context.render_context.get(_COLLECTED)
+    if variables is None:
+        variables = {name: context.get(name) for name in _PASSED}
+        head = context.get("head")
+        variables["has_no_times"] = head is not None and not head.row.has_times
+        context.render_context[_COLLECTED] = variables
+    return variables
 
 
 @register.tag("marking")
@@ -100,30 +109,6 @@ def _render_timeline_drawing(head: SessionHead, timeline: Timeline) -> SafeStrin
     return (
         _render_template("sessions/parts/lanes.html", {"head": head, "drawing": drawing}) if drawing else SafeString("")
     )
-
-
-def _build_message_html(entry: Entry, variables: dict[str, Any]) -> SafeString:
-    session, messages = _build_session_urls(variables["session_pk"], get_script_prefix())
-    more_url = f"{messages}{entry.position}/?v={variables['version_text']}"
-    words: dict[str, str] = {}
-    if not variables["offline"]:
-        words = {
-            "version_title": _("Show the session as of version %(number)s") % {"number": entry.version},
-            "permalink_label": _("Link to message %(number)s") % {"number": entry.position},
-            "copy_button": render_copy_button_for_url(
-                f"{more_url}&as=text", _("Copy message %(number)s") % {"number": entry.position}
-            ),
-        }
-    more = {"session_url": session, "more_url": more_url, "entry": entry}
-    return _render_template("sessions/parts/message.html", {**variables, **more, **words})
-
-
-@lru_cache(maxsize=64)
-def _build_session_urls(session_pk: int, _prefix: str) -> tuple[str, str]:
-    """Return the URL of a session and the URL prefix of its messages, cached because each reverse lookup takes a
-    while."""
-    messages = reverse("harness_sessions:session-message", args=[session_pk, 0]).removesuffix("0/")
-    return reverse("harness_sessions:session", args=[session_pk]), messages
 
 
 def _render_template(name: str, variables: dict[str, Any]) -> SafeString:

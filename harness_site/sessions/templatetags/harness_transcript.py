@@ -1,6 +1,6 @@
 """Tags of the session pages: safe HTML of messages, calls, plans and history."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -104,6 +104,18 @@ def render_session_status(row: SessionRow, waiting: PeerWaitSummary | None = Non
     """Render the status of a session as a chip with colour, shape and label."""
     shape, words = session_formatting.format_session_status_chip(row.standing, row.undecided, row.awaiting, waiting)
     return build_html('<span class="chip {}">{}</span>', shape, words)
+
+
+@register.simple_tag
+def render_version_options(numbers: Sequence[int], selected: int | None = None) -> SafeString:
+    """Render the options of a list of versions. `selected` is added to `numbers` if it is missing there.
+
+    A template takes several times as long, and a list has up to 200 versions.
+    """
+    listed = numbers if selected is None or selected in numbers else (*numbers, selected)
+    mark = SafeString(" selected")
+    rows = ((number, mark if number == selected else "", number) for number in listed)
+    return join_html("", '<option value="{}"{}>{}</option>', rows)
 
 
 @register.simple_tag
@@ -348,7 +360,7 @@ def list_shown_details(row: HistoryItem) -> list[tuple[str, str]]:
 
 @register.filter
 def format_json_inline(value: Any) -> str:
-    """Format a JSON value on one line: `order 17, amount "40.00"`."""
+    """Format a JSON value on one line: `order 17, amount 40.00`."""
     return format_text_excerpt(session_formatting.format_json_on_one_line(value))
 
 

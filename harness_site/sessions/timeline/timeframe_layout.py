@@ -261,5 +261,5 @@ def _format_group_title(count: int, kinds: Counter[str]) -> str:
 def _format_item_counts(kinds: Counter[str]) -> str:
     """Format counts, most severe kinds first: “Failed: 2, Tool call: 40”."""
     return ", ".join(
-        f"{label}: {formatting.format_number(kinds[kind])}" for kind, label in KINDS.items() if kinds[kind]
+        f"{label}: {formatting.format_number(kinds[kind])}" for kind, label in KINDS.items() if kind in kinds
     )

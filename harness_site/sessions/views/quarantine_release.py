@@ -20,6 +20,7 @@ from checkpoints.integrity.quarantine import read_quarantine
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
+from harness_site.core.management_commands import format_management_command
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
 
@@ -89,7 +90,9 @@ def _render_quarantine_page(
         "tab": "",
         "form": form,
         "quarantine": read_quarantine(head.stored),
-        "quarantine_command": f"harness verify_integrity --session {shlex.quote(head.row.session_id)}",
+        "quarantine_command": format_management_command(
+            f"verify_integrity --session {shlex.quote(head.row.session_id)}"
+        ),
         "may": request.membership.has_role(Role.ADMIN),
         "able": list_members_with_role(request.membership.workspace, Role.ADMIN),
     }

@@ -1,6 +1,7 @@
 """Transcript pages of one session."""
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -70,7 +71,7 @@ def show_transcript(request: MemberRequest, pk: int) -> HttpResponse:
     if hit is not None:
         query = urlencode({"v": place.version, "find": str(words), "at": hit})
         return redirect(f"{request.path}?{query}#m-{hit}")
-    window = _load_requested_window(request, head.stored, place)
+    window = _load_requested_window(request, head, place)
     is_live = not any(request.GET.get(name) for name in ("v", "before", "after", "at", "find"))
     is_opening = is_live and head.row.is_finished and "since" not in request.GET
     around = at if at is not None else 0 if is_opening else window.first
@@ -247,20 +248,19 @@ def _get_requested_direction(request: MemberRequest) -> str:
     return "earlier" if "before" in request.GET else "later" if "after" in request.GET else ""
 
 
-def _load_requested_window(request: MemberRequest, session: Session, place: TranscriptVersion) -> Conversation:
+def _load_requested_window(request: MemberRequest, head: SessionHead, place: TranscriptVersion) -> Conversation:
     before, after, at, since = (parse_number_parameter(request, name) for name in ("before", "after", "at", "since"))
+    load = partial(conversation_window.load_conversation, head.stored, place, newest_run=head.runs)
     if before is not None:
-        return conversation_window.load_conversation(session, place, upto=min(before, place.length))
+        return load(upto=min(before, place.length))
     if at is not None and at < place.length:
-        return conversation_window.load_conversation(session, place, first=max(0, at - WINDOW // 2))
+        return load(first=max(0, at - WINDOW // 2))
     if after is not None and after < place.length:
         until = parse_number_parameter(request, "until") if request.htmx else None
-        return conversation_window.load_conversation(session, place, first=after, within=until)
+        return load(first=after, within=until)
     if since is not None and since < place.length:
-        return conversation_window.load_conversation(
-            session, place, first=since, upto=min(place.length, since + _FOLLOWED)
-        )
-    return conversation_window.load_conversation(session, place)
+        return load(first=since, upto=min(place.length, since + _FOLLOWED))
+    return load()
 
 
 def _has_message_or_result_at_position(entry: Entry, position: int) -> bool:

@@ -56,7 +56,12 @@ def parse_call_filter(asked: QueryDict) -> CallFilter:
 
 def _parse_log_filter(query: QueryDict) -> CallLogFilter:
     agent = resolve_masked_reference(query.get("agent", "").strip())[:_MAX_FILTER_LENGTH]
-    return CallLogFilter(calls=parse_call_filter(query), agent=agent, times=TimeRange.parse_query(query))
+    return CallLogFilter(
+        calls=parse_call_filter(query),
+        agent=agent,
+        times=TimeRange.parse_query(query),
+        interrupted=bool(query.get("interrupted")),
+    )
 
 
 def _build_list_url(request: HttpRequest, **changed: str) -> str:

@@ -53,6 +53,14 @@ def test_every_page_answers_below_a_prefix(run: Run) -> None:
     assert seen["live"] is True
 
 
+def test_page_before_migrations_names_the_command_of_the_project(run: Run) -> None:
+    seen = run("unmigrated")
+
+    assert (seen["status"], seen["own"]) == (503, 200)
+    assert "Run “python manage.py migrate” with the settings of this project." in seen["page"]
+    assert "HARNESS_DATABASE_URL" not in seen["page"]
+
+
 def test_system_checks_name_each_missing_part(run: Run) -> None:
     found = run("checks")
 

@@ -53,7 +53,7 @@ def test_page_lists_every_check(admin: Client) -> None:
     ("key", "required", "words"),
     [
         ("", None, "Not configured. Whoever can write to this database"),
-        ("5e" * 32, None, "There is no witness: an earlier state of a whole session"),
+        ("5e" * 32, None, "There is no witness, so nobody notices"),
         ("5e" * 32, False, "harness seal_sessions"),
         ("short", None, "is not 64 hexadecimal digits"),
     ],
@@ -70,7 +70,9 @@ def test_the_page_names_the_witness_or_what_is_wrong_with_it(admin: Client, sett
     assert "cannot be used (FileNotFoundError)" in visible_text(admin.get("/settings/system/"))
     FileWitness.create_storage(tmp_path / "witness.log")
     get_witness.cache_clear()
-    assert f"by the witness {tmp_path}/witness.log." in visible_text(admin.get("/settings/system/"))
+    assert f"The witness {tmp_path}/witness.log shows when an earlier state" in visible_text(
+        admin.get("/settings/system/")
+    )
 
 
 @pytest.mark.parametrize(
@@ -137,7 +139,7 @@ def test_stopped_background_work_is_reported(admin: Client, monkeypatch: pytest.
         notice=notice, user=make_user(name="erin"), recipient="e@example.com", due_at=late
     )
     text = visible_text(admin.get("/settings/system/"))
-    assert "1 run has lost its lease more than a minute ago" in text
+    assert "1 run lost its lease more than a minute ago" in text
     assert "Messages that are due wait to be sent." in text
     assert "No background work runs in this process." in text
     Delivery.objects.filter(pk=delivery.pk).update(status=DeliveryStatus.GIVEN_UP, attempted_at=clock.now())
@@ -145,9 +147,12 @@ def test_stopped_background_work_is_reported(admin: Client, monkeypatch: pytest.
     monkeypatch.setattr(background_task, "_running", {"sweeper": state})
     text = visible_text(admin.get("/settings/system/"))
     assert "1 message was given up in the last day." in text
-    assert "No round for more than a minute: sweeper." in text
+    assert "These tasks have finished no round for more than a minute: sweeper." in text
     state.failed_at, state.failure = clock.now(), "OperationalError"
-    assert installation_checks.check_background_work().summary == "The last round failed: sweeper (OperationalError)."
+    assert (
+        installation_checks.check_background_work().summary
+        == "The last round of these tasks failed: sweeper (OperationalError)."
+    )
     state.round_at = clock.now()
     assert installation_checks.check_background_work().level is Level.OK
 

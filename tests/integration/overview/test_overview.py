@@ -11,7 +11,7 @@ from django.db.models import F
 from django.http import QueryDict
 from django.test import Client
 
-from checkpoints.enums import CallStatus, Phase, Role, RunStatus, SessionStatus
+from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Phase, Role, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import Decision, Session, ToolCall
 from harness_site.overview import current_counts, periods, totals
@@ -85,7 +85,7 @@ def test_empty_store_is_reported(reader: Client) -> None:
     page = visible_text(reader.get("/overview/"))
     assert "nothing waits" in page
     assert "No session was started in this period." in page
-    assert "The sums are being computed for the first time." in page
+    assert "the sums are being computed for the first time" in page
 
 
 def test_current_counts_are_up_to_date() -> None:
@@ -300,7 +300,7 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
     for title, start in (("before", -1), ("inside", 59), ("after", 60)):
         moment = hour + timedelta(minutes=start)
-        session = make_session(title=title)
+        session = make_session(title=title, session_id=title)
         Session.objects.filter(pk=session.pk).update(created_at=moment)
         call = make_call(session=session, issued_at=moment, interrupted_at=moment, status=CallStatus.FAILED)
         make_decision(call=call, created_at=moment)
@@ -308,18 +308,102 @@ def test_the_hour_of_a_bar_selects_what_it_counts(reader: Client) -> None:
     hourly_session_totals.update_hourly_session_sums(None)
     page = reader.get("/overview/?period=24h").content.decode()
     first, last = f"{hour:%Y-%m-%dT%H}:00", f"{hour + timedelta(hours=1):%Y-%m-%dT%H}:00"
-    bars = re.findall(f'href="(/sessions/[?]first={first}&amp;last={last}&amp;[^"]*)"><title>', page)
-    assert {bar.partition(f"last={last}&amp;")[2] for bar in bars} == {
-        "sort=started",
-        "status=failed&amp;sort=started",
-        "interrupted=1",
-        "decided=1",
+    bars = re.findall(f'href="([^"]*[?]first={first}&amp;last={last}&amp;[^"]*)"><title>', page)
+    assert {bar.replace(f"first={first}&amp;last={last}&amp;", "") for bar in bars} == {
+        "/sessions/?sort=started",
+        "/sessions/?status=failed&amp;sort=started",
+        "/calls/?interrupted=1",
+        "/review/?tab=decided&amp;by=people",
     }
     for bar in {*bars} - {bar for bar in bars if "status=failed" in bar}:
         listed = reader.get(bar.replace("&amp;", "&")).content.decode()
-        assert re.findall(r'dir="auto">(before|inside|after)</a>', listed) == ["inside"]
-    form = reader.get(bars[0].replace("&amp;", "&")).content.decode()
-    assert f'type="datetime-local" id="first" name="first" value="{first}"' in form
+        assert set(re.findall(r">(before|inside|after)<", listed)) == {"inside"}, bar
+        assert re.search(rf'type="datetime-local" id="[a-z-]*first" name="first" value="{first}"', listed)
+
+
+def test_a_session_without_times_is_in_no_list_of_started_sessions(reader: Client) -> None:
+    begun(0, title="imported", has_times=False)
+    begun(0, title="known")
+    hourly_session_totals.update_hourly_session_sums(None)
+    assert load().total.sessions == 1
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    listed = reader.get(f"/sessions/?sort=started&first={today}&last={today}").content.decode()
+    assert re.findall(r'dir="auto">(\w+)</a>', listed) == ["known"]
+
+
+def test_the_list_behind_a_bar_of_decisions_has_those_that_were_counted(reader: Client) -> None:
+    """Votes, withdrawals and verify hooks have no waiting time; several decisions of one session count one by one."""
+    now = datetime.now(UTC)
+    session = make_session()
+    for number, (kind, actor_kind, fields) in enumerate(
+        [
+            ("confirm_landed", "person", {}),
+            ("approve", "token", {"status": CallStatus.APPROVED, "interrupted_at": None}),
+            ("mark_failed", "person", {}),
+            ("probe_landed", "hook", {}),
+            ("withdraw", "person", {}),
+            ("approve_rerun", "person", {}),
+        ]
+    ):
+        call = make_call(session=session, step=number, **{"issued_at": now, "interrupted_at": now, **fields})  # type: ignore[arg-type]
+        make_decision(
+            call=call,
+            kind=DecisionKind(kind),
+            actor_kind=ActorKind(actor_kind),
+            final=kind != "approve_rerun",
+            created_at=now,
+        )
+    yesterday = make_decision(call=make_call(session=session, step=9), created_at=now - timedelta(days=1))
+    complete()
+    assert load().waits.decisions == 4
+    page = reader.get("/overview/").content.decode()
+    (bar,) = re.findall(rf'href="(/review/[^"]*first={now:%Y-%m-%d}[^"]*)"><title>[^<]*3 decisions', page)
+    listed = reader.get(bar.replace("&amp;", "&"))
+    assert sorted(row.kind for row in listed.context["decisions"]) == ["approve", "confirm_landed", "mark_failed"]
+    assert "3 decisions" in visible_text(listed)
+    (whole,) = re.findall(r'href="(/review/[?]tab=decided[^"]*)"><small>', page)
+    shown = [row.pk for row in reader.get(whole.replace("&amp;", "&")).context["decisions"]]
+    assert (len(shown), shown[-1]) == (4, min(yesterday.pk, *shown))
+
+
+def test_an_interrupted_call_that_ran_again_stays_counted_and_listed(reader: Client) -> None:
+    now = datetime.now(UTC)
+    session = make_session()
+    lost = make_call(session=session, tool="pay", call_id="lost", issued_at=now, interrupted_at=now)
+    numbers = []
+    for status in (CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED, CallStatus.SUPERSEDED):
+        ToolCall.objects.filter(pk=lost.pk).update(status=status, revision=F("revision") + 1)
+        if status is CallStatus.SUPERSEDED:
+            make_call(
+                session=session,
+                tool="pay",
+                attempt=2,
+                status=CallStatus.COMPLETED,
+                issued_at=now,
+                settled_at=now + timedelta(seconds=1),
+            )
+        complete()
+        numbers.append(load().interrupted_call_count)
+        page = reader.get("/overview/").content.decode()
+        (whole,) = re.findall(r'class="small" href="(/calls/[^"]*)">1</a>', page)
+        listed = reader.get(whole.replace("&amp;", "&"))
+        assert [row.call.record.pk for row in listed.context["rows"]] == [lost.pk]
+    assert numbers == [1, 1, 1]
+    (pay,) = load().tools
+    assert (pay.calls, pay.interrupted) == (2, 1)
+    page = reader.get("/overview/").content.decode()
+    of_tool = {*re.findall(r'href="(/calls/[?]interrupted=1&amp;tool=pay[^"]*)"', page)}
+    assert [len(reader.get(link.replace("&amp;", "&")).context["rows"]) for link in of_tool] == [1]
+
+
+def test_axes_name_the_zone_of_their_steps(reader: Client) -> None:
+    reader.cookies["harness_zone"] = "Asia/Kolkata"
+    days = reader.get("/overview/").content.decode()
+    hours = reader.get("/overview/?period=24h").content.decode()
+    assert set(re.findall(r'class="zone"[^>]*>(\w+)<', days)) == {"UTC"}
+    assert set(re.findall(r'class="zone"[^>]*>(\w+)<', hours)) == {"IST"}
+    assert "days in UTC" in visible_text(reader.get("/overview/"))
+    assert "hours in Asia/Kolkata" in visible_text(reader.get("/overview/?period=24h"))
 
 
 def test_a_sum_to_which_no_cost_was_stated_is_unknown(reader: Client) -> None:

@@ -71,6 +71,34 @@ def test_edit_is_marked_at_its_start(session: Session) -> None:
     assert [item.kind for item in read(session, 1).items] == ["message", "message"]
 
 
+def test_edit_is_marked_in_a_window_that_begins_there_and_not_after_it(session: Session) -> None:
+    make_messages(session=session, texts=map(str, range(30)))
+    make_checkpoint(session=session)
+    session.head_segment = Segment.objects.create(session=session, parent=session.head_segment, parent_length=30)
+    session.save()
+    make_messages(session=session, texts=map(str, range(30)))
+    make_checkpoint(session=session)
+    assert [item.kind for item in read(session, first=30, upto=32).items] == ["rewrite", "message", "message"]
+    assert [item.kind for item in read(session, first=31, upto=33).items] == ["message", "message"]
+    assert [item.kind for item in read(session, first=28, upto=30).items] == ["message", "message"]
+
+
+def test_runs_are_loaded_only_if_one_may_have_taken_over(
+    session: Session, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    make_messages(session=session, texts=["a"])
+    make_checkpoint(session=session)
+    session.refresh_from_db()
+    place = conversation_window.get_newest_transcript_version(session)
+    with django_assert_num_queries(4):
+        found = conversation_window.load_conversation(session, place, newest_run=1)
+    assert found == conversation_window.load_conversation(session, place)
+    make_run(session=session)
+    with django_assert_num_queries(5):
+        found = conversation_window.load_conversation(session, place, newest_run=2)
+    assert [item.kind for item in found.items] == ["message", "handover"]
+
+
 def test_fork_is_marked_at_its_start(session: Session) -> None:
     make_messages(session=session, texts=["a", "b"])
     make_checkpoint(session=session)
@@ -161,9 +189,12 @@ def test_window_around_a_call_ends_at_its_issue(session: Session) -> None:
 
 
 @pytest.mark.unsealed("its number of statements is that without seals")
-@pytest.mark.parametrize("turns", [1, 3, 30])
+@pytest.mark.parametrize(
+    ("turns", "queries"),
+    [(1, 8), (3, 8), (30, 7)],  # no segment begins among the newest of many messages
+)
 def test_query_count_is_independent_of_the_length(
-    session: Session, turns: int, django_assert_num_queries: DjangoAssertNumQueries
+    session: Session, turns: int, queries: int, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for turn in range(turns):
         asks(session, f"c{turn}")
@@ -174,5 +205,5 @@ def test_query_count_is_independent_of_the_length(
     session.refresh_from_db()
     place = conversation_window.find_transcript_version(session)
     assert place is not None
-    with django_assert_num_queries(8):
+    with django_assert_num_queries(queries):
         conversation_window.load_conversation(session, place)

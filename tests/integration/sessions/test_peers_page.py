@@ -40,7 +40,7 @@ def test_every_call_shows_peer_and_outcome(cp: SyncCheckpointer, reader: Client)
     assert "Came too late" in words
     assert ": at last" in words
     assert "Join more Waiting 0 of 1 call is settled" in words
-    assert 'ask "open" Waiting due in' in words
+    assert "ask open Waiting due in" in words
 
 
 def test_passed_deadline_is_shown_as_overdue(cp: SyncCheckpointer, reader: Client) -> None:

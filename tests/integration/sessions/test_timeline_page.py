@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from checkpoints.enums import CallStatus, Phase
+from checkpoints.enums import CallStatus, CostBasis, Phase
 from checkpoints.models import Checkpoint, Session
 from harness_site.sessions.timeline import views
 from tests.support.factories import THEN, make_call, make_checkpoint, make_decision, make_run, make_session
@@ -129,6 +129,16 @@ def test_chart_has_a_table_of_its_numbers(session: Session, reader: Client) -> N
     words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
     assert "Version Saved Cost Tokens Messages v1" in words
     assert "$0.20 1,200 0" in words
+
+
+def test_unknown_cost_is_not_drawn_as_zero(session: Session, reader: Client) -> None:
+    Session.objects.filter(pk=session.pk).update(cost_basis=CostBasis.UNKNOWN)
+    session.refresh_from_db()
+    for _ in range(2):
+        make_checkpoint(session=session, budget_spent_usd="0", usage='{"total_tokens":1200}')
+    words = visible_text(reader.get(f"/sessions/{session.pk}/timeline/"))
+    assert "not recorded in any version: cost" in words
+    assert "$0.00" not in words
 
 
 def test_text_of_agents_is_escaped(session: Session, reader: Client) -> None:

@@ -73,7 +73,7 @@ def test_conversation_is_shown_in_order(session: Session, reader: Client) -> Non
     assert "The lamp arrived broken." in words
     assert (
         "Reasoning Look first. Let me look. find_order Completed not logged: the tool only reads, or did not run "
-        'through the library order 17 item Lamp paid "40.00"'
+        "through the library order 17 item Lamp paid 40.00"
     ) in words
 
 
@@ -109,8 +109,8 @@ def test_edited_arguments_are_shown_beside_the_original(session: Session, reader
     make_decision(call=call, kind=DecisionKind.EDIT, evidence=asked)
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert (
-        'amount "40.00" The arguments were changed. The call runs with these: amount "4.00" Arguments changed '
-        'alice — Seen in the bank\'s export. The model asked for: amount "40.00" just now'
+        "amount 40.00 The arguments were changed. The call runs with these: amount 4.00 Arguments changed "
+        "alice — Seen in the bank's export. The model asked for: amount 40.00 just now"
     ) in words
 
 
@@ -127,7 +127,7 @@ def test_single_vote_of_several_is_shown(session: Session, reader: Client) -> No
     told = "Approved · one of 2 alice (others have to agree) — Seen in the bank's export."
     assert told in visible_text(reader.get(f"{page}/"))
     assert told in visible_text(reader.get(f"{page}/calls/{call.pk}/"))
-    assert 'pay c1 amount "40.00" Awaiting approval requested 2025-03-04 10:42:07' in visible_text(
+    assert "pay c1 amount 40.00 Awaiting approval requested 2025-03-04 10:42:07" in visible_text(
         reader.get(f"{page}/calls/")
     )
     assert "alice: Approved (one of 2 approvals) just now Decide" in visible_text(reader.get(f"{page}/calls/"))
@@ -233,7 +233,7 @@ def test_finished_session_shows_its_result(reader: Client) -> None:
     make_run(session=session, owner=False)
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
-    assert 'Result refunded "40.00"' in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert "Result refunded 40.00" in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
 def test_session_without_a_process_explains_what_to_do(reader: Client) -> None:
@@ -260,5 +260,5 @@ def test_query_count_is_independent_of_the_messages(
         make_message(session=session, role="assistant", blocks=ask)
         make_checkpoint(session=session)
         make_decision(call=make_call(session=session, call_id=str(number), tool="pay", args={}, step=number + 1))
-    with django_assert_num_queries(25):
+    with django_assert_num_queries(24):
         page(reader, session)

@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
-from checkpoints.enums import CallStatus, Role
+from checkpoints.enums import CallStatus, InterruptReason, Role
 from checkpoints.models import Session
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.selectors import workspace_call_log
@@ -90,6 +90,30 @@ def test_filters_are_applied(session: Session) -> None:
         == "c15"
     )
     assert found(session, times=TimeRange.parse_query(QueryDict("last=2025-03-03"))) == []
+
+
+def test_interrupted_calls_are_listed_whatever_has_become_of_them(session: Session, reader: Client) -> None:
+    make_calls(session, 2)
+    for step, (call_id, status, reason) in enumerate(
+        [
+            ("open", CallStatus.INTERRUPTED, InterruptReason.RUN_LOST),
+            ("again", CallStatus.SUPERSEDED, InterruptReason.AMBIGUOUS_ERROR),
+            ("imported", CallStatus.DISCARDED, InterruptReason.NO_RESULT),
+        ],
+        start=5,
+    ):
+        make_call(
+            session=session,
+            call_id=call_id,
+            step=step,
+            status=status,
+            reason=reason,
+            interrupted_at=THEN,
+            issued_at=THEN + timedelta(days=step),
+        )
+    assert found(session, interrupted=True) == ["again", "open"]
+    page = reader.get("/calls/?interrupted=1").content.decode()
+    assert 'name="interrupted" value="1" checked' in page
 
 
 def test_pages_have_no_gaps(session: Session) -> None:

@@ -7,14 +7,14 @@ from harness_site.core.rendering.json_tree import MAX_INDENTED, MAX_NODES, dump_
 def test_object_is_rendered_as_a_labelled_list() -> None:
     assert render_json_tree({"order": 17, "amount": "40.00"}).html == (
         '<dl class="kv"><dt><bdi>order</bdi></dt><dd dir="auto">17</dd>'
-        '<dt><bdi>amount</bdi></dt><dd dir="auto">&quot;40.00&quot;</dd></dl>'
+        '<dt><bdi>amount</bdi></dt><dd dir="auto">40.00</dd></dl>'
     )
 
 
-def test_types_are_visible() -> None:
-    html = render_json_tree(["1", 1, 1.0, True, None, [], {}]).html
-    values = [piece.split("</dd>")[0] for piece in html.split('<dd dir="auto">')[1:]]
-    assert values == ["&quot;1&quot;", "1", "1.0", "true", "null", "[]", "{}"]
+def test_texts_have_no_quotes_unless_nothing_of_them_is_visible() -> None:
+    html = render_json_tree(["1", 1, 1.0, True, None, [], {}, '"a"', "[x", "null", "", " "]).html
+    values = [unescape(piece.split("</dd>")[0]) for piece in html.split('<dd dir="auto">')[1:]]
+    assert values == ["1", "1", "1.0", "true", "null", "[]", "{}", '"a"', "[x", "null", '""', '" "']
 
 
 def test_hostile_keys_and_values_are_escaped() -> None:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
-from checkpoints.db import clock, keyset_pagination
+from checkpoints.db import clock
 from checkpoints.db.keyset_pagination import cast_field_to_text
 from checkpoints.enums import (
     DECIDING_KINDS,
@@ -149,10 +149,7 @@ def _query_newest_runs(session: int) -> QuerySet[Run]:
 
 
 def _query_run_calls(session: int, runs: list[UUID]) -> QuerySet[ToolCall, tuple[Any, ...]]:
-    # Order by step first, as the index does: ordered by key alone, all calls of the session would be read.
-    return select_newest_call_columns(ToolCall.objects.filter(session=session, run__in=runs)).order_by("-step", "-pk")[
-        : CALLS + 1
-    ]
+    return select_newest_call_columns(ToolCall.objects.filter(session=session, run__in=runs))[: CALLS + 1]
 
 
 def _query_saved_versions(session: int, runs: list[UUID]) -> QuerySet[Checkpoint, tuple[str, int, int, str]]:
@@ -168,11 +165,12 @@ def _query_status_changing_decisions(calls: list[int]) -> QuerySet[Decision, tup
 
 
 def select_newest_call_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall, tuple[Any, ...]]:
-    """Select the columns of `LoggedCallRow`, newest calls first."""
+    """Select the columns of `LoggedCallRow`, newest calls first.
+
+    Ordered by step first, as the index is: ordered by key alone, all calls of the session would be read and sorted.
+    """
     times = (Instant(name) for name in ("issued_at", "interrupted_at", "settled_at"))
-    return calls.order_by(keyset_pagination.order_newest_first()).values_list(
-        "pk", cast_field_to_text("run"), "tool", "status", *times
-    )
+    return calls.order_by("-step", "-pk").values_list("pk", cast_field_to_text("run"), "tool", "status", *times)
 
 
 def select_run_key_column(runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -195,13 +193,16 @@ def add_calls_to_run_lanes(
 
     The version marks of the lanes have to be complete. Raises `IntegrityError` for a call whose run is gone.
     """
+    create, add_of_run = tuple.__new__, {run: lane.stretches.append for run, lane in lanes.items()}
     for row in calls:
         pk, run, tool, status, issued_at, interrupted_at, settled_at = row
-        if run not in lanes:
+        add = add_of_run.get(run)
+        if add is None:
             raise IntegrityError(ToolCall._meta.db_table, str(pk), "its run is not there")
-        if status in _SPAN_KINDS and interrupted_at is None and settled_at is not None and pk not in decided:
-            # A call that returned without a decision, the usual case.
-            lanes[run].stretches.append(Stretch(_SPAN_KINDS[status], issued_at, settled_at, tool, pk))
+        kind = _SPAN_KINDS.get(status)
+        if kind is not None and interrupted_at is None and settled_at is not None and pk not in decided:
+            # A call that returned without a decision, the usual case; the class would create it in twice the time.
+            add(create(Stretch, (kind, issued_at, settled_at, tool, pk)))
         else:
             for lane, stretch in _build_call_stretches(LoggedCallRow(*row), decided.get(pk, []), lanes, remembered):
                 lane.stretches.append(stretch)

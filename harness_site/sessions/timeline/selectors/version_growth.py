@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import F, QuerySet, Window
 from django.db.models.functions import Mod, RowNumber
 
+from checkpoints.enums import CostBasis
 from checkpoints.models import Checkpoint
 from harness_site.core.epoch_microseconds import fill_open_range_ends
 from harness_site.sessions.selectors import version_list
@@ -20,7 +21,7 @@ POINTS = 120
 
 @dataclass(frozen=True, slots=True)
 class GrowthPoint:
-    """Totals of a session at a version. `cost` is in US dollars; values are None if not saved."""
+    """Totals of a session at a version. `cost` is in US dollars; values are None if they are not known."""
 
     version: int
     at: datetime
@@ -60,8 +61,13 @@ def _query_saved_versions(session: int, since: datetime, until: datetime) -> Que
 
 
 def _select_growth_columns(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    return checkpoints.values_list("version", "created_at", "budget_spent_usd", "usage", "length")
+    return checkpoints.values_list(
+        "version", "created_at", "budget_spent_usd", "usage", "length", "session__cost_basis"
+    )
 
 
-def _build_growth_point(version: int, at: datetime, spent: str, usage: str | None, length: int) -> GrowthPoint:
-    return GrowthPoint(version, at, version_list.parse_cost(spent), version_list.parse_total_tokens(usage), length)
+def _build_growth_point(
+    version: int, at: datetime, spent: str, usage: str | None, length: int, cost_basis: str
+) -> GrowthPoint:
+    cost = None if cost_basis == CostBasis.UNKNOWN else version_list.parse_cost(spent)
+    return GrowthPoint(version, at, cost, version_list.parse_total_tokens(usage), length)

@@ -91,11 +91,51 @@ def run_import_command(url: str, arguments: list[str]) -> tuple[int, str]:
     return 0, said.getvalue()
 
 
+def run_import_command_on_two_processors(url: str, folder: str, pids: str, interrupt: bool = False) -> tuple[int, str]:
+    """Run the command without a number of workers, as if there were two processors; return its status and message.
+
+    The process ids of its workers are appended to the file `pids`. With `interrupt`, it gets Ctrl+C from one of them.
+    """
+    from django.db import connections
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.sched_getaffinity = lambda pid: {0, 1}
+    using, parent = SyncCheckpointer.open(url).store.using, os.getpid()
+
+    def noted(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if os.getpid() != parent:
+            with Path(pids).open("a") as file:
+                file.write(f"{os.getpid()}\n")
+            if interrupt:
+                os.kill(parent, signal.SIGINT)
+        return execute(sql, params, many, context)
+
+    with connections[using].execute_wrapper(noted):
+        try:
+            call_command("import_transcripts", folder, f"--database={using}", stdout=StringIO())
+        except CommandError as error:
+            return error.returncode, str(error)
+    return 0, ""
+
+
 def watch_with_workers(url: str, folder: str) -> list[int]:
-    """Watch a folder whose first import has two workers; return the numbers of sessions before and after a change."""
+    """Watch a folder by two workers: what is there, then one new file, then many, of which one grows afterwards.
+
+    Return the numbers of sessions after each step, and the number of messages that the growth added.
+    """
     watch = FolderWatch(SyncCheckpointer.open(url), folder, workers=2)
     watch.import_existing()
     sessions = [watch.report.sessions]
     Path(folder, "later.json").write_text('[{"role": "user", "content": "Later"}]')
     watch.import_changes()
-    return [*sessions, watch.report.sessions]
+    sessions.append(watch.report.sessions)
+    line = '{"role": "user", "content": "Hello"}\n'
+    for number in range(40):
+        Path(folder, f"many-{number}.jsonl").write_text(line)
+    watch.import_changes()
+    sessions.append(watch.report.sessions)
+    messages = watch.report.new_messages
+    with Path(folder, "many-7.jsonl").open("a") as file:
+        file.write('{"role": "assistant", "content": "Good morning"}\n')
+    watch.import_changes()
+    return [*sessions, watch.report.new_messages - messages]

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connections
+from django.db import connections, transaction
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
+from checkpoints.importers.file_groups import (
+    can_fork,
+    choose_number_of_workers,
+    group_files,
+    split_into_transactions,
+)
 from checkpoints.importers.import_in_processes import import_group
 from checkpoints.importers.import_transcripts import FileImport, FolderImport, ImportOptions
-from checkpoints.importers.transcript_source_files import find_source_files
-from checkpoints.management.commands.import_transcripts import DAMAGED_STATUS, REFUSED_STATUS
+from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
+from checkpoints.management.commands.import_transcripts import (
+    DAMAGED_STATUS,
+    INTERRUPTED_STATUS,
+    REFUSED_STATUS,
+)
 from checkpoints.models import ImportedFile, Message, Session, ToolCall, Workspace
 from tests.conftest import StartChild
 from tests.integration.checkpoints.importers.import_helpers import (
     import_by_workers,
     run_import_command,
+    run_import_command_on_two_processors,
     watch_with_workers,
 )
 from tests.integration.checkpoints.importers.transcript_writer import TranscriptWriter
@@ -63,15 +76,86 @@ def import_alone(cp: SyncCheckpointer, folder: Path) -> tuple[dict[str, Any], tu
     return report, content
 
 
-def sort_lists(report: dict[str, Any]) -> dict[str, Any]:
-    return {name: sorted(value) if isinstance(value, list) else value for name, value in report.items()}
-
-
 def test_workers_import_what_one_process_imports(cp: SyncCheckpointer, folder: Path, start_child: StartChild) -> None:
+    for number in (3, 17, 28):
+        TranscriptWriter(folder / f"5e55a0a0-0000-4000-8000-{number:012}.jsonl").raw("{\n")
+        (folder / f"empty-{number}.json").write_text("{}")
     report, content = import_alone(cp, folder)
+    assert len(report["damaged"]) == len(report["empty"]) == 3
     told = start_child(import_by_workers, url=database_url(), path=str(folder)).result()
-    assert sort_lists(told) == sort_lists(report)
+    assert told == report
     assert read_content() == content
+
+
+def test_files_of_one_session_are_imported_in_their_order(
+    cp: SyncCheckpointer, tmp_path: Path, start_child: StartChild
+) -> None:
+    folder = tmp_path / "streams"
+    folder.mkdir()
+    for number, size in enumerate((10, 2_000_000, 10, 1_500_000, 10)):
+        stream = TranscriptWriter(folder / f"{number}-run.jsonl", prefix=f"r{number}-")
+        stream.user(f"Part {number}")
+        stream.says("x" * size, message=f"msg_{number}")
+        TranscriptWriter(folder / f"{number}-other.jsonl", f"other-{number}", prefix=f"o{number}-").user("Hello")
+    report, content = import_alone(cp, folder)
+    assert start_child(import_by_workers, url=database_url(), path=str(folder)).result() == report
+    assert read_content() == content
+
+
+def test_files_of_spans_are_in_one_group_and_others_apart(tmp_path: Path) -> None:
+    for number in range(45):
+        (tmp_path / f"{number:02}.json").write_text('[{"role": "user", "content": "Hello"}]')
+        (tmp_path / f"{number:02}-spans.json").write_text('{"resourceSpans": []}')
+    groups = group_files(find_source_files(tmp_path))
+    spans = [file.path.name for group in groups for file in group if "spans" in file.path.name]
+    assert [len(group) for group in groups] == [45, 20, 20, 5]
+    assert spans == [file.path.name for file in groups[0]] == sorted(spans)
+    assert [len(part) for part in split_into_transactions(groups[0])] == [20, 20, 5]
+
+
+def test_number_of_workers_is_that_of_the_processors_if_there_is_much_to_import(
+    db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("checkpoints.importers.file_groups.can_fork", lambda using: True)
+    small = [SourceFile(tmp_path / str(number), str(number), 100, 0) for number in range(60)]
+    large = [SourceFile(tmp_path / str(number), str(number), 1024 * 1024, 0) for number in range(2)]
+    numbers = {}
+    for processors in (1, 3, 32):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid, count=processors: set(range(count)))
+        numbers[processors] = [choose_number_of_workers("default", files) for files in (small, large)]
+    assert numbers == {1: [1, 1], 3: [3, 3], 32: [8, 8]}
+    assert [choose_number_of_workers("default", files) for files in (small[:59], large[:1], [])] == [1, 1, 1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_process_inside_a_transaction_is_not_forked() -> None:
+    can_outside = can_fork("default")
+    with transaction.atomic():
+        assert not can_fork("default")
+    assert can_outside
+
+
+def test_command_imports_by_as_many_processes_as_there_are_processors(
+    cp: SyncCheckpointer, folder: Path, start_child: StartChild, tmp_path: Path
+) -> None:
+    for number in range(60):
+        (folder / f"{number}.json").write_text('[{"role": "user", "content": "Hello"}]')
+    pids = tmp_path / "pids"
+    run = {"url": database_url(), "folder": str(folder), "pids": str(pids)}
+    assert start_child(run_import_command_on_two_processors, **run).result() == [0, ""]
+    assert (len(set(pids.read_text().split())), Session.objects.count()) == (2, FILES + 60)
+
+
+def test_interrupted_command_says_how_to_go_on(
+    cp: SyncCheckpointer, folder: Path, start_child: StartChild, tmp_path: Path
+) -> None:
+    for number in range(60):
+        (folder / f"{number}.json").write_text('[{"role": "user", "content": "Hello"}]')
+    run = {"url": database_url(), "folder": str(folder), "pids": str(tmp_path / "pids"), "interrupt": True}
+    told = "Interrupted. What was imported stays; the same command imports the rest."
+    assert start_child(run_import_command_on_two_processors, **run).result() == [INTERRUPTED_STATUS, told]
+    call_command("import_transcripts", str(folder), stdout=StringIO())
+    assert Session.objects.count() == FILES + 60
 
 
 @pytest.mark.parametrize("statement", [2, 20, 60])
@@ -111,9 +195,10 @@ def _wait_for_end(pid: int) -> None:
 def test_file_that_cannot_be_written_takes_no_other_with_it(cp: SyncCheckpointer, folder: Path) -> None:
     files = find_source_files(folder)[1:5]
     cp.start_session(files[2].path.stem, "Mine")
-    report = import_group(cp.store, ImportOptions(), files, lambda read: None)
-    assert [refused.path for refused in report.refused] == [str(files[2].path)]
-    assert sorted(report.session_ids) == sorted(file.path.stem for file in files if file is not files[2])
+    reports = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    assert [[refused.path for refused in report.refused] for report in reports] == [[], [], [str(files[2].path)], []]
+    written = [[file.path.stem] if file is not files[2] else [] for file in files]
+    assert [report.session_ids for report in reports] == written
     assert ImportedFile.objects.count() == 3
 
 
@@ -129,8 +214,9 @@ def test_group_whose_connection_is_lost_is_imported_file_by_file(
         finish(self, file_import)
 
     monkeypatch.setattr(FolderImport, "finish_file", lose_connection_once)
-    report = import_group(cp.store, ImportOptions(), files, lambda read: None)
-    assert (len(lost), report.refused, report.sessions) == (1, [], 4)
+    reports = import_group(cp.store, ImportOptions(), files, lambda read: None)
+    assert len(lost) == 1
+    assert [(report.refused, report.sessions) for report in reports] == [([], 1)] * 4
     assert (Session.objects.count(), ImportedFile.objects.count()) == (4, 4)
 
 
@@ -155,7 +241,12 @@ def test_command_with_workers_has_the_same_exit_statuses(
 
 
 def test_watch_begins_with_workers(workspace: Workspace, folder: Path, start_child: StartChild) -> None:
-    assert start_child(watch_with_workers, url=database_url(), folder=str(folder)).result() == [FILES, FILES + 1]
+    assert start_child(watch_with_workers, url=database_url(), folder=str(folder)).result() == [
+        FILES,
+        FILES + 1,
+        FILES + 41,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "65", "two"])

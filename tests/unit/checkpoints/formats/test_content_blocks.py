@@ -64,6 +64,18 @@ from checkpoints.formats.content_blocks import (
             id="OpenAI calls",
         ),
         pytest.param(
+            {
+                "role": "assistant",
+                "content": "Yes.",
+                "tool_calls": [
+                    {"id": "c1", "name": "f", "args": {"a": 1}},
+                    {"id": "c2", "name": "g", "arguments": "{}", "type": "tool_call"},
+                ],
+            },
+            (TextPart("Yes."), CallPart("c1", "f", {"a": 1}), CallPart("c2", "g", {})),
+            id="plain calls",
+        ),
+        pytest.param(
             {"role": "tool", "tool_call_id": "c1", "content": "42"},
             (ResultPart("c1", (TextPart("42"),)),),
             id="OpenAI result",
@@ -118,6 +130,7 @@ def test_every_message_convention_is_parsed(message: dict[str, object], parts: t
         ({"content": "Hi", "audio": {"id": "a1"}}, (TextPart("Hi"), OtherPart({"audio": {"id": "a1"}}))),
         ({"content": None, "tool_calls": [7]}, (OtherPart(7),)),
         ({"tool_calls": {"id": "c"}}, (OtherPart({"id": "c"}),)),
+        ({"tool_calls": [{"name": "f", "args": 1, "x": 2}]}, (OtherPart({"name": "f", "args": 1, "x": 2}),)),
         ([1, 2], (OtherPart([1, 2]),)),
     ],
 )

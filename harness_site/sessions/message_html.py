@@ -1,0 +1,109 @@
+"""HTML of a message of a transcript. A template takes several times as long, and a page has dozens of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from django.template.loader import get_template
+from django.urls import get_script_prefix, reverse
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+
+from checkpoints.formats.content_blocks import Part, TextPart
+from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.sessions import session_formatting
+from harness_site.sessions.selectors.conversation_window import CallCard, Entry
+from harness_site.sessions.templatetags.harness_transcript import render_message_text, render_message_tokens
+from harness_site.sessions.tool_views import program_tags_in_messages
+from harness_site.templatetags.harness_tags import render_copy_button_for_url, render_time
+
+_MESSAGE: Final = """
+<article class="msg {role_kind}" id="m-{position}"{data_whole}>
+  <aside>
+    <b>{role}</b>
+    {time}
+    {tokens}{marks}
+  </aside>
+  <div class="parts">
+    {parts}
+  </div>
+</article>
+"""
+_MARKS: Final = (
+    '<span class="marks">{version}<a class="permalink" href="{session_url}?v={shown_version}&amp;at={position}'
+    '#m-{position}" aria-label="{link_label}">#</a><span class="copy-actions">{copy_button}</span></span>'
+)
+_VERSION_LINK: Final = '<a class="mono" href="{}?v={}" title="{}">v{}</a>'
+_OFFLINE_MARKS: Final = '<span class="marks"><a class="mono" href="#m-{}">{}</a>{}</span>'
+
+
+def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeString:
+    """Render a message with links into its session.
+
+    Args:
+        entry: The message.
+        variables: The variables of the page that `sessions/parts/part.html` uses, with the key of the session and the
+            version that is shown.
+    """
+    session_url, messages_url = _build_session_urls(variables["session_pk"], get_script_prefix())
+    more_url = f"{messages_url}{entry.position}/?v={variables['version_text']}"
+    is_offline = bool(variables["offline"])
+    return build_html(
+        _MESSAGE,
+        role_kind=session_formatting.get_role_css_kind(entry.role),
+        position=entry.position,
+        data_whole=SafeString(" data-whole") if variables["whole"] and not is_offline else "",
+        role=mask_and_reveal_hidden(session_formatting.format_role_name(entry.role)),
+        time="" if variables["has_no_times"] else render_time(entry.at),
+        tokens=build_html('<span class="tokens">{}</span>', render_message_tokens(entry.usage))
+        if entry.usage and not is_offline
+        else "",
+        marks=_render_offline_marks(entry)
+        if is_offline
+        else _render_marks(entry, session_url, str(variables["version_text"]), more_url),
+        parts=_render_parts(entry, {**variables, "session_url": session_url, "more_url": more_url, "entry": entry}),
+    )
+
+
+def _render_marks(entry: Entry, session_url: str, shown_version: str, more_url: str) -> SafeString:
+    title = _("Show the session as of version %(number)s") % {"number": entry.version}
+    label = _("Copy message %(number)s") % {"number": entry.position}
+    return build_html(
+        _MARKS,
+        version=build_html(_VERSION_LINK, session_url, entry.version, title, entry.version) if entry.version else "",
+        session_url=session_url,
+        shown_version=shown_version,
+        position=entry.position,
+        link_label=_("Link to message %(number)s") % {"number": entry.position},
+        copy_button=render_copy_button_for_url(f"{more_url}&as=text", label),
+    )
+
+
+def _render_offline_marks(entry: Entry) -> SafeString:
+    version = build_html(" v{}", entry.version) if entry.version else ""
+    return build_html(_OFFLINE_MARKS, entry.position, entry.position, version)
+
+
+def _render_parts(entry: Entry, variables: Mapping[str, Any]) -> SafeString:
+    if not entry.parts:
+        return build_html('<p class="muted small">{}</p>', _("The message is empty."))
+    html = "".join(_render_part(part, variables) for part in entry.parts)
+    return mark_safe(html)  # noqa: S308 - each part is safe
+
+
+def _render_part(part: Part | CallCard, variables: Mapping[str, Any]) -> SafeString:
+    if isinstance(part, TextPart) and not program_tags_in_messages.has_tags(part.text):
+        return render_message_text(part.text, variables["more_url"], variables["whole"], variables["brief"])
+    html = get_template("sessions/parts/part.html").render({**variables, "part": part})
+    return mark_safe(html)  # noqa: S308 - a template's
+
+
+@lru_cache(maxsize=64)
+def _build_session_urls(session_pk: int, _prefix: str) -> tuple[str, str]:
+    """Return the URL of a session and the URL prefix of its messages, cached because each reverse lookup takes a
+    while."""
+    messages = reverse("harness_sessions:session-message", args=[session_pk, 0]).removesuffix("0/")
+    return reverse("harness_sessions:session", args=[session_pk]), messages
