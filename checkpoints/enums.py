@@ -76,6 +76,8 @@ class SideEffect(TextChoices):
 LOGGED_EFFECTS = frozenset({SideEffect.WRITE, SideEffect.MUTATE})
 #: Stands for the side effects of a call that was read from a transcript, which are unknown.
 IMPORTED_MARK = "imported"
+#: Token of the owner of a run that was read from a transcript: no process of this library drives it.
+IMPORTED_RUN_OWNER = "import"
 
 
 class Risk(TextChoices):

@@ -3,7 +3,8 @@
 The ORM's overhead would be measurable in them. Table and column names, and the conversion of every value, come from the
 models' metadata. On PostgreSQL each is one statement, and therefore one round trip and one transaction; on SQLite,
 which has no data-modifying WITH, the same steps run in one IMMEDIATE transaction. Every write names the owner's
-fence in its WHERE clause and reports an empty result if the fence no longer holds.
+fence in its WHERE clause and reports an empty result if the fence no longer holds. Each is done under the guard of its
+caller, if there is one (`write_guard`).
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any, NamedTuple
 
 from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.utils import CursorWrapper
 
 from checkpoints import call_status_transitions
+from checkpoints.db import write_guard
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
     convert_values,
@@ -28,6 +29,7 @@ from checkpoints.db.sql_quoting import (
     quote_columns,
     quote_table,
 )
+from checkpoints.db.write_guard import GuardSql, WriteGuard
 from checkpoints.enums import DISPATCHABLE_SESSION_STATUSES, SETTLED_CALL_STATUSES, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 
@@ -165,14 +167,23 @@ def save_versions(
         expected["revision"] = revision
     known = {field: value for field, value in expected.items() if value is not None}
     empty = tuple(field for field in expected if field not in known)
-    head_move = _HeadMove(connection.vendor, tuple(session_values), tuple(known), empty, len(versions))
-    params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, known)]
+    guard = write_guard.find_guard(connection)
     is_short = len(versions) == 1 and len(versions[0].messages) <= _MAX_INLINE_MESSAGES
-    if connection.vendor == "postgresql" and is_short:
-        return _save_versions_in_one_statement(connection, head_move, params, versions[0], beside)
-    if beside:
+    is_one_statement = connection.vendor == "postgresql" and is_short
+    if beside and not is_one_statement:
         raise ValueError("Rows are written beside one version, on PostgreSQL.")
-    return _save_versions_in_steps(connection, head_move, params, base, versions)
+    head_move = _HeadMove(
+        connection.vendor,
+        tuple(session_values),
+        tuple(known),
+        empty,
+        len(versions),
+        is_guarded=is_one_statement and guard is not None,
+    )
+    params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, known)]
+    if is_one_statement:
+        return _save_versions_in_one_statement(connection, head_move, params, versions[0], beside, guard)
+    return _save_versions_in_steps(connection, head_move, params, base, versions, guard)
 
 
 def _save_versions_in_one_statement(
@@ -181,6 +192,7 @@ def _save_versions_in_one_statement(
     params: list[Any],
     version: NewVersion,
     beside: Sequence[NewRows],
+    guard: WriteGuard | None,
 ) -> int | None:
     messages, checkpoint_values, answered = version
     if messages:
@@ -191,15 +203,32 @@ def _save_versions_in_one_statement(
         params += [*(list(column) for column in zip(*answered, strict=True)), *_SETTLED_STATUSES]
     params += _list_params_of_rows(connection, beside)
     params += convert_values(connection, Checkpoint, checkpoint_values)
-    with connection.cursor() as cursor:
-        cursor.execute(
-            _build_save_version_sql(
-                head_move, len(messages), tuple(checkpoint_values), bool(answered), _describe_rows(beside)
-            ),
-            params,
-        )
-        row = cursor.fetchone()
+    sql = _build_save_version_sql(
+        head_move,
+        len(messages),
+        tuple(checkpoint_values),
+        bool(answered),
+        _describe_rows(beside),
+        None if guard is None else guard.sql,
+    )
+    row = _execute_and_fetch_row(connection, guard, sql, params)
     return row[0] if row else None
+
+
+def _execute_and_fetch_row(
+    connection: BaseDatabaseWrapper,
+    guard: WriteGuard | None,
+    sql: str,
+    params: Sequence[Any],
+    *,
+    issues_call: bool = False,
+) -> Any:
+    """Execute a statement, which is wrapped if there is a guard. Returns its row as a tuple, or None."""
+    if guard is not None:
+        return guard.execute(connection, sql, params, issues_call=issues_call)
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params)
+        return cursor.fetchone()
 
 
 def _save_versions_in_steps(
@@ -208,6 +237,7 @@ def _save_versions_in_steps(
     params: list[Any],
     base: SaveBase,
     versions: Sequence[NewVersion],
+    guard: WriteGuard | None,
 ) -> int | None:
     messages, checkpoints, answered = [], [], []
     for number, version in enumerate(versions, base.version + 1):
@@ -221,10 +251,11 @@ def _save_versions_in_steps(
             [number, row_seal, pk, revision, revision, base.session_pk, *_SETTLED_STATUSES]
             for pk, revision, row_seal in version.answered
         ]
-    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+    with write_guard.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_move_head_sql(head_move), params)
         row = cursor.fetchone()
         if row is None:
+            write_guard.refuse_if_guarded(guard)
             return None
         if messages:
             cursor.executemany(build_insert_sql(Message, ("session", "segment", *_MESSAGE_FIELDS)), messages)
@@ -237,14 +268,15 @@ def _save_versions_in_steps(
 
 @dataclass(frozen=True)
 class _HeadMove:
-    """Update of a session's head by a save: the new values, the expected ones, those that are expected to be empty, and
-    the number of new versions."""
+    """Update of a session's head by a save: the new values, the expected ones, those that are expected to be empty, the
+    number of new versions, and whether it requires the condition of a guard."""
 
     vendor: str
     sets: tuple[str, ...]
     expects: tuple[str, ...]
     expects_empty: tuple[str, ...]
     versions: int
+    is_guarded: bool = False
 
 
 @cache
@@ -255,6 +287,7 @@ def _build_move_head_sql(head_move: _HeadMove) -> str:
     changes = _build_next_revision_sql() if is_time_given else build_session_change_assignments_sql(head_move.vendor)
     conditions = [f"{_quote_session_column(field)} = %s" for field in head_move.expects]
     conditions += [f"{_quote_session_column(field)} IS NULL" for field in head_move.expects_empty]
+    conditions += [write_guard.IS_PERMITTED] * head_move.is_guarded
     return (
         f"UPDATE {quote_table(Session)} SET {version} = {version} + {head_move.versions}, "
         f"{changes}{sets} "
@@ -364,7 +397,8 @@ def _build_save_version_sql(
     messages: int,
     checkpoint_fields: tuple[str, ...],
     answers: bool,
-    beside: tuple[_RowsShape, ...] = (),
+    beside: tuple[_RowsShape, ...],
+    guard_sql: GuardSql | None,
 ) -> str:
     insert_messages = ""
     if messages:
@@ -382,13 +416,19 @@ def _build_save_version_sql(
             )
             + ")"
         )
-    return (
-        f"WITH head AS ({_build_move_head_sql(head_move)}){insert_messages}{_build_insert_rows_sql(beside)} "
+    insert_version = (
         f"INSERT INTO {quote_table(Checkpoint)} "
         f"({quote_columns(Checkpoint, ('session', 'version', *checkpoint_fields))}) "
         f"SELECT head.session_pk, head.version, {make_placeholders(len(checkpoint_fields))} FROM head "
         f"RETURNING {quote_column(Checkpoint, 'version')}"
     )
+    ctes = f"head AS ({_build_move_head_sql(head_move)}){insert_messages}{_build_insert_rows_sql(beside)}"
+    return _build_statement_sql(ctes, insert_version, guard_sql)
+
+
+def _build_statement_sql(ctes: str, statement: str, guard_sql: GuardSql | None, *, call: str = "NULL") -> str:
+    """SQL of a statement with its common table expressions, under a guard if there is one."""
+    return f"WITH {ctes} {statement}" if guard_sql is None else guard_sql.wrap_statement(ctes, statement, call=call)
 
 
 # issue and settle
@@ -412,17 +452,17 @@ def insert_call(
     """
     allowed = _UNDER_REVIEW_STATUSES if under_review else _OPEN_STATUSES
     status = get_session_status_while_issuing(under_review=under_review)
+    guard = write_guard.find_guard(connection)
     if connection.vendor != "postgresql":
-        return _insert_call_in_steps(connection, session_pk, fence, step, values, allowed, status, head)
+        return _insert_call_in_steps(connection, session_pk, fence, step, values, allowed, status, head, guard)
     if head is not None:
-        return _insert_call_and_move_head(connection, session_pk, fence, step, values, allowed, status, head)
-    with connection.cursor() as cursor:
-        lock_sql = _build_lock_session_sql(connection.vendor, len(allowed))
-        keys = [status.value, session_pk, fence, *allowed, step]
-        cursor.execute(
-            _build_insert_call_sql(lock_sql, tuple(values)), [*keys, *convert_values(connection, ToolCall, values)]
-        )
-        return _fetch_call_id_and_step(cursor)
+        return _insert_call_and_move_head(connection, session_pk, fence, step, values, allowed, status, head, guard)
+    lock_sql = _build_lock_session_sql(connection.vendor, len(allowed), is_guarded=guard is not None)
+    sql = _build_insert_call_sql(lock_sql, tuple(values), None if guard is None else guard.sql)
+    keys = [status.value, session_pk, fence, *allowed, step]
+    params = [*keys, *convert_values(connection, ToolCall, values)]
+    place: tuple[int, int] | None = _execute_and_fetch_row(connection, guard, sql, params, issues_call=True)
+    return place
 
 
 def _insert_call_and_move_head(
@@ -434,13 +474,15 @@ def _insert_call_and_move_head(
     allowed: Sequence[str],
     status: SessionStatus,
     head: HeadWrite,
+    guard: WriteGuard | None,
 ) -> tuple[int, int] | None:
     keys = [session_pk, fence, *allowed, head.before, step]
     column_values = convert_values(connection, ToolCall, values)
-    with connection.cursor() as cursor:
-        sql = _build_insert_call_and_move_head_sql(tuple(values), len(allowed), tuple(head.columns))
-        cursor.execute(sql, [*keys, *column_values, status.value, *head.columns.values()])
-        return _fetch_call_id_and_step(cursor)
+    guard_sql = None if guard is None else guard.sql
+    sql = _build_insert_call_and_move_head_sql(tuple(values), len(allowed), tuple(head.columns), guard_sql)
+    params = [*keys, *column_values, status.value, *head.columns.values()]
+    place: tuple[int, int] | None = _execute_and_fetch_row(connection, guard, sql, params, issues_call=True)
+    return place
 
 
 def _insert_call_in_steps(
@@ -452,15 +494,17 @@ def _insert_call_in_steps(
     allowed: Sequence[str],
     status: SessionStatus,
     head: HeadWrite | None,
+    guard: WriteGuard | None,
 ) -> tuple[int, int] | None:
     head_fields = () if head is None else tuple(head.columns)
     params: list[Any] = [status.value, session_pk, fence, *allowed]
     if head is not None:
         params = [status.value, *head.columns.values(), *params[1:], head.before]
-    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+    with write_guard.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_lock_session_sql(connection.vendor, len(allowed), head_fields), params)
         session_row = cursor.fetchone()
         if session_row is None:
+            write_guard.refuse_if_guarded(guard)
             return None
         pk, workspace_pk, version = session_row
         keys = [pk, workspace_pk, version if step is None else step]
@@ -468,16 +512,14 @@ def _insert_call_in_steps(
             f"{build_insert_sql(ToolCall, (*_PLACE_FIELDS, *values))} {_build_on_conflict_do_nothing_sql()}",
             [*keys, *convert_values(connection, ToolCall, values)],
         )
-        place = _fetch_call_id_and_step(cursor)
-        if place is None and head is not None:  # the head counts a call that was not inserted
-            transaction.set_rollback(True, using=connection.alias)
+        place: tuple[int, int] | None = cursor.fetchone()
+        if place is None:
+            write_guard.refuse_if_guarded(guard)
+            if head is not None:  # the head counts a call that was not inserted
+                transaction.set_rollback(True, using=connection.alias)
+        elif guard is not None:
+            guard.call = place[0]
         return place
-
-
-def _fetch_call_id_and_step(cursor: CursorWrapper) -> tuple[int, int] | None:
-    """Fetch the id and the step of the call that a statement has inserted, if it has inserted one."""
-    place: tuple[int, int] | None = cursor.fetchone()
-    return place
 
 
 def get_session_status_while_issuing(*, under_review: bool) -> SessionStatus:
@@ -498,8 +540,14 @@ def _build_head_seal_condition_sql(head_fields: Sequence[str]) -> str:
     return f"AND {_quote_session_column('row_seal')} = %s " if head_fields else ""
 
 
+def _build_guard_condition_sql(is_guarded: bool) -> str:
+    return f"AND {write_guard.IS_PERMITTED} " if is_guarded else ""
+
+
 @cache
-def _build_lock_session_sql(vendor: str, allowed: int, head_fields: tuple[str, ...] = ()) -> str:
+def _build_lock_session_sql(
+    vendor: str, allowed: int, head_fields: tuple[str, ...] = (), *, is_guarded: bool = False
+) -> str:
     """SQL that locks the session of a call under its fence and sets its status, if it has one of `allowed` statuses."""
     return (
         f"UPDATE {quote_table(Session)} SET {_quote_session_column('status')} = %s, "
@@ -507,44 +555,53 @@ def _build_lock_session_sql(vendor: str, allowed: int, head_fields: tuple[str, .
         f"{_build_set_head_columns_sql(head_fields)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s "
         f"AND {_quote_session_column('status')} IN ({make_placeholders(allowed)}) "
-        f"{_build_head_seal_condition_sql(head_fields)}"
+        f"{_build_head_seal_condition_sql(head_fields)}{_build_guard_condition_sql(is_guarded)}"
         f"RETURNING {_quote_session_column('id')} AS session_pk, {_quote_session_column('workspace')} AS workspace_pk, "
         f"{_quote_session_column('latest_version')} AS version"
     )
 
 
 @cache
-def _build_insert_call_sql(lock_sql: str, fields: tuple[str, ...]) -> str:
-    return (
-        f"WITH locked_session AS ({lock_sql}) "
+def _build_insert_call_sql(lock_sql: str, fields: tuple[str, ...], guard_sql: GuardSql | None) -> str:
+    insert = (
         f"INSERT INTO {quote_table(ToolCall)} ({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
         "SELECT locked_session.session_pk, locked_session.workspace_pk, COALESCE(%s, locked_session.version), "
         f"{make_placeholders(len(fields))} FROM locked_session "
         f"{_build_on_conflict_do_nothing_sql()}"
     )
+    return _build_statement_sql(f"locked_session AS ({lock_sql})", insert, guard_sql, call=_WRITTEN_CALL)
+
+
+#: Key of the call in the row that a guarded statement has written.
+_WRITTEN_CALL = "written.id"
 
 
 @cache
-def _build_insert_call_and_move_head_sql(fields: tuple[str, ...], allowed: int, head_fields: tuple[str, ...]) -> str:
+def _build_insert_call_and_move_head_sql(
+    fields: tuple[str, ...], allowed: int, head_fields: tuple[str, ...], guard_sql: GuardSql | None
+) -> str:
     """SQL that inserts a call, and only with it moves the head of its session."""
     place = ", ".join(_quote_session_column(name) for name in ("id", "workspace", "latest_version"))
-    return (
-        f"WITH locked_session AS (SELECT {place} FROM {quote_table(Session)} "
+    ctes = (
+        f"locked_session AS (SELECT {place} FROM {quote_table(Session)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s AND "
         f"{_quote_session_column('status')} IN ({make_placeholders(allowed)}) "
-        f"{_build_head_seal_condition_sql(head_fields)}"
+        f"{_build_head_seal_condition_sql(head_fields)}{_build_guard_condition_sql(guard_sql is not None)}"
         f"FOR NO KEY UPDATE), inserted AS (INSERT INTO {quote_table(ToolCall)} "
         f"({quote_columns(ToolCall, (*_PLACE_FIELDS, *fields))}) "
         f"SELECT locked_session.{_quote_session_column('id')}, locked_session.{_quote_session_column('workspace')}, "
         f"COALESCE(%s, locked_session.{_quote_session_column('latest_version')}), "
         f"{make_placeholders(len(fields))} FROM locked_session "
-        f"{_build_on_conflict_do_nothing_sql()}, {_quote_call_column('session')} AS session_pk) "
+        f"{_build_on_conflict_do_nothing_sql()}, {_quote_call_column('session')} AS session_pk)"
+    )
+    move_head = (
         f"UPDATE {quote_table(Session)} SET {_quote_session_column('status')} = %s, "
         f"{build_session_change_assignments_sql('postgresql', quote_table(Session))}"
         f"{_build_set_head_columns_sql(head_fields)} "
         f"FROM inserted WHERE {quote_table(Session)}.{_quote_session_column('id')} = inserted.session_pk "
         f"RETURNING inserted.{_quote_call_column('id')}, inserted.{_quote_call_column('step')}"
     )
+    return _build_statement_sql(ctes, move_head, guard_sql, call=_WRITTEN_CALL)
 
 
 def _build_on_conflict_do_nothing_sql() -> str:
@@ -577,30 +634,34 @@ def update_call_outcome(
     params = convert_values(connection, ToolCall, values)
     source_status = call_status_transitions.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
-    vendor, fields = connection.vendor, tuple(values)
+    vendor, fields, guard = connection.vendor, tuple(values), write_guard.find_guard(connection)
     if vendor == "postgresql" and not is_interrupted:
-        with connection.cursor() as cursor:
-            cursor.execute(_build_lock_and_update_outcome_sql(fields, head_fields), [*lock_params, *params])
-            return cursor.fetchone() is not None
-    with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        sql = _build_lock_and_update_outcome_sql(fields, head_fields, None if guard is None else guard.sql)
+        return _execute_and_fetch_row(connection, guard, sql, [*lock_params, *params]) is not None
+    with write_guard.open_write_transaction(connection, guard) as cursor:
         cursor.execute(_build_lock_session_for_outcome_sql(vendor, is_interrupted, head_fields), lock_params)
         if cursor.fetchone() is None:
+            write_guard.refuse_if_guarded(guard)
             return False
         cursor.execute(_build_update_outcome_sql(vendor, fields, is_interrupted), [*params, session_pk])
         if cursor.rowcount != 1:
+            write_guard.refuse_if_guarded(guard)
             transaction.set_rollback(True, using=connection.alias)
             return False
     return True
 
 
 @cache
-def _build_lock_session_for_outcome_sql(vendor: str, is_interrupted: bool, head_fields: tuple[str, ...]) -> str:
+def _build_lock_session_for_outcome_sql(
+    vendor: str, is_interrupted: bool, head_fields: tuple[str, ...], *, is_guarded: bool = False
+) -> str:
     status = f"{_quote_session_column('status')} = %s, " if is_interrupted else ""
     return (
         f"UPDATE {quote_table(Session)} SET {status}"
         f"{build_session_change_assignments_sql(vendor)}{_build_set_head_columns_sql(head_fields)} "
         f"WHERE {_quote_session_column('id')} = %s AND {_quote_session_column('fence')} = %s "
         f"{_build_head_seal_condition_sql(head_fields)}"
+        f"{_build_guard_condition_sql(is_guarded)}"
         f"RETURNING {_quote_session_column('id')} AS session_pk"
     )
 
@@ -621,9 +682,14 @@ def _build_update_outcome_sql(
 
 
 @cache
-def _build_lock_and_update_outcome_sql(fields: tuple[str, ...], head_fields: tuple[str, ...]) -> str:
-    lock_sql = _build_lock_session_for_outcome_sql("postgresql", is_interrupted=False, head_fields=head_fields)
+def _build_lock_and_update_outcome_sql(
+    fields: tuple[str, ...], head_fields: tuple[str, ...], guard_sql: GuardSql | None
+) -> str:
+    lock_sql = _build_lock_session_for_outcome_sql(
+        "postgresql", is_interrupted=False, head_fields=head_fields, is_guarded=guard_sql is not None
+    )
     outcome = _build_update_outcome_sql(
         "postgresql", fields, False, " FROM locked_session", "locked_session.session_pk"
     )
-    return f"WITH locked_session AS ({lock_sql}) {outcome} RETURNING {_quote_call_column('id')}"
+    outcome += f" RETURNING {_quote_call_column('id')}"
+    return _build_statement_sql(f"locked_session AS ({lock_sql})", outcome, guard_sql)

@@ -13,7 +13,7 @@ from checkpoints.audit import append_events
 from checkpoints.db import clock
 from checkpoints.db.cached_row_sql import insert_row, insert_sealed_row, update_columns
 from checkpoints.db.clock import database_now
-from checkpoints.enums import ActorKind, AuditKind, RunStatus, SessionStatus
+from checkpoints.enums import IMPORTED_RUN_OWNER, ActorKind, AuditKind, RunStatus, SessionStatus
 from checkpoints.exceptions import InvalidIdentifier
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
@@ -100,7 +100,7 @@ def require_unchanged_import(row: Session, runs: list[Run], origin: TranscriptOr
         raise ImportRefused(origin.session_id, "it was not imported")
     if import_mark["format"] != origin.format:
         raise ImportRefused(origin.session_id, f"it was imported from {import_mark['format']}")
-    if any(run.owner_token != IMPORT_MARK for run in runs):
+    if any(run.owner_token != IMPORTED_RUN_OWNER for run in runs):
         raise ImportRefused(origin.session_id, "an agent has gone on with it since it was imported")
     return str(import_mark.get("path", ""))
 
@@ -205,7 +205,7 @@ def build_import_run(row: Session, number: int, at: datetime, program: str = "")
         host=IMPORT_HOST,
         host_identity="",
         pid=0,
-        owner_token=IMPORT_MARK,
+        owner_token=IMPORTED_RUN_OWNER,
         code_version=truncate_to_storable(program, 200),
         started_at=at,
         heartbeat_at=at,

@@ -13,6 +13,7 @@ import os
 import urllib.request
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +22,8 @@ from checkpoints.exceptions import DriverMissing, InvalidInput
 #: Connections to the server at most, and seconds for which one without a request stays open.
 MAX_CONNECTIONS: Final = 50
 IDLE_SECONDS: Final = 10.0
+#: Bytes of a request that are sent together: its headers, and its body if it is not larger.
+_SENT_TOGETHER: Final = 65_536
 #: Answers of a proxy that did not reach the server, unless they are problem documents.
 _GATEWAY_STATUSES: Final = frozenset({502, 503, 504})
 _PROBLEM: Final = "application/problem+json"
@@ -98,6 +101,7 @@ class HttpConnections:
             "max_connections": MAX_CONNECTIONS,
             "max_keepalive_connections": MAX_CONNECTIONS,
             "keepalive_expiry": IDLE_SECONDS,
+            "network_backend": _RequestBackend(core.SyncBackend(), core.WriteError),
         }
         #: Pool of each process that has used this object. A forked process keeps the pool of its parent, unused:
         #: two processes that read from one connection get each other's answers, and closing it would end both.
@@ -160,6 +164,54 @@ class HttpConnections:
             is_sent = not isinstance(error, self._failures_before_sending)
             raise AnswerLost(f"{type(error).__name__}: {error}", is_sent=is_sent) from error
         return _read_response(received.status, received.headers, content)
+
+
+class _RequestBackend:
+    """Network backend of `httpcore` whose connections send the headers of a request together with its body."""
+
+    def __init__(self, backend: Any, write_error: type[Exception]) -> None:
+        self._backend, self._write_error = backend, write_error
+
+    def connect_tcp(self, *args: Any, **kwargs: Any) -> _RequestStream:
+        return _RequestStream(self._backend.connect_tcp(*args, **kwargs), self._write_error)
+
+
+class _RequestStream:
+    """Network stream of `httpcore` that sends what was written when the answer is read.
+
+    `httpcore` writes the headers and the body separately, and a server that gets two packets wakes twice.
+    """
+
+    def __init__(self, stream: Any, write_error: type[Exception]) -> None:
+        self._stream, self._write_error = stream, write_error
+        self._unsent = b""
+        self._write_seconds: float | None = None
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._unsent += buffer
+        self._write_seconds = timeout
+        if len(self._unsent) > _SENT_TOGETHER:
+            self._send()
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        if self._unsent:
+            with suppress(self._write_error):  # the server may have answered before it closed, as `httpcore` expects
+                self._send()
+        answer: bytes = self._stream.read(max_bytes, timeout)
+        return answer
+
+    def _send(self) -> None:
+        unsent, self._unsent = self._unsent, b""
+        self._stream.write(unsent, self._write_seconds)
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(self, *args: Any, **kwargs: Any) -> _RequestStream:
+        return _RequestStream(self._stream.start_tls(*args, **kwargs), self._write_error)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
 
 
 def _read_response(status: int, raw_headers: list[tuple[bytes, bytes]], content: bytes) -> Response:

@@ -15,7 +15,15 @@ from checkpoints.audit import append_events
 from checkpoints.conf import SCHEMA_VERSION
 from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
-from checkpoints.enums import OWNING_RUN_STATUSES, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
+from checkpoints.enums import (
+    IMPORTED_RUN_OWNER,
+    OWNING_RUN_STATUSES,
+    AuditKind,
+    CallStatus,
+    InterruptReason,
+    RunStatus,
+    SessionStatus,
+)
 from checkpoints.exceptions import SchemaFromFuture, SessionBusy, SessionFinished, StorageError
 from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session, ToolCall
@@ -143,13 +151,27 @@ def _require_takeover_grace(store: Store, owner: Run) -> None:
 def end_lost_owner_run(store: Store, row: Session, owner: Run, *, noticed_by: str = "sweeper") -> None:
     """End a lost run without taking its session: the fence grows, and the calls it had issued are interrupted.
 
-    `row` is locked. `noticed_by` names the actor in the audit trail.
+    `row` is locked. `noticed_by` names the actor in the audit trail. A transcript that was imported while it grew, and
+    has not gone on since, is not lost but ends.
     """
+    if owner.owner_token == IMPORTED_RUN_OWNER:
+        _end_imported_run(store, row, owner, noticed_by)
+        return
     _end_lost_run(store, row, owner, AuditKind.RUN_LOST)
     _interrupt_orphaned_calls(store, row, None, noticed_by)
     row.fence, row.owner = row.fence + 1, None
     row.revision, row.updated_at = row.revision + 1, Now()
     row.save(using=store.using, update_fields=["fence", "owner", "revision", "updated_at"])
+
+
+def _end_imported_run(store: Store, row: Session, run: Run, noticed_by: str) -> None:
+    """End an imported transcript as its next import would. Its newest activity stays that of the transcript."""
+    calls = ToolCall.objects.using(store.using).filter(session=row, status=call_status_transitions.LOSE.before)
+    status = SessionStatus.CANCELLED if calls.exists() else SessionStatus.COMPLETED
+    _interrupt_orphaned_calls(store, row, None, noticed_by)
+    Run.objects.using(store.using).filter(pk=run.pk).update(status=RunStatus(status), ended_at=run.heartbeat_at)
+    row.status, row.owner, row.revision = status, None, row.revision + 1
+    row.save(using=store.using, update_fields=["status", "owner", "revision"])
 
 
 def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCall:

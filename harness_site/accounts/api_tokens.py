@@ -31,7 +31,12 @@ _LAST_USED_UPDATE_INTERVAL: Final = timedelta(minutes=1)
 FIELDS: Final = [field.attname for field in ApiToken._meta.concrete_fields]
 SELECT: Final = f"SELECT {', '.join(FIELDS)} FROM {ApiToken._meta.db_table} WHERE digest = %s"  # noqa: S608
 ReadRow = Callable[[str], tuple[Any, ...] | None]
-#: Number of tokens whose keys and values are remembered.
+#: Statement that has a row if a token is valid at a time, and still has the role and the workspace that are known.
+IS_VALID: Final = (
+    f"SELECT 1 FROM {ApiToken._meta.db_table} WHERE digest = %s AND role = %s AND workspace_id = %s "  # noqa: S608
+    "AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > %s)"
+)
+#: Number of tokens whose values are remembered.
 _REMEMBERED: Final = 1_000
 #: Interval in which the use or the refusal of a token is recorded in the audit trail once.
 _AUDIT_INTERVAL: Final = timedelta(hours=1)
@@ -140,21 +145,22 @@ def _build_token_from_row(row: tuple[Any, ...]) -> ApiToken | None:
         return None
     token = ApiToken.from_db("default", FIELDS, values)
     with _lock:
-        _keys_by_digest[token.digest] = token.pk
-        while len(_keys_by_digest) > _REMEMBERED:
-            del _keys_by_digest[next(iter(_keys_by_digest))]
+        _values_by_digest[token.digest] = values
+        while len(_values_by_digest) > _REMEMBERED:
+            del _values_by_digest[next(iter(_values_by_digest))]
     return token
 
 
-def find_known_token(header: str) -> int | None:
-    """Return the key of the token of an `Authorization` header, if this process has read its row before.
+def find_known_token(header: str) -> ApiToken | None:
+    """Return the token of an `Authorization` header as this process has last read it, if it has.
 
-    The token may be revoked or deleted since: it still has to be authenticated.
+    The token may be changed, revoked or deleted since: it still has to be authenticated.
     """
     try:
-        return _keys_by_digest.get(secret_digests.compute_secret_digest(_parse_bearer_header(header)))
+        values = _values_by_digest.get(secret_digests.compute_secret_digest(_parse_bearer_header(header)))
     except TokenRefused:
         return None
+    return None if values is None else ApiToken.from_db("default", FIELDS, values)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -186,9 +192,14 @@ def _parse_bearer_header(header: str) -> str:
     return secret.strip()
 
 
+def is_use_recorded(token: ApiToken, now: datetime) -> bool:
+    """Return True if a use of the token has been recorded so recently that this one need not be."""
+    return token.last_used_at is not None and token.last_used_at > now - _LAST_USED_UPDATE_INTERVAL
+
+
 def _record_token_use(token: ApiToken, now: datetime, find_address: Callable[[], str]) -> None:
     """Record the use of a token a little later, in no request's time."""
-    if token.last_used_at is None or token.last_used_at <= now - _LAST_USED_UPDATE_INTERVAL:
+    if not is_use_recorded(token, now):
         _uses.write_later(token.pk, (token, now, find_address()))
 
 
@@ -217,4 +228,4 @@ def _record_token_event(
 
 _uses: Final = DeferredWrites("uses of tokens", _write_token_last_used)
 _lock: Final = Lock()
-_keys_by_digest: Final[dict[str, int]] = {}
+_values_by_digest: Final[dict[str, tuple[Any, ...]]] = {}

@@ -34,6 +34,7 @@ from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
     claim_call_for_write,
     mark_response_as_storable,
+    store_key_before_write,
 )
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
@@ -54,6 +55,8 @@ def issue_call(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.IssueCall
 ) -> HttpResponse:
     """Answer 201: run it now. 200: its stored result. 202: it runs elsewhere. 409: a person has to decide."""
+    if body.idempotency == "unanswered":  # its pairing with an operation is recorded before the first statement
+        store_key_before_write()
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
     owned_session = get_or_attach_run(checkpointer, session_id, body.fence)

@@ -1,6 +1,7 @@
 """Writes with an `Idempotency-Key`: done once, answered as often as they are repeated.
 
-The key is noted before the write, together with a digest of the request. A repetition whose answer was stored gets
+The key is noted before the write, together with a digest of the request; or by the write, where its first statement can
+do that and check the token too. A repetition whose answer was stored gets
 that answer. One whose answer was lost is done again with the knowledge that the first attempt was never answered: each
 verb of the library then finds what the first attempt wrote.
 
@@ -29,7 +30,9 @@ from typing import Any, Final
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, connections
 from django.http import HttpResponse
 
-from checkpoints.db import clock
+from checkpoints.db import clock, write_guard
+from checkpoints.db.hot_statements import NOW_SQL
+from checkpoints.db.write_guard import GuardedWriteRefused, GuardSql, WriteGuard
 from checkpoints.exceptions import IdempotencyKeyReused, RequestInProgress
 from checkpoints.ids import validate_id
 from harness_site.accounts import api_tokens
@@ -72,6 +75,20 @@ _NOTE_WITH_TOKEN: Final = (
     "ON CONFLICT (token_id, key) DO NOTHING RETURNING id) "
     f"SELECT token.*, (SELECT id FROM note){_WITHOUT_SYNC['postgresql']} FROM token"
 )
+
+#: Condition and note of a write that makes its note itself. A repetition looks for rows that are not older than the
+#: note, whose times may be those of the database or of this process.
+_EARLIER: Final = {"postgresql": "LEAST", "sqlite": "MIN"}
+_GUARDS: Final = {
+    vendor: GuardSql(
+        condition=f"{api_tokens.IS_VALID} "  # noqa: S608
+        f"AND NOT EXISTS (SELECT 1 FROM {_TABLE} WHERE token_id = %s AND key = %s)",
+        insert=f"INSERT INTO {_TABLE} (token_id, key, digest, created_at, body, call) "
+        f"SELECT %s, %s, %s, {earlier}({NOW_SQL[vendor]}, %s), '', {{call}}",
+        set_call=f"UPDATE {_TABLE} SET call = %s WHERE id = %s",  # noqa: S608
+    )
+    for vendor, earlier in _EARLIER.items()
+}
 
 _writes = count(1)
 _lock = threading.Lock()
@@ -139,8 +156,7 @@ def serve_write_once(
 
     Raises `IdempotencyKeyReused`, `InvalidIdentifier`.
     """
-    if next(_writes) % _CLEANUP_INTERVAL == 0:
-        ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
+    _delete_old_writes_sometimes()
     row, repeated = (note, False) if note is not None else _get_or_create_write_row(token, write)
     if repeated:
         if row.digest != write.digest:
@@ -152,6 +168,48 @@ def serve_write_once(
             response["Idempotency-Replayed"] = "true"
             return response
     response = serve(row if repeated else None)
+    return response if _store_response(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+
+
+def store_key_before_write() -> None:
+    """Let the key of this request be noted before anything else is done; a view calls it first."""
+    write_guard.refuse_if_guarded(write_guard.find_guard(connection))
+
+
+def _delete_old_writes_sometimes() -> None:
+    if next(_writes) % _CLEANUP_INTERVAL == 0:
+        ApiWrite.objects.filter(created_at__lt=clock.now() - KEPT_FOR).delete()
+
+
+def serve_write_that_stores_key(
+    token: ApiToken, write: KeyedWrite, serve: Callable[[ApiWrite | None], HttpResponse]
+) -> HttpResponse | None:
+    """Answer a write whose first statement checks the token, notes the key and writes, all or nothing.
+
+    `token` is as this process has last read it, and its key is valid. Returns None if nothing was written: the token is
+    not valid any more, the key was noted before, or `serve` does something else first. Then the request has to be
+    served by `serve_write_once`.
+    """
+    now = connection.ops.adapt_datetimefield_value(clock.now())
+    guard = WriteGuard(
+        _GUARDS[connection.vendor],
+        [token.digest, token.role, token.workspace_id, now, token.pk, write.key],
+        [token.pk, write.key, write.digest, now],
+    )
+    try:
+        with guard.guard_first_write(connection):
+            response = serve(None)
+    except GuardedWriteRefused:
+        return None
+    except Exception:
+        if guard.row is None:
+            return None
+        raise
+    if guard.row is None:
+        return None
+    _delete_old_writes_sometimes()
+    row = _build_write_row(guard.row, token, write)
+    row.call = guard.call
     return response if _store_response(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 
 

@@ -18,6 +18,7 @@ from checkpoints import __version__
 from checkpoints.exceptions import InvalidFields, MalformedRequest
 from harness_site.api.json_request_bodies import parse_json_body
 from harness_site.api.problem_details import build_problem_response, convert_error_to_problem_response
+from harness_site.api.request_pipeline import RouteOperation
 
 DESCRIPTION: Final = (
     "Durable agent sessions. Every write takes an `Idempotency-Key`; a write of a run names the `fence` of its "
@@ -123,23 +124,28 @@ def build_openapi_document(prefix: str) -> OpenAPISchema:
     return document
 
 
-def list_query_parameters(route: str, method: str) -> frozenset[str] | None:
-    """List the parameters that the query of a route may have; None for a method that the route does not have.
+def find_operation(route: str, method: str) -> RouteOperation | None:
+    """Find the operation of a route for a method; None for a method that the route does not have.
 
     `route` is as Django's URL patterns have it.
     """
-    return _map_routes_to_query_parameters().get((_PATH_PARAMETER.sub(r"{\1}", route), method.lower()))
+    return _map_routes_to_operations().get((_PATH_PARAMETER.sub(r"{\1}", route), method.lower()))
 
 
 @cache
-def _map_routes_to_query_parameters() -> dict[tuple[str, str], frozenset[str]]:
+def _map_routes_to_operations() -> dict[tuple[str, str], RouteOperation]:
     return {
-        (path.lstrip("/"), method): frozenset(
-            parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"
+        (path.lstrip("/"), method): RouteOperation(
+            frozenset(parameter["name"] for parameter in operation.get("parameters", ()) if parameter["in"] == "query"),
+            operation["operationId"] in _OPERATIONS_THAT_STORE_KEY,
         )
         for path, operations in build_openapi_document("")["paths"].items()
         for method, operation in operations.items()
     }
+
+
+#: Operations whose first statement is a hot one of the library, unless something is unusual.
+_OPERATIONS_THAT_STORE_KEY: Final = frozenset({"save_version", "issue_call", "settle_call"})
 
 
 #: Parameter of a path in a URL pattern: its converter is no part of the document.

@@ -23,7 +23,13 @@ from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_request_bodies import parse_json_body
 from harness_site.api.json_responses import JSON, build_json_response
 from harness_site.api.problem_details import convert_error_to_problem_response
-from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer, wrap_route_view
+from harness_site.api.request_pipeline import (
+    AGENT,
+    READER,
+    RouteOperation,
+    get_client_checkpointer,
+    wrap_route_view,
+)
 from harness_site.core.masking.masker import mask_json_value
 
 #: Largest number of items of one request, as in OpenAI's API.
@@ -69,12 +75,12 @@ def _build_view_of_methods(**views: Callable[..., HttpResponse]) -> Callable[...
             return HttpResponseNotAllowed(list(views))
         return view(request, *args, **kwargs)
 
-    def list_parameters(method: str) -> frozenset[str] | None:
+    def find_operation(method: str) -> RouteOperation | None:
         if method not in views:
             return None
-        return _LIST_PARAMETERS if method == "GET" else frozenset()
+        return RouteOperation(_LIST_PARAMETERS if method == "GET" else frozenset())
 
-    return wrap_route_view(call_view_of_method, list_parameters, _convert_error_to_openai_response)
+    return wrap_route_view(call_view_of_method, find_operation, _convert_error_to_openai_response)
 
 
 def create_conversation(request: HttpRequest) -> HttpResponse:

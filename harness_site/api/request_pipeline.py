@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any, Final, cast
@@ -17,6 +18,7 @@ from django.views.decorators.csrf import csrf_exempt
 from ninja.security import HttpBearer
 
 from checkpoints import SyncCheckpointer
+from checkpoints.db import clock
 from checkpoints.exceptions import (
     CheckpointsError,
     InvalidFields,
@@ -98,22 +100,34 @@ APPROVER: Final = RoleToken(TokenRole.APPROVER)
 View = Callable[..., HttpResponse]
 
 
-ListParameters = Callable[[str], frozenset[str] | None]
+@dataclass(frozen=True)
+class RouteOperation:
+    """One method of a route.
+
+    `parameters` are those that its query may have. With `stores_key` its first statement is mostly a hot one, which can
+    note the key of the request.
+    """
+
+    parameters: frozenset[str] = frozenset()
+    stores_key: bool = False
 
 
-def _list_no_parameters(method: str) -> frozenset[str]:
-    return frozenset()
+FindOperation = Callable[[str], RouteOperation | None]
+
+
+def _find_operation_without_parameters(method: str) -> RouteOperation:
+    return RouteOperation()
 
 
 def wrap_route_view(
     view: View,
-    list_parameters: ListParameters = _list_no_parameters,
+    find_operation: FindOperation = _find_operation_without_parameters,
     convert_error: Callable[[Exception], HttpResponse] = convert_error_to_problem_response,
 ) -> View:
     """Wrap the view of a route. Browsers never send the Authorization header by themselves, and no cookie is read.
 
-    `list_parameters` returns the parameters that the query may have for a method, and None for a method that the route
-    does not have; `convert_error` builds the answer for an error.
+    `find_operation` returns the operation of a method, and None for a method that the route does not have;
+    `convert_error` builds the answer for an error.
     """
 
     @mark_view_as_token_authenticated
@@ -123,7 +137,7 @@ def wrap_route_view(
     def serve_request(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             response = _serve_authenticated(
-                cast(ApiRequest, request), partial(view, request, *args, **kwargs), list_parameters
+                cast(ApiRequest, request), partial(view, request, *args, **kwargs), find_operation
             )
         except Exception as error:  # every error becomes a problem
             response = convert_error(error)
@@ -137,32 +151,40 @@ def wrap_route_view(
 
 
 def _serve_authenticated(
-    request: ApiRequest, view: Callable[[], HttpResponse], list_parameters: ListParameters
+    request: ApiRequest, view: Callable[[], HttpResponse], find_operation: FindOperation
 ) -> HttpResponse:
     authorization = request.META.get("HTTP_AUTHORIZATION", "")
-    parameters = list_parameters(request.method or "")
-    is_write = parameters is not None and request.method in _WRITES
+    operation = find_operation(request.method or "")
+    is_write = operation is not None and request.method in _WRITES
     key = request.META.get("HTTP_IDEMPOTENCY_KEY", "") if is_write else ""
-    accept = partial(_accept_request, request, authorization, parameters)
+    accept = partial(_accept_request, request, authorization, operation)
     if not key:
         accept()
         _read_request_body(request)
         return idempotent_writes.claim_call_of_write_without_key(request.token, _serve_view(request, view, key, None))
     try:
         with idempotent_writes.serve_one_request_per_key(authorization, key):
-            if _can_check_token_and_store_key_in_one_statement(request, authorization, key):
+            serve, note = partial(_serve_view, request, view, key), None
+            token = _find_known_token_of_write(request, authorization, key)
+            if token is None:
+                accept()
+                write = _read_body_as_keyed_write(request, key)
+            else:
                 try:
                     write = _read_body_as_keyed_write(request, key)
                 except CheckpointsError:
                     accept()  # a refused token and the limit of requests come before what is wrong with the body
                     raise
-                reader = idempotent_writes.KeyStoringTokenReader(write)
-                accept(reader.read_row)
-                note = reader.build_new_write_row(request.token)
-            else:
-                accept()
-                write, note = _read_body_as_keyed_write(request, key), None
-            serve = partial(_serve_view, request, view, key)
+                if operation is not None and operation.stores_key:
+                    response = _serve_write_that_stores_key(request, token, write, serve)
+                    if response is not None:
+                        return response
+                if connection.vendor == "postgresql":
+                    reader = idempotent_writes.KeyStoringTokenReader(write)
+                    accept(reader.read_row)
+                    note = reader.build_new_write_row(request.token)
+                else:
+                    accept()
             return idempotent_writes.serve_write_once(request.token, write, note, serve)
     except RequestInProgress:
         accept()
@@ -172,7 +194,7 @@ def _serve_authenticated(
 def _accept_request(
     request: ApiRequest,
     authorization: str,
-    parameters: frozenset[str] | None,
+    operation: RouteOperation | None,
     read_row: api_tokens.ReadRow = api_tokens.read_row,
 ) -> None:
     """Authenticate the token of a request, count the request, and check the names of its parameters."""
@@ -182,26 +204,41 @@ def _accept_request(
         )
     except api_tokens.TokenRefused:
         raise TokenInvalid from None
-    request.allowance = rate_limit.count_request_of_token(request.token.pk)
-    if parameters is not None and request.META.get("QUERY_STRING"):
-        _require_known_parameters(request, parameters)
+    if not hasattr(request, "allowance"):
+        request.allowance = rate_limit.count_request_of_token(request.token.pk)
+    if operation is not None and request.META.get("QUERY_STRING"):
+        _require_known_parameters(request, operation.parameters)
 
 
-def _can_check_token_and_store_key_in_one_statement(request: ApiRequest, authorization: str, key: str) -> bool:
-    """Return True if the token and the key of a write need only one statement.
+def _find_known_token_of_write(request: ApiRequest, authorization: str, key: str) -> ApiToken | None:
+    """Return the token of a write whose key can be stored by the statement that checks the token.
 
     It has to be a token that this process has accepted before, and that may make a request now, and the request has no
     parameters that could be unknown: what a stranger sends is not decompressed, and a request that is refused leaves
     no note, except for one that comes just when its token has used up its requests.
     """
-    if connection.vendor != "postgresql" or request.META.get("QUERY_STRING"):
-        return False
+    if request.META.get("QUERY_STRING"):
+        return None
     try:
         validate_id("Idempotency-Key", key)
     except InvalidIdentifier:
-        return False
+        return None
     token = api_tokens.find_known_token(authorization)
-    return token is not None and rate_limit.may_request(token)
+    return token if token is not None and rate_limit.may_request(token.pk) else None
+
+
+def _serve_write_that_stores_key(
+    request: ApiRequest, token: ApiToken, write: KeyedWrite, serve: Callable[[ApiWrite | None], HttpResponse]
+) -> HttpResponse | None:
+    """Serve a write with the token as it is known; its first statement checks the token and notes the key.
+
+    Returns None if nothing was written. A use of the token that has to be recorded takes the other way.
+    """
+    if connection.in_atomic_block or not api_tokens.is_use_recorded(token, clock.now()):
+        return None
+    request.token = token
+    request.allowance = rate_limit.count_request_of_token(token.pk)
+    return idempotent_writes.serve_write_that_stores_key(token, write, serve)
 
 
 def _read_request_body(request: ApiRequest) -> None:

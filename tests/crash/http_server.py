@@ -49,11 +49,13 @@ def _migrate_and_create_token() -> str:
     from django.core.management import call_command
     from django.db import connection
 
-    from harness_site.accounts.models import TokenRole
+    from checkpoints.db import clock
+    from harness_site.accounts.models import ApiToken, TokenRole
     from tests.support.api_client import make_token
 
     call_command("migrate", verbosity=0, interactive=False)
     token = make_token(TokenRole.AGENT, name="agent")
+    ApiToken.objects.update(last_used_at=clock.now())  # so a write checks the token and notes its key itself
     connection.close()
     close_pool: Callable[[], None] = getattr(connection, "close_pool", lambda: None)
     close_pool()
@@ -67,26 +69,37 @@ def _serve(listening: socket.socket, plan: Path) -> Never:
     from harness_site.asgi import direct_application
 
     read_body, serve_once = json_request_bodies.read_decompressed_body, idempotent_writes.serve_write_once
+    serve_storing = idempotent_writes.serve_write_that_stores_key
 
     def read_body_until_killed(request: Any) -> bytes:
         _follow_plan(plan, f"{request.method} {request.get_full_path()}", PLACES[0])
         return read_body(request)
 
-    def serve_until_killed(token: Any, write: Any, note: Any, serve: Callable[[Any], Any]) -> Any:
-        name = f"{write.method} {write.path}"
-
+    def follow_plan_around(serve: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
         def serve_planned(repeated: Any) -> Any:
             _follow_plan(plan, name, PLACES[1])
             response = serve(repeated)
             _follow_plan(plan, name, PLACES[2])
             return response
 
-        response = serve_once(token, write, note, serve_planned)
+        return serve_planned
+
+    def serve_until_killed(token: Any, write: Any, note: Any, serve: Callable[[Any], Any]) -> Any:
+        name = f"{write.method} {write.path}"
+        response = serve_once(token, write, note, follow_plan_around(serve, name))
         _follow_plan(plan, name, PLACES[3])
+        return response
+
+    def serve_storing_until_killed(token: Any, write: Any, serve: Callable[[Any], Any]) -> Any:
+        name = f"{write.method} {write.path}"
+        response = serve_storing(token, write, follow_plan_around(serve, name))
+        if response is not None:
+            _follow_plan(plan, name, PLACES[3])
         return response
 
     json_request_bodies.read_decompressed_body = read_body_until_killed
     idempotent_writes.serve_write_once = serve_until_killed
+    idempotent_writes.serve_write_that_stores_key = serve_storing_until_killed
     config = uvicorn.Config(direct_application, lifespan="off", log_level="critical", ws="none")
     uvicorn.Server(config).run(sockets=[listening])
     os._exit(0)

@@ -24,6 +24,9 @@ def save_versions(
     session_values: Mapping[str, Any],
     versions: Sequence[NewVersion],
     head: None = None,
+    *,
+    revision: None = None,
+    beside: Sequence[Any] = (),
 ) -> int | None:
     with transaction.atomic(using=connection.alias):
         sessions = Session.objects.using(connection.alias).filter(

@@ -6,13 +6,14 @@ from typing import Any
 
 import ormsgpack
 import pytest
+from django.db.models import F
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 from checkpoints import SyncCheckpointer
 from checkpoints.adapters.langgraph import HarnessSaver
 from checkpoints.exceptions import CheckpointCorrupted, SchemaFromFuture
-from checkpoints.models import Blob, Checkpoint, FrameworkState
+from checkpoints.models import Blob, Checkpoint, FrameworkState, Session
 from checkpoints.versions.blobs import convert_value_to_json
 from tests.adapters.langgraph.agents import QUESTION, config
 
@@ -44,6 +45,7 @@ def test_a_newer_schema_is_refused_and_left_as_it_is(cp: SyncCheckpointer) -> No
     graph.invoke(QUESTION, config())
     states = FrameworkState.objects.count()
     Checkpoint.objects.update(schema_version=99)
+    Session.objects.update(revision=F("revision") + 1)  # as every write does
     with pytest.raises(SchemaFromFuture):
         graph.invoke({"messages": [HumanMessage("And now?")]}, config(), durability="sync")
     assert Checkpoint.objects.count() == 2

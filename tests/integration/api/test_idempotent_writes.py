@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
-from checkpoints.models import ToolCall
+from checkpoints.db import clock
+from checkpoints.models import Checkpoint, ToolCall
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import client_checkpointer_cache, idempotent_writes, rate_limit
 from harness_site.api.models import ApiWrite
@@ -20,20 +21,30 @@ from tests.support.api_client import ApiClient, make_token
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-#: Statements of one save and of the two requests of a dispatch. PostgreSQL reads the token and notes the key in one,
-#: and writes in one; SQLite has a `BEGIN` and a `COMMIT` around a write. The answer that tells an agent to run a call
-#: is stored before it is sent.
+LONG_AGO = "2026-01-01T00:00:00Z"
+
+#: Statements of one save and of the two requests of a dispatch. PostgreSQL checks the token, notes the key and writes
+#: in one; SQLite does so in one transaction, between a `BEGIN` and a `COMMIT`.
 STATEMENTS = {
-    "postgresql": {"save": 2, "issue": 3, "outcome": 2},
+    "postgresql": {"save": 1, "issue": 1, "outcome": 1},
     "sqlite": {"save": 7, "issue": 7, "outcome": 6},
 }
 
 
+@pytest.fixture(autouse=True)
+def _answers_wait_until_a_test_stores_them(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(deferred_writes, "DELAY_SECONDS", 60.0)
+    yield
+    deferred_writes.discard_all_waiting_values()
+    deferred_writes.flush_all()  # the next value starts a timer of its own
+
+
 class Agent:
-    """Agent with an open session, whose token this process has read before."""
+    """Agent with an open session, whose token this process has read before, and whose use is recorded."""
 
     def __init__(self) -> None:
         self.secret = make_token(TokenRole.AGENT)
+        ApiToken.objects.update(last_used_at=clock.now())
         self.client = ApiClient(self.secret, client="a process")
         self.fence = self.client.post("/sessions", {"session_id": "s"}).json()["run"]["fence"]
         self.save(0)
@@ -47,12 +58,10 @@ class Agent:
         return self.send("POST", "versions", f"save {version}", messages=[{"role": "user"}], expected_version=version)
 
     def issue(self, call_id: str) -> Any:
-        response = self.send("POST", "calls", f"issue {call_id}", call_id=call_id, tool="pay", args={"call": call_id})
-        self.step = response.json()["step"]
-        return response
+        return self.send("POST", "calls", f"issue {call_id}", call_id=call_id, tool="pay", args={"call": call_id})
 
-    def settle(self, call_id: str) -> Any:
-        body = {"status": "completed", "result": "paid", "step": self.step, "attempt": 1}
+    def settle(self, call_id: str, step: int = 1) -> Any:
+        body = {"status": "completed", "result": "paid", "step": step, "attempt": 1}
         return self.send("PATCH", f"calls/{call_id}", f"settle {call_id}", **body)
 
 
@@ -62,14 +71,70 @@ def test_statements_of_a_save_and_of_a_dispatch() -> None:
     requests: dict[str, Callable[[], Any]] = {
         "save": lambda: agent.save(1),
         "issue": lambda: agent.issue("c2"),
-        "outcome": lambda: agent.settle("c2"),
+        "outcome": lambda: agent.settle("c2", step=2),
     }
     for name, send in requests.items():
         with CaptureQueriesContext(connection) as queries:
             response = send()
         assert response.status_code < 300, response.content
         counts[name] = len(queries)
+        assert connection.vendor == "postgresql" or queries[0]["sql"] == "BEGIN IMMEDIATE"
+        assert [query["sql"] for query in queries].count("COMMIT") <= 1
     assert counts == STATEMENTS[connection.vendor]
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"revoked_at": LONG_AGO}, 401),
+        ({"expires_at": LONG_AGO}, 401),
+        ({"digest": "of another token"}, 401),
+        ({"role": TokenRole.AUDITOR}, 403),
+    ],
+)
+def test_changed_token_is_noticed_by_the_next_write(change: dict[str, Any], status: int) -> None:
+    agent = Agent()
+    agent.issue("c1")
+    ApiToken.objects.update(**change)
+    answers = [agent.save(1), agent.issue("c2"), agent.settle("c1")]
+    assert [answer.status_code for answer in answers] == [status] * 3
+    assert [version["version"] for version in SyncCheckpointer().list_checkpoints("s")] == [1]
+    assert [(call.call_id, call.status) for call in ToolCall.objects.all()] == [("c1", "issued")]
+
+
+def test_note_is_not_younger_than_what_its_write_has_written() -> None:
+    agent = Agent()
+    agent.save(1)
+    assert ApiWrite.objects.get(key="save 1").created_at <= Checkpoint.objects.get(version=2).created_at
+
+
+def test_note_of_an_intent_claims_the_call() -> None:
+    agent = Agent()
+    first = agent.issue("c1")
+    assert ApiWrite.objects.get(key="issue c1").call == first.json()["number"]
+    client_checkpointer_cache.clear_client_cache()
+    again = agent.issue("c1")
+    assert (again.status_code, again.json()["state"], again.json()["number"]) == (201, "run", first.json()["number"])
+    other = agent.send("POST", "calls", "another key", call_id="c1", tool="pay", args={"call": "c1"})
+    assert (other.status_code, other.json()["state"]) == (202, "running")
+
+
+@pytest.mark.parametrize("options", [{"requires_approval": True}, {"idempotency": "unanswered"}])
+def test_write_that_does_something_else_first_notes_its_key_before(options: dict[str, Any]) -> None:
+    agent = Agent()
+    body = {"call_id": "c1", "tool": "pay", "args": {}, **options}
+    response = agent.send("POST", "calls", "issue c1", **body)
+    assert response.status_code == (409 if "requires_approval" in options else 201)
+    assert ApiWrite.objects.filter(key="issue c1").count() == 1
+    assert ToolCall.objects.count() == 1
+
+
+def test_key_that_another_process_noted_is_not_used_again() -> None:
+    agent = Agent()
+    ApiWrite.objects.create(token=ApiToken.objects.get(), key="save 1", digest="of another request")
+    response = agent.save(1)
+    assert (response.status_code, response.json()["type"]) == (422, "IdempotencyKeyReused")
+    assert SyncCheckpointer().load_latest("s")["version"] == 1  # type: ignore[index]
 
 
 def test_answer_is_repeated_before_it_is_stored() -> None:
@@ -133,7 +198,7 @@ def test_refused_requests_leave_no_note(settings: Any) -> None:
     statuses = [agent.save(version).status_code for version in (1, 2)]
     assert statuses == [201, 429]
     rate_limit.clear_request_counts()
-    ApiToken.objects.update(revoked_at="2026-01-01T00:00:00Z")
+    ApiToken.objects.update(revoked_at=LONG_AGO)
     assert agent.save(3).status_code == 401
     assert not ApiWrite.objects.filter(key__in=["save 2", "save 3"]).exists()
     rate_limit.clear_request_counts()

@@ -9,7 +9,9 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import httpcore
 import pytest
 
 from checkpoints.exceptions import InvalidInput
@@ -119,6 +121,35 @@ def test_connection_is_used_again(start_server: StartServer) -> None:
         ["Content-Length: 7", "", '{"b":2}'],
         f"http://127.0.0.1:{server.port}/root/api/v1",
     )
+
+
+class RecordedStream:
+    """Network stream that records what is sent, and answers."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self.sent.append(buffer)
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return build_answer(b"{}")
+
+    def close(self) -> None: ...
+
+    def get_extra_info(self, info: str) -> None: ...
+
+
+@pytest.mark.parametrize("size", [1_000, 100_000])
+def test_headers_and_body_are_sent_together(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    stream = RecordedStream()
+    backend = SimpleNamespace(connect_tcp=lambda *args, **kwargs: stream)
+    monkeypatch.setattr(httpcore, "SyncBackend", lambda: backend)
+    connections = HttpConnections("http://127.0.0.1:1", "", {})
+    for _ in range(2):
+        assert send(connections, "POST", body=b"x" * size).status == 200
+    assert len(stream.sent) == 2
+    assert all(packet.startswith(b"POST /x HTTP/1.1\r\n") and packet.endswith(b"x" * size) for packet in stream.sent)
 
 
 def test_another_process_opens_connections_of_its_own(

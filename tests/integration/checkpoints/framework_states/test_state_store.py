@@ -385,6 +385,26 @@ def test_session_that_others_have_changed_is_not_taken_for_known(cp: SyncCheckpo
         _save_in_turn(cp, 6)
 
 
+def test_states_that_others_have_removed_are_not_taken_for_known(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    for number in range(3):
+        _save_in_turn(cp, number)
+    remove_and_copy_states.delete_selected_states(open_checkpointer().store, "s", lambda states: states)
+    _save_in_turn(cp, 3)
+    assert _load(cp) == {"a": _item(3)}
+
+
+def test_writes_to_a_session_that_others_have_claimed_are_refused(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    for number in range(3):
+        _save_in_turn(cp, number)
+    other = open_checkpointer()
+    other.start_session("s")
+    with pytest.raises(SessionBusy):
+        state_store.save_task_writes(cp.store, "s", "", "0002", "late", "", [NewWrite(0, "a", _item(1))])
+    assert not FrameworkWrite.objects.filter(task_id="late").exists()
+
+
 def test_state_that_is_saved_again_is_replaced(cp: SyncCheckpointer) -> None:
     for number in range(3):
         _save_in_turn(cp, number)

@@ -11,9 +11,10 @@ import pytest
 from django.utils import timezone
 
 from checkpoints import SyncCheckpointer
+from checkpoints.enums import AuditKind
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.watch_folder import FolderWatch
-from checkpoints.models import Run, Session, ToolCall
+from checkpoints.models import AuditEvent, Run, Session, ToolCall
 from checkpoints.sessions.display_status import HAS_LIVE_OWNER
 from checkpoints.sessions.sweep_lost_runs import sweep_lost_runs
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
@@ -68,6 +69,9 @@ def test_lost_lease_of_an_import_needs_no_decision(cp: SyncCheckpointer, live: T
     Run.objects.update(lease_expires_at=timezone.now() - timedelta(minutes=1))
     sweep_lost_runs(cp.store)
     assert ToolCall.objects.get().status == "discarded"
+    row, run = Session.objects.get(), Run.objects.get()
+    assert (row.status, row.owner_id, row.updated_at.year, run.status) == ("cancelled", None, 2025, "cancelled")
+    assert not AuditEvent.objects.filter(kind=AuditKind.RUN_LOST).exists()
     assert cp.pending_tool_calls(SESSION) == []
     live.result("call_1", "paid")
     import_transcripts(cp, live.path)
