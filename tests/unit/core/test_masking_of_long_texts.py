@@ -75,17 +75,17 @@ def test_pages_with_a_secret_at_a_border_are_the_masked_text(name: str, kind: st
             assert masker.mask_text_slice(text, start, stop) == mask_complete_text(text, start, stop), start
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     st.lists(
         st.tuples(
             st.sampled_from([*LINES]),
             st.sampled_from([*AROUND]),
-            st.sampled_from([1, 60, 5_000, 40_000]),
+            st.sampled_from([1, 60, 5_000, 20_000]),
             st.integers(0),
         ),
         min_size=4,
-        max_size=7,
+        max_size=5,
     ),
     st.sets(st.sampled_from(["code", "z0001q", "worker 17"])),
 )
@@ -152,7 +152,7 @@ def test_later_page_searches_only_its_surroundings(monkeypatch: pytest.MonkeyPat
         return find(text, rules, is_cut=is_cut)
 
     monkeypatch.setattr(masker, "_find_secret_spans_with_decoding", count)
-    text = fill("secrets", 10 * PAGE)
-    for start in islice(range(0, len(text), PAGE), 9):
+    text = fill("secrets", 5 * PAGE)
+    for start in islice(range(0, len(text), PAGE), 1, 5):
         masker.mask_text_slice(text, start, start + PAGE)
     assert max(searched) < 2 * PAGE
