@@ -30,11 +30,14 @@ from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.database_client_state import OwnedSession, Store
 
 
-def write_call_outcome(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> None:
+def write_call_outcome(
+    store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome, *, is_repeated: bool = False
+) -> None:
     """Write the outcome of a call that this run issued.
 
     Raises `LateResultRefused` if the call or the session no longer belongs to this run; the result is then kept as
-    late evidence. Raises `SessionNotFound` if the session was deleted.
+    late evidence. With `is_repeated` an earlier attempt of the caller, which another process may still serve, may have
+    written the same outcome: that is no late one. Raises `SessionNotFound` if the session was deleted.
     """
     values = {
         "status": outcome.status,
@@ -46,13 +49,18 @@ def write_call_outcome(store: Store, owned_session: OwnedSession, call: IssuedCa
     try:
         with database_operation(store.using) as connection:
             is_settled = _write_outcome_with_value(connection, owned_session, call.pk, values, outcome.value)
-            if not is_settled:
+            if not is_settled and not (is_repeated and _is_outcome_stored(store, owned_session, call, outcome)):
                 raise store_late_result_as_evidence(store, owned_session.session_id, call.pk, owned_session, outcome)
     except StorageUnavailable as error:
         _read_outcome_after_lost_commit(store, owned_session, call, outcome, error)
     store.issued.discard(call.pk)
     if outcome.status in SETTLED_CALL_STATUSES:
         owned_session.operations.record_settled_call(call.pk)
+
+
+def _is_outcome_stored(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> bool:
+    row = call_queries.get_call(store, owned_session.session_id, call.pk)
+    return (row.status, row.result, row.run_id) == (outcome.status, outcome.result, owned_session.run_id)
 
 
 def _write_outcome_with_value(

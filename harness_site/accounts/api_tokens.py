@@ -152,7 +152,7 @@ def _build_token_from_row(row: tuple[Any, ...]) -> ApiToken | None:
 
 
 def find_known_token(header: str) -> ApiToken | None:
-    """Return the token of an `Authorization` header as this process has last read it, if it has.
+    """Return the token of an `Authorization` header as this process has last read it, if it was valid then.
 
     The token may be changed, revoked or deleted since: it still has to be authenticated.
     """
@@ -160,7 +160,8 @@ def find_known_token(header: str) -> ApiToken | None:
         values = _values_by_digest.get(secret_digests.compute_secret_digest(_parse_bearer_header(header)))
     except TokenRefused:
         return None
-    return None if values is None else ApiToken.from_db("default", FIELDS, values)
+    token = None if values is None else ApiToken.from_db("default", FIELDS, values)
+    return token if token is not None and token.status == "active" else None
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -203,6 +203,7 @@ def _accept_request(
             authorization, find_address=partial(get_adapter().get_client_ip, request), read_row=read_row
         )
     except api_tokens.TokenRefused:
+        vars(request).pop("allowance", None)  # the request was counted as one of the token that was known
         raise TokenInvalid from None
     if not hasattr(request, "allowance"):
         request.allowance = rate_limit.count_request_of_token(request.token.pk)
