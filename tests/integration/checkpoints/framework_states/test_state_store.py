@@ -468,7 +468,7 @@ def test_write_whose_commit_fails_is_not_taken_for_known(
 
 def test_state_is_replaced_within_the_transaction_of_a_test_case(cp: SyncCheckpointer) -> None:
     with transaction.atomic():
-        connection.atomic_blocks[-1]._from_testcase = True
+        connection.atomic_blocks[-1]._from_testcase = True  # type: ignore[attr-defined]
         for number in range(3):
             _save_in_turn(cp, number)
         _save(cp, 2, a=_item(77), versions={"b": 0})
