@@ -138,7 +138,8 @@ class HarnessSessionStore(SessionStore):
                 mirror = self._mirrors.pop(session_id, None)
             with line_log.open_line_log_for_writing(store, session_id, description, key.log_group) as log:
                 size = log.size
-                if mirror is not None and (mirror.size, mirror.version) != (size, log.row.latest_version):
+                newest = (size, log.row.latest_version, bytes(log.row.head_chain))
+                if mirror is not None and (mirror.size, mirror.version, mirror.chain) != newest:
                     mirror = None
                 places = log.add_lines(lines, known_keys=None if mirror is None else mirror.keys)
                 if places or not log.header:
@@ -172,7 +173,7 @@ class HarnessSessionStore(SessionStore):
         mirror.read_lines(stored, repeats=True)
         mirror.read_lines(added)
         mirror.finish()
-        mirror.version = log.row.latest_version
+        mirror.version, mirror.chain = log.row.latest_version, bytes(log.row.head_chain)
         return mirror
 
     def _load_line_contents(self, session_id: str) -> list[bytes]:
