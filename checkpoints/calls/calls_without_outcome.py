@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
-from operator import or_
+from operator import attrgetter, or_
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -79,6 +79,6 @@ def list_calls_at_gate(store: Store, row: Session) -> list[ToolCall]:
 def list_calls_with_status(store: Store, row: Session, statuses: Iterable[CallStatus]) -> list[ToolCall]:
     """List the calls of a session with one of `statuses`, oldest first. Raises `IntegrityError`."""
     rows = ToolCall.objects.using(store.using).filter(session=row.pk, status__in=sorted(statuses))
-    calls = list(rows.select_related("run").order_by("pk"))
+    calls = sorted(rows.select_related("run"), key=attrgetter("pk"))
     row_seals.verify_rows(calls)
     return calls

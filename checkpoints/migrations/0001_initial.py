@@ -397,7 +397,9 @@ class Migration(migrations.Migration):
                 "indexes": [
                     models.Index(fields=["workspace", "-created_at", "-id"], name="session_newest"),
                     models.Index(fields=["workspace", "-updated_at", "-id"], name="session_latest"),
-                    models.Index(condition=models.Q(("status", "active")), fields=["workspace"], name="session_active"),
+                    models.Index(
+                        condition=models.Q(("status", "active")), fields=["workspace", "agent"], name="session_active"
+                    ),
                     models.Index(
                         condition=models.Q(("status", "active"), _negated=True),
                         fields=["workspace", "status", "-updated_at", "-id"],

@@ -121,7 +121,7 @@ class Session(SealedModel):
             models.Index(fields=["workspace", "-created_at", "-id"], name="session_newest"),
             # Each save of an active session updates this index, so no other index contains columns that saves change.
             models.Index(fields=["workspace", "-updated_at", "-id"], name="session_latest"),
-            models.Index(fields=["workspace"], condition=_IS_ACTIVE, name="session_active"),
+            models.Index(fields=["workspace", "agent"], condition=_IS_ACTIVE, name="session_active"),
             models.Index(
                 fields=["workspace", "status", "-updated_at", "-id"], condition=~_IS_ACTIVE, name="session_of_status"
             ),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 from django.db.models import QuerySet
@@ -113,13 +114,14 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
 def _list_calls_since_last_version(store: Store, session: Session) -> list[ToolCall]:
     """List the newest attempt of each call made since the last version, without the steps of workflows."""
     calls = _select_calls_at_step_without_workflow_steps(session.pk, session.latest_version).using(store.using)
-    return list({call.call_id: call for call in calls}.values())
+    in_order = sorted(calls, key=attrgetter("attempt", "pk"))
+    return list({call.call_id: call for call in in_order}.values())
 
 
 def _select_calls_at_step_without_workflow_steps(session: int, step: int) -> QuerySet[ToolCall]:
     steps = WorkflowStep.objects.filter(session=session).values("call_id")
     calls = ToolCall.objects.filter(session=session, step=step).exclude(call_id__in=steps)
-    return calls.select_related("run").order_by("attempt", "pk")
+    return calls.select_related("run")
 
 
 def _find_unanswered_logged_attempt(

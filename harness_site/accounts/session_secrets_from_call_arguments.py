@@ -89,7 +89,7 @@ def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:
     oldest_read = Session.objects.filter(pk__in=sessions).annotate(
         step=Subquery(newest_steps[_MAX_CALLS : _MAX_CALLS + 1])
     )
-    long_sessions = dict(oldest_read.exclude(step=None).values_list("pk", "step"))
+    long_sessions = {session: step for session, step in oldest_read.values_list("pk", "step") if step is not None}
     is_read = Q(session__in=[session for session in sessions if session not in long_sessions])
     for session, step in long_sessions.items():
         is_read |= Q(session=session, step__gte=step)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from django.db.models import Model, QuerySet, Sum
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
+from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
 from harness_site.overview.utc_periods import Period
 from harness_site.search.hourly_call_statistics import convert_wait_class_to_seconds
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
@@ -28,6 +28,7 @@ _MAX_UNDECIDED: Final = 10_000
 #: Statuses of interrupted calls that the sums do not contain yet.
 _UNSETTLED: Final = (CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED)
 _COUNTS: Final = ("sessions", "completed", "failed", "undecided")
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,38 +150,47 @@ class _Scope:
 
 
 def load_period_totals(workspace: int, period: Period, agent: str = "") -> PeriodTotals:
-    """Load everything about a period with nine queries, each of which reads one range of an index.
+    """Load everything about a period with seven queries, each of which reads one range of an index.
 
     With `agent`, only the sessions and calls of this agent count.
     """
     scope = _Scope(workspace, agent)
-    sessions = {row["start"]: row for row in _query_session_sums(scope, period)}
+    both_periods = replace(period, start=period.preceding_period.start)
+    sessions, preceding_sessions = _split_at_start(
+        period, {row["start"]: row for row in _query_session_sums(scope, both_periods)}
+    )
+    waits, preceding_waits = _split_at_start(period, _load_wait_counts_by_start(scope, both_periods))
     all_agents = _load_totals_of_agents(workspace, period)
     agents = tuple(each for each in all_agents if not agent or each.name == agent)
     models = _load_model_totals(scope, period)
-    waits = _load_wait_counts_by_start(scope, period)
     by_step = _combine_rows_by_step(period, sessions.items(), _sum_session_rows)
     wait_steps = _combine_rows_by_step(period, waits.items(), _sum_counters)
-    interrupted = _query_interruption_sums(scope, period).values_list("start", "number")
-    undecided = ((moment, 1) for moment in _query_undecided_interruptions(scope, period))
-    interruptions = _combine_rows_by_step(period, chain(interrupted, undecided), sum)
+    decided = _query_interruption_sums(scope, period).values_list("start", "number")
+    interruptions = Counter(_combine_rows_by_step(period, decided, sum))
+    interruptions.update(_count_undecided_interruptions_by_step(scope, period))
     return PeriodTotals(
         steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
         total=_sum_session_rows(sessions.values()),
-        preceding=_load_session_totals(scope, period.preceding_period),
+        preceding=_sum_session_rows(preceding_sessions.values()),
         agents=agents[:MAX_LISTED],
         others=max(0, len(agents) - MAX_LISTED),
         agent_names=tuple(sorted(each.name for each in all_agents if each.name)),
         models=models[:MAX_LISTED],
         other_models=max(0, len(models) - MAX_LISTED),
         waits=compute_waiting_times(_sum_counters(waits.values())),
-        preceding_waits=_load_waiting_times_of_period(scope, period.preceding_period),
+        preceding_waits=compute_waiting_times(_sum_counters(preceding_waits.values())),
         wait_steps=tuple(
             (step, compute_waiting_times(wait_steps.get(step, Counter()))) for step in period.list_steps()
         ),
-        interruptions=tuple((step, interruptions.get(step, 0)) for step in period.list_steps()),
+        interruptions=tuple((step, interruptions[step]) for step in period.list_steps()),
         tools=tuple(_load_tool_totals(scope, period)),
     )
+
+
+def _split_at_start(period: Period, rows: Mapping[datetime, Row]) -> tuple[dict[datetime, Row], dict[datetime, Row]]:
+    """Split the rows of both periods into those of `period` and those of the preceding one."""
+    of_period = {start: row for start, row in rows.items() if start >= period.start}
+    return of_period, {start: row for start, row in rows.items() if start < period.start}
 
 
 def compute_waiting_times(classes: Mapping[int, int]) -> WaitingTimes:
@@ -240,16 +250,10 @@ def _load_model_totals(scope: _Scope, period: Period) -> tuple[ModelTotals, ...]
 
 def _load_wait_counts_by_start(scope: _Scope, period: Period) -> dict[datetime, Counter[int]]:
     waits: defaultdict[datetime, Counter[int]] = defaultdict(Counter)
-    rows = _query_sums_of_period(DecisionSums, scope, period)
-    for start, wait, decisions in rows.values_list("start", "wait", "decisions"):
+    rows = _query_sums_of_period(DecisionSums, scope, period).values_list("start", "wait")
+    for start, wait, decisions in rows.annotate(number=Sum("decisions")):
         waits[start][wait] += decisions
     return dict(waits)
-
-
-def _load_waiting_times_of_period(scope: _Scope, period: Period) -> WaitingTimes:
-    """Load the waiting times of a whole period, without its steps."""
-    rows: QuerySet[Any, Any] = _query_sums_of_period(DecisionSums, scope, period).values("wait")
-    return compute_waiting_times(dict(rows.annotate(number=Sum("decisions")).values_list("wait", "number")))
 
 
 def _load_tool_totals(scope: _Scope, period: Period) -> Iterable[ToolTotals]:
@@ -272,11 +276,6 @@ def _query_session_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
     return rows
 
 
-def _load_session_totals(scope: _Scope, period: Period) -> SessionTotals:
-    sums = _query_sums_of_period(SessionSums, scope, period).aggregate(**_build_sum_expressions())
-    return _sum_session_rows([{name: amount or 0 for name, amount in sums.items()}])
-
-
 def _query_session_sums_by_agent(scope: _Scope, period: Period) -> QuerySet[Any, Any]:
     rows: QuerySet[Any, Any] = (
         _query_sums_of_period(SessionSums, scope, period).values("agent").annotate(**_build_sum_expressions())
@@ -294,12 +293,19 @@ def _query_interruption_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any
     return annotated
 
 
-def _query_undecided_interruptions(scope: _Scope, period: Period) -> QuerySet[ToolCall, datetime]:
-    """Query the times of the interrupted calls that the sums do not contain, because they are not settled yet."""
+def _count_undecided_interruptions_by_step(scope: _Scope, period: Period) -> Counter[datetime]:
+    """Count the interrupted calls that the sums do not contain, because they are not settled yet."""
+    start, step = convert_to_microseconds(period.start), period.step // timedelta(microseconds=1)
+    numbers = Counter((issued - start) // step for issued in _query_undecided_interruptions(scope, period))
+    return Counter({period.start + number * period.step: calls for number, calls in numbers.items()})
+
+
+def _query_undecided_interruptions(scope: _Scope, period: Period) -> QuerySet[ToolCall, int]:
+    """Query when they were issued, in microseconds since 1970."""
     undecided = ToolCall.objects.filter(workspace=scope.workspace, status__in=_UNSETTLED)
     undecided = undecided.filter(session__agent=scope.agent) if scope.agent else undecided
     in_period = undecided.filter(issued_at__gte=period.start, issued_at__lt=period.end)
-    return in_period.order_by("interrupted_at", "pk").values_list("issued_at", flat=True)[:_MAX_UNDECIDED]
+    return in_period.order_by("interrupted_at", "pk").values_list(Instant("issued_at"), flat=True)[:_MAX_UNDECIDED]
 
 
 def _query_tool_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any]:

@@ -111,10 +111,12 @@ _RETENTION: Final = timedelta(days=1)
 def record_presence_and_extend_claim(call: ToolCall, *, by: Membership, mine: bool) -> None:
     """Record that a member has the card of a call open; `mine` also extends their claim."""
     now = clock.now()
-    presence = [Presence(call=call, member=by, seen_at=now)]
-    Presence.objects.bulk_create(
-        presence, update_conflicts=True, unique_fields=["call", "member"], update_fields=["seen_at"]
-    )
+    # Updated first: an open card comes again and again, and an insertion takes a transaction of three statements.
+    if not Presence.objects.filter(call=call, member=by).update(seen_at=now):
+        presence = [Presence(call=call, member=by, seen_at=now)]
+        Presence.objects.bulk_create(
+            presence, update_conflicts=True, unique_fields=["call", "member"], update_fields=["seen_at"]
+        )
     if mine:
         Claim.objects.filter(build_live_claim_condition(now), call=call, member=by).update(seen_at=now)
 

@@ -1,6 +1,7 @@
 """Template context of the decision card."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -103,7 +104,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         ),
         "driver": decision_preview.get_live_owner_run(call.session),
         "waiting_run": decision_preview.get_run_waiting_for_decision(call.session),
-        "comments": list(Comment.objects.filter(call=call.pk).order_by("pk")),
+        "comments": sorted(Comment.objects.filter(call=call.pk), key=attrgetter("pk")),
         "withdrawal": _build_withdrawal_context(call, decision),
         "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
         "next_call": None if undecided else pending_calls.find_longest_waiting_call(call.workspace_id),

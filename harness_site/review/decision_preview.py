@@ -6,11 +6,12 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from checkpoints.client import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.decisions.decide import RULES
 from checkpoints.enums import CallStatus, DecisionKind, RunStatus
 from checkpoints.models import Run, Session, ToolCall
+from checkpoints.resume import resume_preview
+from checkpoints.store.database_client_state import Store
 from harness_site.review.decision_options import ANSWERS
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
@@ -34,7 +35,8 @@ def preview_decision_effects(call: ToolCall, agreed: Mapping[DecisionKind, Agree
     """
     session = call.session
     kinds = [answer.kind for answer in ANSWERS[CallStatus(call.status)]]
-    preview = SyncCheckpointer(workspace=session.workspace.slug).preview_resume(session.session_id)
+    store = Store(workspace=session.workspace.slug, workspace_id=session.workspace_id)
+    preview = resume_preview.preview_resume(store, session.session_id)
     if session.finished:
         text = _("The session is {status} and does not continue. The decision is stored with the call.")
         return dict.fromkeys(kinds, text.format(status=session.get_status_display().lower()))

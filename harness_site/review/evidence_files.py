@@ -6,6 +6,7 @@ import codecs
 import hashlib
 import re
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 from django.core.files.uploadedfile import UploadedFile
@@ -58,11 +59,11 @@ def build_evidence_reference(kept: EvidenceFile) -> dict[str, Any]:
 
 def list_evidence_files(call: ToolCall) -> list[EvidenceFile]:
     """List the files that decisions about this call cite, without their contents; one query."""
-    return list(_query_evidence_files(call.pk))
+    return sorted(_query_evidence_files(call.pk), key=attrgetter("pk"))
 
 
 def _query_evidence_files(call: int) -> QuerySet[EvidenceFile]:
-    return _query_cited_files(EvidenceFile.objects.filter(call=call)).defer("content").order_by("pk")
+    return _query_cited_files(EvidenceFile.objects.filter(call=call)).defer("content")
 
 
 @require_GET

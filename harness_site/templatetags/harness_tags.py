@@ -12,6 +12,7 @@ from django.db import Error
 from django.http import QueryDict
 from django.template import Context, Node, NodeList, TemplateSyntaxError
 from django.template.base import FilterExpression, Parser, Token
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import conditional_escape, escape
@@ -87,6 +88,18 @@ def render_icon(name: str) -> SafeString:
         get_static_path("icons/sprite.svg"),
         name,
     )
+
+
+@register.simple_tag(name="keys_and_export")
+def render_keys_and_export() -> SafeString:
+    """Render the list of keys and the progress of an export, which every page contains until they are asked for."""
+    return _render_keys_and_export_cached(get_language())
+
+
+@cache
+def _render_keys_and_export_cached(_language: str | None) -> SafeString:
+    """Render them in the current language, which is the key of the cache: they contain nothing else that changes."""
+    return render_to_string("parts/keys_and_export.html")
 
 
 @register.simple_tag(name="chip")

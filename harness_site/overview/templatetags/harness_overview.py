@@ -1,19 +1,22 @@
 """Template tags and filters of the overview."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
+from html import escape
 
 from django import template
 from django.urls import reverse
 from django.utils.http import urlencode
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from harness_site.core.formatting import format_exact_time, format_iso_time, format_number
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
-from harness_site.core.rendering.fast_format_html import build_html, join_html
+from harness_site.core.rendering.fast_format_html import join_html
 from harness_site.overview.charts import Bar, Chart, format_step_of_period
+from harness_site.overview.totals import SessionTotals
 from harness_site.overview.utc_periods import Period
-from harness_site.sessions.session_formatting import render_rounded_money
+from harness_site.sessions.session_formatting import format_count, render_rounded_money
 
 register = template.Library()
 
@@ -39,12 +42,6 @@ def build_period_query(period: Period, agent: str) -> str:
     return f"{period.build_query()}{_build_agent_parameter(agent)}"
 
 
-@register.simple_tag
-def build_step_and_agent_query(period: Period, step: datetime, agent: str) -> str:
-    """Return the query parameters that select one step of a period, and an agent if one is chosen, in a list."""
-    return f"{period.build_step_query(step)}{_build_agent_parameter(agent)}"
-
-
 @register.filter
 def build_agent_parameter(agent: str) -> str:
     """Return the query parameter that selects an agent, with the ampersand before it; empty without an agent."""
@@ -55,16 +52,6 @@ def _build_agent_parameter(agent: str) -> str:
     return f"&{urlencode({'agent': build_masked_reference(agent)})}" if agent else ""
 
 
-@register.filter
-def exact_time(moment: datetime) -> str:
-    return format_exact_time(moment)
-
-
-@register.filter("utc_iso")
-def format_utc_iso_time(moment: datetime) -> str:
-    return format_iso_time(moment)
-
-
 @register.simple_tag
 def render_bars(chart: Chart, name: str, agent: str) -> SafeString:
     """Render the bars of a chart, whose links keep the agent that is chosen.
@@ -72,34 +59,43 @@ def render_bars(chart: Chart, name: str, agent: str) -> SafeString:
     There may be hundreds, for which a template would take several times as long.
     """
     address, chosen = reverse(chart.list_name), _build_agent_parameter(agent)
-    return join_html("\n", "{}", ((_render_bar(bar, name, f"{address}?{bar.query}{chosen}"),) for bar in chart.bars))
+    hatching = f' fill="url(#hatch-{escape(name)})"'
+    bars = [_render_bar(bar, hatching, f"{address}?{bar.query}{chosen}") for bar in chart.bars]
+    return mark_safe("\n".join(bars))  # noqa: S308 - each bar is escaped
 
 
-def _render_bar(bar: Bar, name: str, address: str) -> SafeString:
-    pieces = join_html(
+def _render_bar(bar: Bar, hatching: str, address: str) -> str:
+    # Kinds are words of this program, and shapes are numbers.
+    pieces = "".join(
+        f'<rect class="{piece.kind}"{hatching if piece.kind == "hatched" else ""}'
+        f' x="{bar.x}" y="{piece.y}" width="{bar.width}" height="{piece.height}"/>'
+        for piece in bar.pieces
+    )
+    ground = f'<rect class="hit-area" x="{bar.step_x}" y="0" width="{bar.step_width}" height="160"/>'
+    return f'<a href="{escape(address)}"><title>{escape(bar.title)}</title>{ground}{pieces}</a>'
+
+
+@register.simple_tag
+def render_step_rows(period: Period, steps: Sequence[tuple[datetime, SessionTotals]], agent: str) -> SafeString:
+    """Render the rows of the table with the numbers of each step, the newest first; there may be hundreds."""
+    address, chosen = reverse("harness_sessions:sessions"), _build_agent_parameter(agent)
+    cell = '<td class="number">{}</td>'
+    row = '<tr><th scope="row"><a href="{}"><time datetime="{}" title="{}">{}</time></a></th>' + cell * 5 + "</tr>"
+    return join_html(
         "",
-        '<rect class="{}"{} x="{}" y="{}" width="{}" height="{}"/>',
+        row,
         (
             (
-                piece.kind,
-                build_html(' fill="url(#hatch-{})"', name) if piece.kind == "hatched" else "",
-                bar.x,
-                piece.y,
-                bar.width,
-                piece.height,
+                f"{address}?sort=started&{period.build_step_query(step)}{chosen}",
+                format_iso_time(step),
+                format_exact_time(step),
+                format_step_of_period(period, step),
+                format_count(totals.sessions),
+                format_count(totals.completed),
+                format_count(totals.failed),
+                format_count(totals.undecided),
+                render_cost_sum(totals.cost),
             )
-            for piece in bar.pieces
+            for step, totals in reversed(steps)
         ),
     )
-    ground = build_html(
-        '<title>{}</title><rect class="hit-area" x="{}" y="0" width="{}" height="160"/>',
-        bar.title,
-        bar.step_x,
-        bar.step_width,
-    )
-    return build_html('<a href="{}">{}{}</a>', address, ground, pieces)
-
-
-@register.simple_tag(name="step_label")
-def format_step_label(period: Period, step: datetime) -> str:
-    return format_step_of_period(period, step)

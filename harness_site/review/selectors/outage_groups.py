@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from django.db.models import (
     Case,
@@ -23,6 +23,7 @@ from django.db.models import (
 
 from checkpoints.enums import CallStatus, DecisionKind, InterruptReason
 from checkpoints.models import LateResult, ToolCall, Workspace
+from harness_site.core.epoch_microseconds import Instant, convert_to_datetime
 
 #: Losses of the same tool within this time of each other belong to one outage.
 GAP: Final = timedelta(minutes=5)
@@ -50,6 +51,11 @@ class Outage:
     number: int
     call_pks: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
+    @property
+    def first_call_pks(self) -> tuple[int, ...]:
+        """Return the keys of the calls that the row of the outage shows."""
+        return self.call_pks[:SHOWN_CALLS]
+
 
 @dataclass(frozen=True, slots=True)
 class OutageCallPage:
@@ -75,11 +81,17 @@ class LateResultSummary:
 
 def list_open_outages(workspace: Workspace) -> list[Outage]:
     """List the outages with calls that wait for a decision, the earliest first; one query."""
-    lost_by_tool: defaultdict[str, list[tuple[datetime, int]]] = defaultdict(list)
+    lost_by_tool: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for tool, lost_at, pk in _query_newest_lost_calls(workspace.pk):
         lost_by_tool[tool].append((lost_at, pk))
     outages = [
-        Outage(tool, group[0][0], group[-1][0], len(group), tuple(pk for _, pk in group))
+        Outage(
+            tool,
+            convert_to_datetime(group[0][0]),
+            convert_to_datetime(group[-1][0]),
+            len(group),
+            tuple(pk for _, pk in group),
+        )
         for tool, lost in lost_by_tool.items()
         for group in _split_lost_calls_at_time_gaps(sorted(lost))
         if len(group) > 1
@@ -87,17 +99,18 @@ def list_open_outages(workspace: Workspace) -> list[Outage]:
     return sorted(outages, key=lambda outage: (outage.first, outage.tool))
 
 
-def _query_newest_lost_calls(workspace: int) -> QuerySet[ToolCall, tuple[str, Any, int]]:
+def _query_newest_lost_calls(workspace: int) -> QuerySet[ToolCall, tuple[str, int, int]]:
+    """Query their tools, the times of their losses in microseconds since 1970, and their keys."""
     lost = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED, reason=InterruptReason.RUN_LOST)
     newest = lost.exclude(interrupted_at=None).order_by("-interrupted_at", "-pk")
-    return newest.values_list("tool", "interrupted_at", "pk")[:LOOKED_AT]
+    return newest.values_list("tool", Instant("interrupted_at"), "pk")[:LOOKED_AT]
 
 
-def _split_lost_calls_at_time_gaps(lost: Sequence[tuple[datetime, int]]) -> Iterator[Sequence[tuple[datetime, int]]]:
+def _split_lost_calls_at_time_gaps(lost: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
     """Split the lost calls of one tool, in order of time, where more than `GAP` lies between two of them."""
-    start = 0
+    start, gap = 0, GAP // timedelta(microseconds=1)
     for index, (before, after) in enumerate(pairwise(lost), 1):
-        if after[0] - before[0] > GAP:
+        if after[0] - before[0] > gap:
             yield lost[start:index]
             start = index
     yield lost[start:]
@@ -124,13 +137,6 @@ def _find_outage_at(outages: Sequence[Outage], moment: datetime | None) -> Outag
         return None
     index = bisect_right(outages, moment, key=lambda outage: outage.first)
     return outages[index - 1] if index and moment <= outages[index - 1].last else None
-
-
-def load_first_calls_of_outages(outages: Sequence[Outage]) -> dict[Outage, list[ToolCall]]:
-    """Load the first calls of each outage; one query."""
-    shown = [pk for outage in outages for pk in outage.call_pks[:SHOWN_CALLS]]
-    calls = ToolCall.objects.select_related("session").in_bulk(shown) if shown else {}
-    return {outage: [calls[pk] for pk in outage.call_pks[:SHOWN_CALLS] if pk in calls] for outage in outages}
 
 
 def load_outage_calls(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -89,7 +90,7 @@ def count_pending_calls(
     return BoundedCount(min(number, COUNT_LIMIT), number > COUNT_LIMIT)
 
 
-def load_pending_page(
+def list_pending_page_keys(
     workspace: Workspace,
     status: CallStatus,
     filters: CallFilters = CallFilters(),
@@ -97,20 +98,19 @@ def load_pending_page(
     sort: QueueSort = QueueSort.OLDEST,
     after: int | None = None,
     limit: int = PAGE,
-) -> tuple[list[ToolCall], int | None]:
-    """Load a page of pending calls in this status, and the key to continue after (None at the end)."""
+) -> tuple[list[int], int | None]:
+    """List the keys of a page of pending calls in this status, and the key to continue after (None at the end)."""
     page_query = queue_order.order_calls_of_queue(
         query_pending_calls(workspace, status, filters), sort, status, after=after
     )
-    calls = list(_join_sessions_of_page(page_query[: limit + 1], sort, status))
-    page = calls[:limit]
-    return page, page[-1].pk if len(calls) > limit else None
+    keys = list(page_query.values_list("pk", flat=True)[: limit + 1])
+    return keys[:limit], keys[limit - 1] if len(keys) > limit else None
 
 
-def _join_sessions_of_page(page_query: QuerySet[ToolCall], sort: QueueSort, status: CallStatus) -> QuerySet[ToolCall]:
-    # Join sessions only for the calls of the page, not for all rows that are sorted.
-    calls = ToolCall.objects.filter(pk__in=page_query.values("pk")).select_related("session")
-    return queue_order.order_calls_of_queue(calls, sort, status, after=None)
+def load_calls_with_sessions(pks: Iterable[int]) -> dict[int, ToolCall]:
+    """Load the calls with these keys and their sessions, by key; none in no query."""
+    keys = sorted(set(pks))
+    return ToolCall.objects.select_related("session").in_bulk(keys) if keys else {}
 
 
 def list_recently_pending_calls(workspace: Workspace, since: datetime, *, limit: int = 4 * PAGE) -> list[ToolCall]:

@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from django import template
+from django.template import Context
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -29,10 +30,14 @@ _URGENCY: Final = (
 )
 
 
-@register.simple_tag
-def count_waiting_calls(membership: Membership | None) -> BoundedCount | None:
-    """Count the calls of the reader's workspace that need a decision; None for readers without a workspace."""
-    return None if membership is None else count_pending_calls(membership.workspace)
+@register.simple_tag(takes_context=True)
+def count_waiting_calls(context: Context, membership: Membership | None) -> BoundedCount | None:
+    """Count the calls of the reader's workspace that need a decision; None for readers without a workspace.
+
+    A view that has counted them already gives the number as `waiting_calls`.
+    """
+    counted: BoundedCount | None = context.get("waiting_calls")
+    return counted if counted is not None or membership is None else count_pending_calls(membership.workspace)
 
 
 @register.simple_tag(name="favicon")

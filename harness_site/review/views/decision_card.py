@@ -153,8 +153,12 @@ def withdraw_decision(request: MemberRequest, pk: int) -> HttpResponse:
 def list_colleagues(member: Membership) -> dict[str, Membership]:
     """List the other members of the workspace who may decide, by username."""
     others = Membership.objects.filter(workspace=member.workspace, user__is_active=True).exclude(pk=member.pk)
-    members = others.select_related("user", "workspace").order_by("user__username")
-    return {other.user.get_username(): other for other in members if other.has_role(Role.APPROVER)}
+    colleagues = {}
+    for other in others.select_related("user"):
+        if other.has_role(Role.APPROVER):
+            other.workspace = member.workspace
+            colleagues[other.user.get_username()] = other
+    return colleagues
 
 
 def get_call_or_404(request: MemberRequest, pk: int) -> ToolCall:

@@ -56,6 +56,7 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         "interrupted": interrupted,
         "awaiting": awaiting,
         "found": interrupted + awaiting,
+        "waiting_calls": None if filters else interrupted + awaiting,
         "here": request.GET.urlencode(),
     }
     return render(request, "review/queue.html", context)
@@ -88,10 +89,15 @@ def _build_pending_context(
     if grouped:
         in_groups = [pk for outage in grouped for pk in outage.call_pks]
         filters = replace(filters, condition=~Q(pk__in=in_groups))
-    calls, next_key = pending_calls.load_pending_page(
+    page_keys, next_key = pending_calls.list_pending_page_keys(
         workspace, STATUS_OF[tab], filters, sort=query_filters.sort, after=after_key
     )
-    first_calls = {} if after_key else outage_groups.load_first_calls_of_outages(grouped)
+    outages_on_page = [] if after_key else grouped
+    loaded = pending_calls.load_calls_with_sessions(
+        [*page_keys, *chain.from_iterable(outage.first_call_pks for outage in outages_on_page)]
+    )
+    calls = [loaded[pk] for pk in page_keys if pk in loaded]
+    first_calls = {outage: [loaded[pk] for pk in outage.first_call_pks if pk in loaded] for outage in outages_on_page}
     is_first_use = (
         tab == "interrupted" and not calls and not grouped and not Session.objects.filter(workspace=workspace).exists()
     )

@@ -308,7 +308,7 @@ def _build_call_record(
 
 def _load_decisions_by_call(pks: list[int]) -> defaultdict[int, list[CallDecision]]:
     decisions: defaultdict[int, list[CallDecision]] = defaultdict(list)
-    for decision in _query_call_decisions(pks):
+    for decision in sorted(_query_call_decisions(pks), key=attrgetter("pk")):
         row_seals.verify_row(decision)
         decisions[decision.tool_call_id].append(
             CallDecision(
@@ -327,16 +327,16 @@ def _load_decisions_by_call(pks: list[int]) -> defaultdict[int, list[CallDecisio
 
 
 def _query_call_decisions(calls: list[int]) -> QuerySet[Decision]:
-    return Decision.objects.filter(tool_call__in=calls).order_by("pk")
+    return Decision.objects.filter(tool_call__in=calls)
 
 
 def _query_late_results(calls: list[int]) -> QuerySet[LateResult]:
-    return LateResult.objects.filter(tool_call__in=calls).annotate(run_number=F("run__number")).order_by("pk")
+    return LateResult.objects.filter(tool_call__in=calls).annotate(run_number=F("run__number"))
 
 
 def _load_late_results_by_call(pks: list[int]) -> defaultdict[int, list[LateCallResult]]:
     results: defaultdict[int, list[LateCallResult]] = defaultdict(list)
-    for late in _query_late_results(pks):
+    for late in sorted(_query_late_results(pks), key=attrgetter("pk")):
         row_seals.verify_row(late)
         run_number: int | None = late.run_number  # type: ignore[attr-defined]
         results[late.tool_call_id].append(LateCallResult(late.success, late.result_text, run_number, late.received_at))

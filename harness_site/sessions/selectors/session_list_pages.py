@@ -64,7 +64,12 @@ def load_sessions_after_cursor(
     parts = split_into_indexed_querysets(workspace_id, wanted)
     if isinstance(after, AmountCursor) or wanted.sort is Sort.COST:
         return _merge_first_sessions_of_querysets(parts, wanted, size, after)
-    sessions: list[Session] = []
+    if after is None and len(wanted.among) > 1:
+        # Each statement evaluates a combination of conditions completely, so one is enough if it finds all sessions.
+        sessions = _merge_first_sessions_of_querysets(parts, wanted, size, None)
+        if len(sessions) < size:
+            return sorted(sessions, key=attrgetter("has_times"), reverse=True)
+    sessions = []
     if not isinstance(after, UntimedCursor):
         timed = [part.filter(has_times=True) for part in parts]
         sessions = _merge_first_sessions_of_querysets(timed, wanted, size, after)

@@ -202,7 +202,7 @@ def _query_sessions_by_pk(workspace_id: int, pks: tuple[int, ...]) -> QuerySet[S
 
 def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
     """Load one session with the counts that its pages display; None if the workspace has no such session."""
-    session = _query_session_head(workspace_id, pk).first()
+    session = next(iter(_query_session_head(workspace_id, pk)), None)
     if session is None:
         return None
     blocking_calls = list(_query_blocking_calls(pk))

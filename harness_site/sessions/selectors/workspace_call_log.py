@@ -180,16 +180,16 @@ def _build_cursor(call: ToolCall) -> Cursor:
 
 
 def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall, ...]:
-    records = {record.pk: record for record in call_details.load_calls_with_keys(pks)}
-    session_names = _query_session_names(pks) if records else []
+    rows = list(_query_calls_with_session_names(pks)) if pks else []
     calls = {
-        pk: LoggedCall(records[pk], session_pk, title or name, agent)
-        for pk, session_pk, title, name, agent in session_names
-        if pk in records
+        record.pk: LoggedCall(record, row.session_id, row.session_title or row.session_name, row.session_agent)  # type: ignore[attr-defined]
+        for row, record in zip(rows, call_details.build_verified_call_records(rows, results=False), strict=True)
     }
     return tuple(calls[pk] for pk in pks if pk in calls)
 
 
-def _query_session_names(pks: list[int]) -> QuerySet[ToolCall, tuple[int, int, str, str, str]]:
-    calls = ToolCall.objects.filter(pk__in=pks)
-    return calls.values_list("pk", "session__pk", "session__title", "session__session_id", "session__agent")
+def _query_calls_with_session_names(pks: list[int]) -> QuerySet[ToolCall]:
+    calls = call_details.select_record_columns(ToolCall.objects.filter(pk__in=pks)).defer("result")
+    return calls.annotate(
+        session_title=F("session__title"), session_name=F("session__session_id"), session_agent=F("session__agent")
+    )

@@ -288,7 +288,7 @@ def test_query_count_is_independent_of_the_evidence(
     client.force_login(make_user(name="carol", role=Role.AUDITOR))
     call = known(times)
     of_signatures = 0 if get_decision_keys() is None else 3
-    with django_assert_num_queries(25 + of_signatures):
+    with django_assert_num_queries(26 + of_signatures):
         client.get(f"/review/calls/{call.pk}/")
 
 

@@ -27,7 +27,7 @@ def test_query_count_is_independent_of_the_calls(
 ) -> None:
     for minute in range(calls):
         interrupted(minute)
-    with django_assert_num_queries(18):
+    with django_assert_num_queries(17):
         response = reader.get("/review/")
     assert response.content.decode().count("data-answers") == calls
 
@@ -38,9 +38,17 @@ def test_query_count_is_independent_of_the_decisions(
 ) -> None:
     for minute in range(decisions):
         make_decision(call=interrupted(minute, status=CallStatus.COMPLETED))
-    with django_assert_num_queries(15):
+    with django_assert_num_queries(13):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
+
+
+@pytest.mark.parametrize("query", ["", "?tool=send_mail", "?claimed=somebody", "?tab=decided&tool=send_mail"])
+def test_navigation_counts_all_calls_of_a_filtered_queue(reader: Client, query: str) -> None:
+    interrupted(1, tool="refund_card")
+    interrupted(2, tool="send_mail")
+    make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL)
+    assert 'id="waiting" data-said="3"' in reader.get(f"/review/{query}").content.decode()
 
 
 def test_longest_waiting_call_is_first(reader: Client) -> None:

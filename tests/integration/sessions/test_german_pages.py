@@ -57,6 +57,15 @@ def test_coordinates_of_drawings_are_not_localized(client: Client, page: str) ->
     assert re.findall(r' (?:x|y|width|height|cx|cy|d|transform)="[^"]*\d,\d[^"]*"', drawings) == []
 
 
+def test_list_of_keys_is_in_the_language_of_each_reader(client: Client) -> None:
+    client.force_login(make_user(name="dora", role=Role.ADMIN))
+    titles = [
+        re.search(r'<h2 id="keys-title">(.*?)</h2>', client.get("/sessions/", headers=headers).content.decode())
+        for headers in ({}, GERMAN, {})
+    ]
+    assert [title and title[1] for title in titles] == ["Keys", "Tasten", "Keys"]
+
+
 def test_call_trace_has_german_quotation_marks(client: Client) -> None:
     session = make_session()
     call = make_call(session=session, args={}, interrupted_at=clock.now(), error_type="Timeout", side_effects="mutate")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.db.models import Q
 from django.http import QueryDict
 from django.test import Client
 
@@ -188,7 +189,12 @@ def test_cost_filter_has_two_bounds(reader: Client) -> None:
 
 @pytest.mark.parametrize("agent", ["", "desk"])
 @pytest.mark.parametrize("sort", Sort.values)
-def test_pages_of_every_order_have_no_gaps_or_repeats(sort: str, agent: str) -> None:
+@pytest.mark.parametrize("conditions", [(), (Q(pk__gt=0), Q(parent_session_id=""))])
+@pytest.mark.parametrize("counted", [4, 1000])
+def test_pages_of_every_order_have_no_gaps_or_repeats(
+    sort: str, agent: str, conditions: tuple[Q, ...], counted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_list_pages, "LIMIT", counted)
     workspace, untimed = make_workspace(), {1, 5, 6}  # sessions without times come last in an order of time
     pks = [
         made(
@@ -201,7 +207,7 @@ def test_pages_of_every_order_have_no_gaps_or_repeats(sort: str, agent: str) -> 
         )
         for n in range(7)
     ]
-    order = SessionFilter(sort=Sort(sort), agent=agent)
+    order = SessionFilter(sort=Sort(sort), agent=agent, among=conditions)
     seen: list[int] = []
     after = None
     while True:
