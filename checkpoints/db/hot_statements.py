@@ -148,7 +148,8 @@ def save_versions(
 
     `session_values` are the columns of the session after the last one; without `updated_at`, that is the database's
     time. Calls that a version answers are marked with it, those that are settled and that no version has answered
-    before. On PostgreSQL, one version of a session with a known `revision` may have other rows beside it.
+    before. On PostgreSQL, one version of a session with a known `revision`, and without a seal, may have other rows
+    beside it.
 
     Returns the last version, or None if the session is not as `base` says (fence, head or version), or has another seal
     than `head` says.
@@ -164,7 +165,7 @@ def save_versions(
     if head is not None:
         session_values, expected["row_seal"] = {**session_values, **head.columns}, head.before
     if revision is not None:
-        expected["revision"] = revision
+        expected["revision"], expected["row_seal"] = revision, None
     known = {field: value for field, value in expected.items() if value is not None}
     empty = tuple(field for field in expected if field not in known)
     guard = write_guard.find_guard(connection)
@@ -369,7 +370,7 @@ def _get_postgresql_type_of_field(model: type[models.Model], field: str) -> str:
 def insert_rows_beside_revision(
     connection: BaseDatabaseWrapper, session_pk: int, fence: int, revision: int, rows: Sequence[NewRows]
 ) -> str | None:
-    """Insert rows of a session that nobody has written to since it had this revision, which becomes the next one.
+    """Insert rows of a session that nobody has sealed or written to since it had this revision, which becomes the next.
 
     Returns the status of the session; None if it is not as described, and nothing was written. Only on PostgreSQL.
     """
@@ -386,6 +387,7 @@ def _build_insert_beside_revision_sql(shapes: tuple[_RowsShape, ...]) -> str:
     return (
         f"WITH head AS (UPDATE {quote_table(Session)} SET {changes} WHERE {_quote_session_column('id')} = %s "
         f"AND {_quote_session_column('fence')} = %s AND {_quote_session_column('revision')} = %s "
+        f"AND {_quote_session_column('row_seal')} IS NULL "
         f"RETURNING {_quote_session_column('id')} AS session_pk, {_quote_session_column('status')} AS status)"
         f"{_build_insert_rows_sql(shapes)} SELECT head.status FROM head"
     )

@@ -14,9 +14,10 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
-from django.db import IntegrityError, connections
+from django.db import IntegrityError, connections, transaction
 
 from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.constants import SCHEMA_VERSION
@@ -113,7 +114,10 @@ def find_known_session(
 def remember_session(
     store: Store, session_id: str, owned_session: OwnedSession | None, states: Mapping[tuple[str, str], Channels]
 ) -> None:
-    """Remember a session that the transaction of the caller has locked and written to, with states of it."""
+    """Remember a session that the transaction of the caller has locked and written to, with states of it.
+
+    It is known once that is committed: after a rollback another write may give it the same revision.
+    """
     if owned_session is not None or not _can_write_known_sessions(store):
         return
     row = row_lookups.get_session(store, session_id)
@@ -127,7 +131,7 @@ def remember_session(
             known = replace(known, channels=earlier.channels)
         for place, channels in states.items():
             known = known.add_state(*place, channels)
-    _get_known_sessions(store).remember(session_id, known)
+    transaction.on_commit(partial(_get_known_sessions(store).remember, session_id, known), using=store.using)
 
 
 def forget_session(store: Store, session_id: str) -> None:

@@ -49,9 +49,10 @@ class VersionContent:
 
 @dataclass(frozen=True)
 class WrittenVersion:
-    """Version that was written: its number, and its new messages."""
+    """Version that was written: its number, the digest of its transcript, and its new messages."""
 
     number: int
+    chain: bytes
     messages: Sequence[StoredMessage]
 
 
@@ -156,7 +157,7 @@ def write_version_to_end_if_changed(
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
     messages = [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
-    return WrittenVersion(version, messages)
+    return WrittenVersion(version, end.chain, messages)
 
 
 def build_next_version_if_simple(

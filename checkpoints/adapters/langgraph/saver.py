@@ -311,7 +311,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
         is_shown = self.transcript_channel in versions
         with self._claims.lock_session_claims(thread_id):
-            version = state_store.save_state(
+            chain = state_store.save_state(
                 self.sync_checkpointer.store,
                 thread_id,
                 new,
@@ -322,7 +322,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         for name, saved in known.items():
             self._memory.remember_list((thread_id, namespace, name), saved)
         if is_shown and said is not None:
-            self._memory.remember_transcript_digests(thread_id, version, said.digests)
+            self._memory.remember_transcript_digests(thread_id, chain, said.digests)
 
     def _encode_new_elements_and_describe_list(
         self, place: Place, value: Any, written: Mapping[int, tuple[Any, Encoded]]
@@ -348,7 +348,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
     def _count_list_messages_in_newest_version(self, row: Session, said: SavedList | None) -> int:
         """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
         saved = self._memory.find_transcript_digests(row.session_id) if said is not None else None
-        if saved is None or said is None or saved[0] != row.latest_version:
+        if saved is None or said is None or saved[0] != bytes(row.head_chain):
             return 0
         count = len(saved[1])
         return count if list(said.digests[:count]) == list(saved[1]) else 0

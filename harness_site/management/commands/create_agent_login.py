@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 
+from harness_site.core.management_commands import format_management_command
 from harness_site.database_roles import (
     InvalidRoleName,
     RoleNames,
@@ -91,7 +92,8 @@ def _run_statements(statements: Iterable[str], login: str) -> None:
     except DatabaseError as error:
         reason = str(error).strip().splitlines()[0]
         name = connection.settings_dict["NAME"]
+        command = format_management_command(f"create_agent_login {login} --print-sql")
         raise CommandError(
             f"The database refused it: {reason}. Let an administrator of the database run the SQL: "
-            f"harness create_agent_login {login} --print-sql | sudo -u postgres psql {name}"
+            f"{command} | sudo -u postgres psql {name}"
         ) from error

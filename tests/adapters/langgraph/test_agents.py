@@ -73,6 +73,21 @@ def test_a_thread_is_a_session_that_reads_like_any_other(cp: SyncCheckpointer, e
     assert Run.objects.count() == 2
 
 
+def test_transcript_is_whole_after_its_newest_version_was_deleted(cp: SyncCheckpointer) -> None:
+    def answer(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(f"answer to {state['messages'][-1].content}")]}
+
+    graph = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
+    agent = graph.compile(checkpointer=HarnessSaver(cp))
+    agent.invoke({"messages": [HumanMessage("one")]}, config())
+    cp.delete_checkpoint("s", cp.list_checkpoints("s")[0]["version"])
+    agent.invoke({"messages": [HumanMessage("two")]}, config())
+    latest = cp.load_latest("s")
+    assert latest is not None
+    said = [message["content"] for message in latest["transcript"]]
+    assert said == ["one", "answer to one", "two", "answer to two"]
+
+
 def test_an_async_agent_is_the_same(workspace: object, effects: Path) -> None:
     async def run() -> Any:
         async with Checkpointer() as client:

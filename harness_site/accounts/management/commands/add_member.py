@@ -9,6 +9,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from harness_site.accounts.models import Membership
+from harness_site.core.management_commands import format_management_command
 
 
 class Command(BaseCommand):
@@ -22,7 +23,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["name"]).first()
         if user is None:
-            raise CommandError(f"There is no account {options['name']!r}. Create it with harness createsuperuser.")
+            command = format_management_command("createsuperuser")
+            raise CommandError(f"There is no account {options['name']!r}. Create it with {command}.")
         slug, role = options["workspace"], Role(options["role"])
         with transaction.atomic():
             workspace, _ = Workspace.objects.get_or_create(slug=slug, defaults={"name": slug})
