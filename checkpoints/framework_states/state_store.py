@@ -17,7 +17,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from checkpoints.calls import framework_interrupts
+from checkpoints.calls import review_calls_of_framework_interrupts
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import (
@@ -220,7 +220,7 @@ def save_state(
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     if not must_own:
         known = known_sessions.find_known_session(store, session_id, description)
-        chain = _save_state_of_known_session(store, known, new, writer, digests, build_content)
+        chain = _try_save_state_of_known_session(store, known, new, writer, digests, build_content)
         if chain is not None:
             return chain
     written: WrittenVersion | None = None
@@ -247,7 +247,7 @@ def save_state(
     return written.chain
 
 
-def _save_state_of_known_session(
+def _try_save_state_of_known_session(
     store: Store,
     known: KnownSession | None,
     new: NewState,
@@ -401,7 +401,7 @@ def save_task_writes(
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     if not (requests or must_own):
         known = known_sessions.find_known_session(store, session_id, description)
-        status = _save_writes_of_known_session(store, known, place, task_path, by_position, writer)
+        status = _try_save_writes_of_known_session(store, known, place, task_path, by_position, writer)
         if status is not None:
             return status == SessionStatus.NEEDS_REVIEW
     with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=True) as (
@@ -422,7 +422,7 @@ def save_task_writes(
         ]
         state_rows.insert_state_rows(store.using, added)
         if requests:
-            framework_interrupts.log_interrupt_calls(
+            review_calls_of_framework_interrupts.log_interrupt_calls(
                 store, row, requests, lambda: _get_or_create_run_of_request(store, row, owned_session)
             )
         if not requests:
@@ -433,7 +433,7 @@ def save_task_writes(
     return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
 
 
-def _save_writes_of_known_session(
+def _try_save_writes_of_known_session(
     store: Store,
     known: KnownSession | None,
     place: Mapping[str, str],
@@ -464,7 +464,9 @@ def _get_or_create_run_of_request(store: Store, row: Session, owned_session: Own
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return framework_interrupts.find_run_awaiting_decision(store, row) or ownership.create_ended_run(store, row)
+    return review_calls_of_framework_interrupts.find_run_awaiting_decision(store, row) or ownership.create_ended_run(
+        store, row
+    )
 
 
 def load_task_write(

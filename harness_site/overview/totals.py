@@ -14,7 +14,7 @@ from django.db.models import Model, QuerySet, Sum
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
-from harness_site.overview.periods import Period
+from harness_site.overview.utc_periods import Period
 from harness_site.search.hourly_call_statistics import convert_wait_class_to_seconds
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
 

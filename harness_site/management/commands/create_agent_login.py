@@ -50,7 +50,7 @@ class Command(BaseCommand):
         if options["print_sql"]:
             self.stdout.write("".join(f"{statement};\n" for statement in ("BEGIN", *statements, "COMMIT")), ending="")
         else:
-            _refuse_role_of_others(role)
+            _refuse_role_with_login_or_tables(role)
             if not options["rights_only"]:
                 _refuse_existing_role(login)
             _run_statements(statements, login)
@@ -68,7 +68,7 @@ def _refuse_existing_role(login: str) -> None:
             raise CommandError(f"There is a role {login} already, and it stays as it is. Choose another name.")
 
 
-def _refuse_role_of_others(role: str) -> None:
+def _refuse_role_with_login_or_tables(role: str) -> None:
     """Refuse a role whose rights would be taken away, or which may do more than agents may."""
     with connection.cursor() as cursor:
         cursor.execute(

@@ -184,7 +184,7 @@ def test_an_error_of_a_tool_stops_the_graph_and_frees_the_session(cp: SyncCheckp
     calls = AIMessage("", tool_calls=[{"name": "send", "args": {"to": "bob"}, "id": "call_1"}])
 
     class Model(ScriptedModel):
-        def _answer(self, place: int, results: Any) -> AIMessage:
+        def _build_next_message(self, place: int, results: Any) -> AIMessage:
             return AIMessage("done") if results else calls
 
     agent = create_agent(Model(), [send], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
@@ -213,7 +213,7 @@ def _build_pausing_agent(client: SyncCheckpointer | Checkpointer) -> Any:
     calls = [{"name": "send", "args": {"to": to}, "id": f"call_{to}"} for to in ("bob", "carol")]
 
     class Model(ScriptedModel):
-        def _answer(self, place: int, results: Any) -> AIMessage:
+        def _build_next_message(self, place: int, results: Any) -> AIMessage:
             return AIMessage("done") if results else AIMessage("", tool_calls=calls)
 
     return create_agent(Model(), [send], checkpointer=saver, middleware=[HarnessMiddleware(saver)])

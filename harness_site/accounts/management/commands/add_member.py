@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from harness_site.accounts.models import Membership
@@ -32,7 +32,7 @@ class Command(BaseCommand):
                 Membership.objects.filter(user=user, workspace=workspace).values_list("role", flat=True).first()
             )
             Membership.objects.update_or_create(user=user, workspace=workspace, defaults={"role": role})
-            append_events.append_event(
+            insert_unchained_events.append_event(
                 "default",
                 workspace.pk,
                 AuditKind.MEMBER_ADDED if previous_role is None else AuditKind.ROLE_CHANGED,
