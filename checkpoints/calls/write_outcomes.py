@@ -7,8 +7,8 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import call_status_transitions
-from checkpoints.audit import append_events
+from checkpoints import agent_and_machine_call_transitions
+from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, call_seals, log_completeness
 from checkpoints.db import hot_statements
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
@@ -52,7 +52,7 @@ def write_call_outcome(
             if not is_settled and not (is_repeated and _is_outcome_stored(store, owned_session, call, outcome)):
                 raise store_late_result_as_evidence(store, owned_session.session_id, call.pk, owned_session, outcome)
     except StorageUnavailable as error:
-        _read_outcome_after_lost_commit(store, owned_session, call, outcome, error)
+        _require_outcome_stored_after_lost_commit(store, owned_session, call, outcome, error)
     store.issued.discard(call.pk)
     if outcome.status in SETTLED_CALL_STATUSES:
         owned_session.operations.record_settled_call(call.pk)
@@ -156,7 +156,7 @@ def record_call_result(
         write_call_outcome(store, owned_session, IssuedCall(call.pk, call.call_id, call.step, call.attempt), outcome)
 
 
-def _read_outcome_after_lost_commit(
+def _require_outcome_stored_after_lost_commit(
     store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome, error: StorageUnavailable
 ) -> None:
     """Read back the outcome after a commit whose answer was lost: only this run may settle the call."""
@@ -184,7 +184,7 @@ def store_late_result_as_evidence(
             result=outcome.result,
         )
         row_lookups.increment_session_revision(store, session.pk)
-        append_events.record_event(
+        insert_unchained_events.record_event(
             store,
             AuditKind.LATE_RESULT,
             session_pk=session.pk,
@@ -215,7 +215,7 @@ def interrupt_call(store: Store, owned_session: OwnedSession, call: ToolCall) ->
     """Interrupt a call of this run whose outcome nobody will report."""
     reason = InterruptReason.ABANDONED if call.mutates else ""
     values = {
-        "status": call_status_transitions.get_transition_for_lost_run(mutates=call.mutates).after,
+        "status": agent_and_machine_call_transitions.get_transition_for_lost_run(mutates=call.mutates).after,
         "reason": reason,
     }
     with database_operation(store.using) as connection:

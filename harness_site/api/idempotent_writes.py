@@ -171,7 +171,7 @@ def serve_write_once(
             response["Idempotency-Replayed"] = "true"
             return response
     response = serve(row if repeated else None)
-    return response if _store_response(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+    return response if _store_response_and_claim_call(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 
 
 def store_key_before_write() -> None:
@@ -214,7 +214,7 @@ def serve_write_that_stores_key(
     _delete_old_writes_sometimes()
     row = _build_write_row(guard.row, token, write)
     row.call = guard.call
-    return response if _store_response(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+    return response if _store_response_and_claim_call(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 
 
 def compute_write_name(token: ApiToken, key: str) -> str:
@@ -241,7 +241,7 @@ def claim_call_for_write(write: ApiWrite, call: int) -> bool:
         if write._state.adding:
             write.save()
         else:
-            _execute_without_sync(_UPDATE_SQL, [write.status, write.body, call, write.pk])
+            _execute_without_disk_sync(_UPDATE_SQL, [write.status, write.body, call, write.pk])
     except IntegrityError:
         write.call = None
         return False
@@ -252,7 +252,7 @@ def _get_or_create_write_row(token: ApiToken, write: KeyedWrite) -> tuple[ApiWri
     """Return the row of the key, and whether it was there before."""
     validate_id("Idempotency-Key", write.key)
     values = [token.pk, write.key, write.digest, connection.ops.adapt_datetimefield_value(clock.now())]
-    if written := _execute_without_sync(_NOTES[connection.vendor], values):
+    if written := _execute_without_disk_sync(_NOTES[connection.vendor], values):
         return _build_write_row(written[0], token, write), False
     return ApiWrite.objects.get(token=token, key=write.key), True
 
@@ -262,7 +262,7 @@ def _build_write_row(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrit
     return ApiWrite.from_db(DEFAULT_DB_ALIAS, _NOTE_FIELDS, [number, token.pk, write.key, write.digest, None, "", None])
 
 
-def _store_response(row: ApiWrite, response: HttpResponse) -> bool:
+def _store_response_and_claim_call(row: ApiWrite, response: HttpResponse) -> bool:
     """Store the answer, and claim the call that it tells to run. Returns False if another write has claimed it."""
     if response.status_code in _TRANSIENT_STATUSES or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return True
@@ -276,7 +276,7 @@ def _store_response(row: ApiWrite, response: HttpResponse) -> bool:
     if getattr(response, "found_again", False):
         _answers.write_later(row.pk, (row.status, row.body))
     else:
-        _execute_without_sync(_UPDATE_SQL, [row.status, row.body, row.call, row.pk])
+        _execute_without_disk_sync(_UPDATE_SQL, [row.status, row.body, row.call, row.pk])
     return True
 
 
@@ -286,7 +286,7 @@ def _write_answers(answers: Mapping[int, tuple[int, str]]) -> None:
     for first in range(0, len(rows), _ANSWERS_OF_A_STATEMENT):
         batch = rows[first : first + _ANSWERS_OF_A_STATEMENT]
         values = ", ".join(["(%s, %s, %s)"] * len(batch))
-        _execute_without_sync(
+        _execute_without_disk_sync(
             f"UPDATE {_TABLE} SET status = answer.column2, body = answer.column3 "  # noqa: S608
             f"FROM (VALUES {values}) AS answer WHERE {_TABLE}.id = answer.column1 RETURNING id",
             [value for row in batch for value in row],
@@ -296,7 +296,7 @@ def _write_answers(answers: Mapping[int, tuple[int, str]]) -> None:
 _answers: Final = DeferredWrites("answers of writes", _write_answers)
 
 
-def _execute_without_sync(statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+def _execute_without_disk_sync(statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
     """Execute one statement, and commit without waiting for the disk. Returns the first row of its result.
 
     A key has to survive the end of a process, and the write itself is synced. After a loss of power a repetition is a
