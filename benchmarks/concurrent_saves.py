@@ -38,11 +38,11 @@ def measure_agents(crowds: Sequence[Crowd], plan: Plan) -> Rates:
     for agents in plan.agents:
         turns = plan.saves_of_agents // agents
         for crowd in crowds:  # warms up connections and caches
-            crowd.begin_sessions(agents)
+            crowd.replace_sessions(agents)
             crowd.save_turns(2)
         for _ in range(plan.rounds):
             for crowd in crowds:
-                crowd.begin_sessions(agents)
+                crowd.replace_sessions(agents)
                 start = time.perf_counter()
                 crowd.save_turns(turns)
                 rate = agents * turns / (time.perf_counter() - start)

@@ -92,7 +92,7 @@ class Store(ABC):
         self.database = database
 
     @abstractmethod
-    def save(self, turn: Turn) -> float:
+    def time_save(self, turn: Turn) -> float:
         """Save a turn as the framework does. Returns the seconds that the store took."""
 
     @abstractmethod
@@ -104,7 +104,7 @@ def _get_url(database: Database) -> str:
     return database.url if database.kind == "postgresql" else f"sqlite:///{database.url}"
 
 
-class OwnSaver(Store):
+class LangGraphSaver(Store):
     framework = "LangGraph"
     title = "LangGraph's own saver"
     writes = 5
@@ -143,7 +143,7 @@ class OwnSaver(Store):
 
         return measured
 
-    def save(self, turn: Turn) -> float:
+    def time_save(self, turn: Turn) -> float:
         self.seconds, self.answer = 0.0, turn.answer
         self.graph.invoke({"messages": [HumanMessage(turn.question)]}, self.config, durability="sync")
         return self.seconds
@@ -158,16 +158,16 @@ class OwnSaver(Store):
         self.connection.close()
 
 
-class Saver(OwnSaver):
+class HarnessLangGraphSaver(LangGraphSaver):
     title = "**HarnessSaver**"
-    peer = "OwnSaver"
+    peer = "LangGraphSaver"
 
     def open_saver(self) -> Any:
         self.connection = SyncCheckpointer(_get_url(self.database), migrate=True)
         return HarnessSaver(self.connection)
 
 
-class OwnSession(Store):
+class OpenAISqliteSession(Store):
     framework = "OpenAI Agents"
     title = "the SDK's own `SQLiteSession`"
     kinds: ClassVar[Sequence[Kind]] = ("sqlite",)
@@ -180,7 +180,7 @@ class OwnSession(Store):
     def open_session(self) -> Any:
         return SQLiteSession("measured", self.database.url)
 
-    def save(self, turn: Turn) -> float:
+    def time_save(self, turn: Turn) -> float:
         said = [{"role": "user", "content": turn.question}]
         text = {"type": "output_text", "text": turn.answer, "annotations": []}
         said.append({"type": "message", "role": "assistant", "status": "completed", "id": "msg", "content": [text]})  # type: ignore[dict-item]
@@ -191,9 +191,9 @@ class OwnSession(Store):
         self.loop.close()
 
 
-class Session(OwnSession):
+class HarnessOpenAISession(OpenAISqliteSession):
     title = "**HarnessSession**"
-    peer = "OwnSession"
+    peer = "OpenAISqliteSession"
     kinds = KINDS
 
     def open_session(self) -> Any:
@@ -205,7 +205,7 @@ class Session(OwnSession):
         self.loop.close()
 
 
-class Conversations(Store):
+class HarnessPydanticAIConversations(Store):
     framework = "Pydantic AI"
     title = "**HarnessConversationStore**"
 
@@ -215,7 +215,7 @@ class Conversations(Store):
         self.store = HarnessConversationStore(self.client)
         self.conversation = Conversation(conversation_id="measured", messages=[])
 
-    def save(self, turn: Turn) -> float:
+    def time_save(self, turn: Turn) -> float:
         said = [ModelRequest(parts=[UserPromptPart(turn.question)]), ModelResponse(parts=[TextPart(turn.answer)])]
         self.conversation.messages.extend(said)
         return self.loop.run(_measure_await(self.store.save(self.conversation)))
@@ -225,7 +225,7 @@ class Conversations(Store):
         self.loop.close()
 
 
-class Transcripts(Store):
+class HarnessClaudeTranscripts(Store):
     framework = "Claude Agent SDK"
     title = "**HarnessSessionStore**"
 
@@ -235,7 +235,7 @@ class Transcripts(Store):
         self.store = HarnessSessionStore(self.client)
         self.parent: str | None = None
 
-    def save(self, turn: Turn) -> float:
+    def time_save(self, turn: Turn) -> float:
         lines = [
             self._build_line("user", turn.question),
             self._build_line("assistant", [{"type": "text", "text": turn.answer}]),
@@ -260,7 +260,7 @@ class Transcripts(Store):
         self.loop.close()
 
 
-class Repository(Store):
+class HarnessStrandsRepository(Store):
     framework = "Strands Agents"
     title = "**HarnessSessionRepository**"
     writes = 2
@@ -273,7 +273,7 @@ class Repository(Store):
         self.repository.create_agent("measured", SessionAgent("default", {}, {}))
         self.count = 0
 
-    def save(self, turn: Turn) -> float:
+    def time_save(self, turn: Turn) -> float:
         said: list[Message] = [
             {"role": "user", "content": [{"text": turn.question}]},
             {"role": "assistant", "content": [{"text": turn.answer}]},
@@ -289,7 +289,15 @@ class Repository(Store):
         self.client.close()
 
 
-STORES: Sequence[type[Store]] = (Saver, OwnSaver, Session, OwnSession, Conversations, Transcripts, Repository)
+STORES: Sequence[type[Store]] = (
+    HarnessLangGraphSaver,
+    LangGraphSaver,
+    HarnessOpenAISession,
+    OpenAISqliteSession,
+    HarnessPydanticAIConversations,
+    HarnessClaudeTranscripts,
+    HarnessStrandsRepository,
+)
 
 
 async def _measure_await(work: Any) -> float:
@@ -327,7 +335,7 @@ def measure_stores_on_database_kind(databases: Any, kind: Kind, turns: Sequence[
     for number, turn in enumerate(turns):
         order = list(stores.items())
         for each, store in order[number % len(order) :] + order[: number % len(order)]:
-            results[each].seconds.append(store.save(turn) / each.writes)
+            results[each].seconds.append(store.time_save(turn) / each.writes)
     said = sum(turn.size for turn in turns)
     for each, store in stores.items():
         results[each].size = (places[each].get_size_on_disk() - sizes[each]) / said
@@ -341,7 +349,7 @@ def measure_workers(databases: Any, turns: int, shared: int) -> dict[str, float]
     Each drives a graph of its own for `shared` turns, whose thread has `turns` turns already.
     """
     rates: dict[str, float] = {}
-    for each in (Saver, OwnSaver):
+    for each in (HarnessLangGraphSaver, LangGraphSaver):
         database = databases.create_database("postgresql", f"workers_{each.__name__.lower()}")
         each(database).close()  # creates the tables
         command = [sys.executable, "-m", "benchmarks.frameworks", "--worker", each.__name__, database.url]
@@ -365,13 +373,15 @@ def measure_workers(databases: Any, turns: int, shared: int) -> dict[str, float]
 
 def run_worker(name: str, url: str, count: int, shared: int) -> None:
     """Fill a thread with `count` turns, and drive its graph for `shared` turns once a line arrives."""
-    store = {"Saver": Saver, "OwnSaver": OwnSaver}[name](Database("postgresql", "worker", url))
+    store = {"HarnessLangGraphSaver": HarnessLangGraphSaver, "LangGraphSaver": LangGraphSaver}[name](
+        Database("postgresql", "worker", url)
+    )
     turns = build_turns(count + shared)
     store.save_turns_unmeasured(turns[:count])
     print("ready", flush=True)
     sys.stdin.readline()
     for turn in turns[count:]:
-        store.save(turn)
+        store.time_save(turn)
     store.close()
 
 
@@ -423,7 +433,7 @@ def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, float]
         rows = [_format_row(store, measured) for store in STORES if store.__name__ in measured]
         parts.append("\n".join([f"## {TITLES[kind]}\n", _HEADING.format(turns=len(turns)), *rows, ""]))
     if rates:
-        ours, own = rates["Saver"], rates["OwnSaver"]
+        ours, own = rates["HarnessLangGraphSaver"], rates["LangGraphSaver"]
         parts.append(
             _WORKERS.format(workers=WORKERS, turns=len(turns), shared=shared, ours=ours, own=own, ratio=own / ours)
         )
@@ -451,7 +461,7 @@ def _list_targets(turns: int, results: Results, rates: dict[str, float]) -> list
                     f"≤ {_MAX_MILLISECONDS:.0f} ms | {_format_target_verdict(late <= _MAX_MILLISECONDS)} |"
                 )
     if rates:
-        ratio = rates["Saver"] / rates["OwnSaver"]
+        ratio = rates["HarnessLangGraphSaver"] / rates["LangGraphSaver"]
         rows.append(
             f"| LangGraph: {WORKERS} processes, turns a second to those of its own saver | {TITLES['postgresql']} | "
             f"{ratio:.2f}× | ≥ {_MIN_RATE:.0f}× | {_format_target_verdict(ratio >= _MIN_RATE)} |"

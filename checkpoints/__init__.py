@@ -78,5 +78,5 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("checkpoints.exceptions")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    importlib.import_module("checkpoints.conf").ensure_configured()
+    importlib.import_module("checkpoints.configure_django").ensure_configured()
     return getattr(importlib.import_module(_HOME[name]), name)

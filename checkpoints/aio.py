@@ -19,7 +19,7 @@ from uuid import UUID
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import conf, database_url, open_and_migrate, sansio
+from checkpoints import constants, database_url, open_and_migrate, sansio
 from checkpoints.client import SyncCheckpointer
 from checkpoints.db.connection import find_connection
 from checkpoints.decisions import run_verify_hooks
@@ -85,7 +85,7 @@ class Checkpointer:
         url: str | Path | None = None,
         *,
         workspace: str = DEFAULT_WORKSPACE,
-        lease_seconds: float = conf.LEASE_SECONDS,
+        lease_seconds: float = constants.LEASE_SECONDS,
         using: str = "default",
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
@@ -137,7 +137,7 @@ class Checkpointer:
         url: str | Path,
         *,
         workspace: str = DEFAULT_WORKSPACE,
-        lease_seconds: float = conf.LEASE_SECONDS,
+        lease_seconds: float = constants.LEASE_SECONDS,
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
         token: str | None = None,

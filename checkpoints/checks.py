@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import router
 
-from checkpoints.conf import BUSY_TIMEOUT_SECONDS, SQLITE_PRAGMAS
+from checkpoints.constants import BUSY_TIMEOUT_SECONDS, SQLITE_PRAGMAS
 from checkpoints.exceptions import SealError
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
-from checkpoints import conf, database_url, open_and_migrate, sansio
+from checkpoints import constants, database_url, open_and_migrate, sansio
 from checkpoints.archive import session_export, session_import
 from checkpoints.archive.session_export import ExportedFile
 from checkpoints.archive.session_import import ImportedSession
-from checkpoints.calls import call_queries, calls_awaiting_decision, intent_log, pending_calls, write_outcomes
+from checkpoints.calls import call_queries, calls_awaiting_decision, calls_without_outcome, intent_log, write_outcomes
 from checkpoints.client_decision_methods import DecisionMethods
 from checkpoints.client_waits_for_other_agents import PeerMethods
 from checkpoints.database_client_backend import DatabaseBackend
@@ -70,7 +70,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         url: str | Path | None = None,
         *,
         workspace: str = DEFAULT_WORKSPACE,
-        lease_seconds: float = conf.LEASE_SECONDS,
+        lease_seconds: float = constants.LEASE_SECONDS,
         using: str = "default",
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
@@ -107,7 +107,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
         url: str | Path,
         *,
         workspace: str = DEFAULT_WORKSPACE,
-        lease_seconds: float = conf.LEASE_SECONDS,
+        lease_seconds: float = constants.LEASE_SECONDS,
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
         token: str | None = None,
@@ -814,7 +814,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             was asked.
         """
         with quarantine.quarantine_on_integrity_error(self.store, session_id):
-            return pending_calls.list_pending_calls(self.store, session_id)
+            return calls_without_outcome.list_pending_calls(self.store, session_id)
 
     def pending_decisions(
         self, *, agent: str | None = None, after: int | None = None, limit: int = 50

@@ -9,8 +9,14 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.db import connections
 
-from checkpoints import conf
-from checkpoints.conf import BUSY_TIMEOUT_SECONDS, POOL_SIZE, POOL_TIMEOUT_SECONDS, PREPARE_THRESHOLD, SQLITE_PRAGMAS
+from checkpoints import configure_django
+from checkpoints.constants import (
+    BUSY_TIMEOUT_SECONDS,
+    POOL_SIZE,
+    POOL_TIMEOUT_SECONDS,
+    PREPARE_THRESHOLD,
+    SQLITE_PRAGMAS,
+)
 from checkpoints.exceptions import InvalidDatabaseUrl, InvalidInput
 
 
@@ -106,7 +112,7 @@ def _parse_postgresql_options(query: str) -> dict[str, Any]:
 def get_or_create_alias(url: str) -> str:
     """Return a connection alias for the database at `url`."""
     database = database_from_url(url)
-    conf.ensure_configured()
+    configure_django.ensure_configured()
     return _find_or_create_alias(database)
 
 

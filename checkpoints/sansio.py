@@ -155,7 +155,7 @@ async def run_flow_async(flow: Flow[T], run_blocking: RunBlocking) -> T:
             step = advance()
             try:
                 if isinstance(step, Transact):
-                    value, now_cancelled = await _await_uncancelled(run_blocking(step.work))
+                    value, now_cancelled = await _await_result_and_whether_cancelled(run_blocking(step.work))
                     is_cancelled = is_cancelled or now_cancelled
                 else:
                     if is_cancelled:
@@ -176,7 +176,7 @@ async def run_flow_async(flow: Flow[T], run_blocking: RunBlocking) -> T:
         return end.value  # type: ignore[no-any-return]
 
 
-async def _await_uncancelled(work: Awaitable[Any]) -> tuple[Any, bool]:
+async def _await_result_and_whether_cancelled(work: Awaitable[Any]) -> tuple[Any, bool]:
     """Await the result of `work` even while this task is being cancelled; also return whether it was."""
     task = asyncio.ensure_future(work)
     is_cancelled = False

@@ -110,7 +110,7 @@ def _configure_django_with_library_alone(missing: list[str]) -> None:
     """Configure Django with the library alone, which needs an explicit database."""
     from django.conf import settings
 
-    from checkpoints.conf import build_library_settings
+    from checkpoints.configure_django import build_library_settings
     from checkpoints.database_url import database_from_url
     from checkpoints.exceptions import InvalidDatabaseUrl
 

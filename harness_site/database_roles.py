@@ -23,7 +23,7 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Model
 
-from checkpoints.conf import PREPARE_THRESHOLD
+from checkpoints.constants import PREPARE_THRESHOLD
 from checkpoints.models import AuditChain, AuditEvent, Decision, EarlyResponse, LateResult, Workspace
 
 _LIBRARY: Final = "checkpoints"

@@ -11,7 +11,7 @@ from django.views.i18n import JavaScriptCatalog
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.installation.first_steps import find_oldest_session
-from harness_site.installation.migration_state import StartupProblem, keep_out_of_log, probe
+from harness_site.installation.migration_state import StartupProblem, mark_response_as_logged, probe
 
 
 @require_GET
@@ -56,7 +56,7 @@ def report_readiness(request: HttpRequest) -> JsonResponse:
         body = {"status": "unavailable", "problem": problem, "detail": problem.summary, "hint": problem.advice}
     headers = {"Retry-After": "5"}
     response = JsonResponse(body, status=503, headers=headers, json_dumps_params={"ensure_ascii": False})
-    keep_out_of_log(response)
+    mark_response_as_logged(response)
     return response
 
 

@@ -25,7 +25,7 @@ STATE_DIR = env.get_state_dir()
 DEBUG = env.read_boolean_setting("HARNESS_DEBUG", default=False)
 #: Public URL of this site; links in messages and invitations start with it.
 configured_address = env.read_text_setting("HARNESS_ADDRESS")
-SITE_ADDRESS = env.collect_problem(lambda: site_address.parse_site_address(configured_address), "")
+SITE_ADDRESS = env.collect_problem(lambda: site_address.validate_and_strip_site_address(configured_address), "")
 ALLOWED_HOSTS = env.read_list_setting("HARNESS_ALLOWED_HOSTS", site_address.build_default_allowed_hosts(SITE_ADDRESS))
 CSRF_TRUSTED_ORIGINS = env.read_list_setting("HARNESS_TRUSTED_ORIGINS")
 HTTPS = env.read_boolean_setting("HARNESS_HTTPS", default=False)

@@ -17,7 +17,7 @@ _HOST: Final = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 _EXAMPLE: Final = "HARNESS_ADDRESS=https://harness.example.org"
 
 
-def parse_site_address(text: str) -> str:
+def validate_and_strip_site_address(text: str) -> str:
     """Return the address `text` without a trailing slash; empty for an empty text.
 
     Raises `ImproperlyConfigured` with a sentence that names what is wrong and an example.

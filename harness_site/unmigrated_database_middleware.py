@@ -14,7 +14,7 @@ from django.utils import translation
 from checkpoints.exceptions import MigrationsMissing, StorageError, StorageUnavailable
 from harness_site.accounts.safe_redirect_targets import is_path_of_site
 from harness_site.api.problem_details import build_problem_response
-from harness_site.installation.migration_state import StartupProblem, keep_out_of_log, probe
+from harness_site.installation.migration_state import StartupProblem, mark_response_as_logged, probe
 
 #: Seconds after which a client may ask again.
 RETRY_SECONDS: Final = 5
@@ -51,7 +51,7 @@ def _build_response(request: HttpRequest, problem: StartupProblem) -> HttpRespon
         with translation.override("en"):
             response = build_problem_response(_API_ERRORS[problem](problem.summary, may_have_happened=False), 503)
     response["Retry-After"] = str(RETRY_SECONDS)
-    keep_out_of_log(response)
+    mark_response_as_logged(response)
     return response
 
 

@@ -17,7 +17,7 @@ class Crowd(ABC):
     def __init__(self, database: Database, conversation: Conversation) -> None: ...
 
     @abstractmethod
-    def begin_sessions(self, agents: int) -> None:
+    def replace_sessions(self, agents: int) -> None:
         """Start a new session for each agent."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from langgraph.checkpoint.base.id import uuid6
 from benchmarks.benchmark_databases import Database
 from benchmarks.crowds.crowd import Crowd
 from benchmarks.generated_conversation import PLAN, SPENT_USD, Conversation
-from checkpoints.conf import POOL_SIZE
+from checkpoints.constants import POOL_SIZE
 
 
 class LangGraph(Crowd):
@@ -48,7 +48,7 @@ class LangGraph(Crowd):
         await saver.setup()
         return saver
 
-    def begin_sessions(self, agents: int) -> None:
+    def replace_sessions(self, agents: int) -> None:
         self.sessions = [uuid4().hex for _ in range(agents)]
 
     def save_turns(self, turns: int) -> None:

@@ -24,7 +24,7 @@ class Library(Crowd):
         self.checkpointer = Checkpointer(using=database.alias)
         self.sessions: list[str] = []
 
-    def begin_sessions(self, agents: int) -> None:
+    def replace_sessions(self, agents: int) -> None:
         self.sessions = [uuid4().hex for _ in range(agents)]
         for session in self.sessions:
             self.loop.run(self.checkpointer.start_session(session))

@@ -12,7 +12,7 @@ from benchmarks.contenders import raw_sql
 from benchmarks.crowds.crowd import Crowd
 from benchmarks.django_setup import create_plain_tables
 from benchmarks.generated_conversation import Conversation
-from checkpoints.conf import POOL_SIZE
+from checkpoints.constants import POOL_SIZE
 
 
 class Statements(Crowd):
@@ -26,7 +26,7 @@ class Statements(Crowd):
         self.executor = ThreadPoolExecutor(POOL_SIZE)
         self.threads: list[int] = []
 
-    def begin_sessions(self, agents: int) -> None:
+    def replace_sessions(self, agents: int) -> None:
         self.threads = [self.executor.submit(self._open_thread_row).result() for _ in range(agents)]
 
     def _open_thread_row(self) -> int:

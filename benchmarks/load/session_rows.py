@@ -15,7 +15,7 @@ from django.db.models import Model
 
 from benchmarks.load.generated_session_sizes import Size
 from benchmarks.load.random_sentences import AGENTS, LABELS, PEOPLE, TOOLS, SentenceGenerator
-from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.enums import (
     ActorKind,
     CallStatus,

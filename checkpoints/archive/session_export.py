@@ -11,7 +11,7 @@ from django.db import connections, models, transaction
 from checkpoints.archive import fork_origin_segments, row_serializers
 from checkpoints.archive.atomic_file import open_atomic_replacement
 from checkpoints.archive.file_format import FileHeader, SessionFileWriter
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.row_batches import iterate_rows
@@ -61,7 +61,7 @@ def export_session(store: Store, session_id: str, path: str | Path, *, audited: 
             digest = writer.write_end_line()
             exported_file = ExportedFile(target, session_id, session.latest_version, writer.size, digest)
         if audited:
-            append_events.record_event(
+            insert_unchained_events.record_event(
                 store,
                 AuditKind.EXPORTED,
                 session_pk=session.pk,

@@ -17,8 +17,8 @@ from django.db.models.functions import Now
 
 from checkpoints.archive import row_serializers
 from checkpoints.archive.file_format import SessionFileReader
-from checkpoints.audit import append_events
-from checkpoints.calls import pending_calls, verify_call_seal_signatures_and_digests
+from checkpoints.audit import insert_unchained_events
+from checkpoints.calls import calls_without_outcome, verify_call_seal_signatures_and_digests
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     FINISHED_SESSION_STATUSES,
@@ -106,7 +106,7 @@ class _SessionImport:
         for batch in _batch_rows_by_model(rows):
             self._insert_batch(session, batch)
         self._finish_imported_session(session)
-        undecided = len(pending_calls.list_undecided_calls(self.store, session))
+        undecided = len(calls_without_outcome.list_undecided_calls(self.store, session))
         return ImportedSession(session.session_id, session.latest_version, undecided)
 
     def _deserialize_rows(self) -> Iterator[models.Model]:
@@ -176,7 +176,7 @@ class _SessionImport:
         return new_keys[old_key]
 
     @property
-    def _has_former_chains(self) -> bool:
+    def _uses_former_chain_format(self) -> bool:
         """Whether the chains in the file were computed otherwise. Its own digest says that its texts are unchanged."""
         return self.reader.header.version < row_serializers.CHAINS_SINCE_VERSION
 
@@ -200,7 +200,7 @@ class _SessionImport:
 
     def _require_or_set_chain(self, row: Session | Checkpoint | Message, column: str, chain: bytes, why: str) -> None:
         """Require that a row has a chain; a row of an older file gets it. Raises `ValueError` with `why`."""
-        if self._has_former_chains:
+        if self._uses_former_chain_format:
             setattr(row, column, chain)
         elif bytes(getattr(row, column)) != chain:
             raise ValueError(why)
@@ -224,11 +224,13 @@ class _SessionImport:
         session.head_segment_id = None if self.head is None else self._map_old_key_to_new(Segment, self.head)
         chain = self._find_hash_chain_at(self.head, session.message_count - 1)
         self._require_or_set_chain(session, "head_chain", chain, "its newest transcript is not the one that was saved")
-        if session.status not in FINISHED_SESSION_STATUSES and pending_calls.list_undecided_calls(self.store, session):
+        if session.status not in FINISHED_SESSION_STATUSES and calls_without_outcome.list_undecided_calls(
+            self.store, session
+        ):
             session.status = SessionStatus.NEEDS_REVIEW
         session.updated_at = Now()
         session.save(using=self.store.using, update_fields=["head_segment", "head_chain", "status", "updated_at"])
-        append_events.record_event(
+        insert_unchained_events.record_event(
             self.store,
             AuditKind.SESSION_IMPORTED,
             session_pk=session.pk,

@@ -122,7 +122,9 @@ class _ChainReader:
     def check_event(self, event: AuditEvent) -> None:
         number = event.number or 0
         # An event after a missing one cannot be checked; the missing one is reported.
-        if not self._report_missing_event_before(number) and event.seal != compute_seal(self._seal, number, event):
+        if not self._add_flaw_if_events_are_missing_before(number) and event.seal != compute_seal(
+            self._seal, number, event
+        ):
             self._add_chain_flaw(number, f"Entry {number} was changed after it was recorded, or is not where it was.")
         try:
             row_seals.verify_row(event)
@@ -134,7 +136,7 @@ class _ChainReader:
         self.checked += 1
 
     def verify_chain_head(self, chain: AuditChain) -> None:
-        self._report_missing_event_before(chain.number + 1)
+        self._add_flaw_if_events_are_missing_before(chain.number + 1)
         if self._number == chain.number and self._seal != chain.seal:
             self._add_chain_flaw(chain.number, "The end of the chain is not the seal of its last entry.")
         if self._anchor and self._anchor[0] > chain.number:
@@ -149,7 +151,7 @@ class _ChainReader:
                     number, f"Entry {number} claims a place that the chain, of {chain.number}, never gave."
                 )
 
-    def _report_missing_event_before(self, number: int) -> bool:
+    def _add_flaw_if_events_are_missing_before(self, number: int) -> bool:
         """Return whether a number is missing before `number`."""
         first, last = self._number + 1, number - 1
         if first == last:

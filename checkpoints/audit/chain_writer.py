@@ -28,14 +28,14 @@ def seal_events_of_all_workspaces(using: str = "default") -> int:
 def seal_events(workspace_pk: int, *, using: str = "default") -> int:
     """Seal every committed event of a workspace; returns their number."""
     total = 0
-    while count := _seal_batch(workspace_pk, using):
+    while count := _number_and_chain_batch(workspace_pk, using):
         total += count
         if count < _BATCH_SIZE:
             break
     return total
 
 
-def _seal_batch(workspace_pk: int, using: str) -> int:
+def _number_and_chain_batch(workspace_pk: int, using: str) -> int:
     with transaction.atomic(using=using):
         chain = _lock_chain(workspace_pk, using)
         unsealed_events = AuditEvent.objects.using(using).filter(workspace=workspace_pk, number=None)

@@ -11,14 +11,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints import call_status_transitions
-from checkpoints.audit import append_events
+from checkpoints import agent_and_machine_call_transitions
+from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import (
     call_dicts,
     call_queries,
     call_seals,
+    calls_without_outcome,
     log_completeness,
-    pending_calls,
     signed_decisions,
     verify_call_seal_signatures_and_digests,
 )
@@ -51,7 +51,9 @@ from checkpoints.store.call_records import CallIntent, IssuedCall
 from checkpoints.store.database_client_state import OwnedSession, Store
 
 #: Statuses of approvals that the next dispatch uses up.
-_CONSUMABLE_STATUSES = frozenset({call_status_transitions.BEGIN.before, call_status_transitions.RERUN.before})
+_CONSUMABLE_STATUSES = frozenset(
+    {agent_and_machine_call_transitions.BEGIN.before, agent_and_machine_call_transitions.RERUN.before}
+)
 
 
 def issue_call(
@@ -191,7 +193,7 @@ def _build_call_values(run_id: UUID, intent: CallIntent, attempt: int, supersede
         "verifiable": intent.verifiable,
         "approvals": intent.approvals,
         "decide_within": intent.decide_within,
-        "status": call_status_transitions.ISSUE.after,
+        "status": agent_and_machine_call_transitions.ISSUE.after,
         "reason": "",
         "result_digest": "",
         "error_type": "",
@@ -231,11 +233,11 @@ def _issue_call_under_session_lock(
         attempt = 1 if last is None else 1 + last.attempt
         if live_call is not None:  # an approval, which nobody may have put back after its use
             log_completeness.require_complete_log(store.using, session)
-        if live_call is not None and live_call.status == call_status_transitions.BEGIN.before:
+        if live_call is not None and live_call.status == agent_and_machine_call_transitions.BEGIN.before:
             return _start_approved_call(store, owned_session, live_call, intent)
         if live_call is None and intent.requires_approval:
             return _log_call_awaiting_approval(store, owned_session, session, intent, step, attempt)
-        return _insert_attempt(store, owned_session, session, intent, live_call, (step, attempt))
+        return _insert_attempt_and_consume_approval(store, owned_session, session, intent, live_call, (step, attempt))
 
 
 def _require_call_may_start(
@@ -244,12 +246,12 @@ def _require_call_may_start(
     """Require that a mutating call may run now, and that an approval that was found belongs to this session."""
     if call is not None and call.session_id != owned_session.pk:
         raise CallInProgress(call.session.session_id, call.call_id, call.tool)
-    unknown = pending_calls.list_calls_with_status(store, session, {CallStatus.INTERRUPTED})
+    unknown = calls_without_outcome.list_calls_with_status(store, session, {CallStatus.INTERRUPTED})
     if unknown and intent.mutates:
         raise call_dicts.build_review_required(store, owned_session.session_id, unknown)
 
 
-def _insert_attempt(
+def _insert_attempt_and_consume_approval(
     store: Store,
     owned_session: OwnedSession,
     session: Session,
@@ -346,7 +348,10 @@ def insert_call_awaiting_approval(
 
     Raises Django's `IntegrityError` if another call has its key or its place.
     """
-    values = _build_call_values(run.pk, intent, attempt) | {"status": call_status_transitions.ASK.after, "step": step}
+    values = _build_call_values(run.pk, intent, attempt) | {
+        "status": agent_and_machine_call_transitions.ASK.after,
+        "step": step,
+    }
     values["sentence_template"] = intent.sentence_template
     values["allowed_decisions"] = ",".join(intent.allowed_decisions)
     values["run_id"], values["supersedes_id"] = values.pop("run"), values.pop("supersedes")
@@ -355,7 +360,7 @@ def insert_call_awaiting_approval(
     Session.objects.using(store.using).filter(pk=session.pk).update(
         status=SessionStatus.NEEDS_REVIEW, revision=F("revision") + 1, updated_at=Now()
     )
-    append_events.record_event(
+    insert_unchained_events.record_event(
         store,
         AuditKind.APPROVAL_REQUESTED,
         session_pk=session.pk,
@@ -374,8 +379,10 @@ def _start_approved_call(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     verify_call_seal_signatures_and_digests.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_status_transitions.BEGIN.before).update(
-        status=call_status_transitions.BEGIN.after,
+    ToolCall.objects.using(store.using).filter(
+        pk=approved.pk, status=agent_and_machine_call_transitions.BEGIN.before
+    ).update(
+        status=agent_and_machine_call_transitions.BEGIN.after,
         run=owned_session.run_id,
         revision=F("revision") + 1,
         issued_at=Now(),
@@ -407,9 +414,9 @@ def _consume_rerun_approval(
         raise CallConflict(owned_session.session_id, approved.call_id, approved.step)
     verify_call_seal_signatures_and_digests.require_call_unaltered(approved)
     signed_decisions.require_approval_quorum(approved, intent.approvals)
-    ToolCall.objects.using(store.using).filter(pk=approved.pk, status=call_status_transitions.RERUN.before).update(
-        status=call_status_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now()
-    )
+    ToolCall.objects.using(store.using).filter(
+        pk=approved.pk, status=agent_and_machine_call_transitions.RERUN.before
+    ).update(status=agent_and_machine_call_transitions.RERUN.after, revision=F("revision") + 1, settled_at=Now())
     return replace(
         intent,
         args=approved.args,

@@ -7,8 +7,8 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import call_status_transitions
-from checkpoints.audit import append_events
+from checkpoints import agent_and_machine_call_transitions
+from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import call_queries, call_seals, log_completeness
 from checkpoints.db import hot_statements
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
@@ -30,11 +30,14 @@ from checkpoints.store.call_records import CallOutcome, IssuedCall
 from checkpoints.store.database_client_state import OwnedSession, Store
 
 
-def write_call_outcome(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> None:
+def write_call_outcome(
+    store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome, *, is_repeated: bool = False
+) -> None:
     """Write the outcome of a call that this run issued.
 
     Raises `LateResultRefused` if the call or the session no longer belongs to this run; the result is then kept as
-    late evidence. Raises `SessionNotFound` if the session was deleted.
+    late evidence. With `is_repeated` an earlier attempt of the caller, which another process may still serve, may have
+    written the same outcome: that is no late one. Raises `SessionNotFound` if the session was deleted.
     """
     values = {
         "status": outcome.status,
@@ -46,13 +49,18 @@ def write_call_outcome(store: Store, owned_session: OwnedSession, call: IssuedCa
     try:
         with database_operation(store.using) as connection:
             is_settled = _write_outcome_with_value(connection, owned_session, call.pk, values, outcome.value)
-            if not is_settled:
+            if not is_settled and not (is_repeated and _is_outcome_stored(store, owned_session, call, outcome)):
                 raise store_late_result_as_evidence(store, owned_session.session_id, call.pk, owned_session, outcome)
     except StorageUnavailable as error:
-        _read_outcome_after_lost_commit(store, owned_session, call, outcome, error)
+        _require_outcome_stored_after_lost_commit(store, owned_session, call, outcome, error)
     store.issued.discard(call.pk)
     if outcome.status in SETTLED_CALL_STATUSES:
         owned_session.operations.record_settled_call(call.pk)
+
+
+def _is_outcome_stored(store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome) -> bool:
+    row = call_queries.get_call(store, owned_session.session_id, call.pk)
+    return (row.status, row.result, row.run_id) == (outcome.status, outcome.result, owned_session.run_id)
 
 
 def _write_outcome_with_value(
@@ -148,7 +156,7 @@ def record_call_result(
         write_call_outcome(store, owned_session, IssuedCall(call.pk, call.call_id, call.step, call.attempt), outcome)
 
 
-def _read_outcome_after_lost_commit(
+def _require_outcome_stored_after_lost_commit(
     store: Store, owned_session: OwnedSession, call: IssuedCall, outcome: CallOutcome, error: StorageUnavailable
 ) -> None:
     """Read back the outcome after a commit whose answer was lost: only this run may settle the call."""
@@ -176,7 +184,7 @@ def store_late_result_as_evidence(
             result=outcome.result,
         )
         row_lookups.increment_session_revision(store, session.pk)
-        append_events.record_event(
+        insert_unchained_events.record_event(
             store,
             AuditKind.LATE_RESULT,
             session_pk=session.pk,
@@ -207,7 +215,7 @@ def interrupt_call(store: Store, owned_session: OwnedSession, call: ToolCall) ->
     """Interrupt a call of this run whose outcome nobody will report."""
     reason = InterruptReason.ABANDONED if call.mutates else ""
     values = {
-        "status": call_status_transitions.get_transition_for_lost_run(mutates=call.mutates).after,
+        "status": agent_and_machine_call_transitions.get_transition_for_lost_run(mutates=call.mutates).after,
         "reason": reason,
     }
     with database_operation(store.using) as connection:

@@ -12,7 +12,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.utils.asyncio import async_unsafe
 from django.utils.connection import ConnectionDoesNotExist
 
-from checkpoints.conf import POOL_TIMEOUT_SECONDS, SUPPORTED_VENDORS
+from checkpoints.constants import POOL_TIMEOUT_SECONDS, SUPPORTED_VENDORS
 from checkpoints.exceptions import (
     CheckpointsError,
     ConnectionFailed,

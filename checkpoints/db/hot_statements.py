@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from django.db import models, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from checkpoints import call_status_transitions
+from checkpoints import agent_and_machine_call_transitions
 from checkpoints.db import write_guard
 from checkpoints.db.sql_quoting import (
     build_insert_sql,
@@ -148,7 +148,8 @@ def save_versions(
 
     `session_values` are the columns of the session after the last one; without `updated_at`, that is the database's
     time. Calls that a version answers are marked with it, those that are settled and that no version has answered
-    before. On PostgreSQL, one version of a session with a known `revision` may have other rows beside it.
+    before. On PostgreSQL, one version of a session with a known `revision`, and without a seal, may have other rows
+    beside it.
 
     Returns the last version, or None if the session is not as `base` says (fence, head or version), or has another seal
     than `head` says.
@@ -164,7 +165,7 @@ def save_versions(
     if head is not None:
         session_values, expected["row_seal"] = {**session_values, **head.columns}, head.before
     if revision is not None:
-        expected["revision"] = revision
+        expected["revision"], expected["row_seal"] = revision, None
     known = {field: value for field, value in expected.items() if value is not None}
     empty = tuple(field for field in expected if field not in known)
     guard = write_guard.find_guard(connection)
@@ -183,7 +184,7 @@ def save_versions(
     params = [*convert_values(connection, Session, session_values), *convert_values(connection, Session, known)]
     if is_one_statement:
         return _save_versions_in_one_statement(connection, head_move, params, versions[0], beside, guard)
-    return _save_versions_in_steps(connection, head_move, params, base, versions, guard)
+    return _save_versions_in_several_statements(connection, head_move, params, base, versions, guard)
 
 
 def _save_versions_in_one_statement(
@@ -208,7 +209,7 @@ def _save_versions_in_one_statement(
         len(messages),
         tuple(checkpoint_values),
         bool(answered),
-        _describe_rows(beside),
+        _get_shape_of_rows(beside),
         None if guard is None else guard.sql,
     )
     row = _execute_and_fetch_row(connection, guard, sql, params)
@@ -231,7 +232,7 @@ def _execute_and_fetch_row(
         return cursor.fetchone()
 
 
-def _save_versions_in_steps(
+def _save_versions_in_several_statements(
     connection: BaseDatabaseWrapper,
     head_move: _HeadMove,
     params: list[Any],
@@ -326,7 +327,7 @@ _ANSWERED_SOURCE = " FROM head, UNNEST(%s::bigint[], %s::int[], %s::bytea[]) AS 
 _RowsShape = tuple[type[models.Model], tuple[str, ...], int, str]
 
 
-def _describe_rows(beside: Sequence[NewRows]) -> tuple[_RowsShape, ...]:
+def _get_shape_of_rows(beside: Sequence[NewRows]) -> tuple[_RowsShape, ...]:
     return tuple((rows.model, rows.fields, len(rows.rows), rows.on_conflict) for rows in beside if rows.rows)
 
 
@@ -344,7 +345,7 @@ def _build_insert_rows_sql(shapes: tuple[_RowsShape, ...]) -> str:
     """SQL of the rows beside a statement, for the session of its `head`."""
     parts = []
     for number, (model, fields, count, on_conflict) in enumerate(shapes):
-        row = ", ".join(f"%s::{_get_value_type(model, field)}" for field in fields)
+        row = ", ".join(f"%s::{_get_postgresql_type_of_field(model, field)}" for field in fields)
         parts.append(
             f", beside_{number} AS (INSERT INTO {quote_table(model)} ({quote_columns(model, ('session', *fields))}) "
             f"SELECT head.session_pk, new.* FROM head, (VALUES {', '.join([f'({row})'] * count)}) AS new {on_conflict})"
@@ -361,7 +362,7 @@ _VALUE_TYPES: dict[type[Any], str] = {
 
 
 @cache
-def _get_value_type(model: type[models.Model], field: str) -> str:
+def _get_postgresql_type_of_field(model: type[models.Model], field: str) -> str:
     """Return the type of the values of a field on PostgreSQL. A text is not cut to the length of its column."""
     return _VALUE_TYPES.get(type(model._meta.get_field(field)), "text")
 
@@ -369,12 +370,12 @@ def _get_value_type(model: type[models.Model], field: str) -> str:
 def insert_rows_beside_revision(
     connection: BaseDatabaseWrapper, session_pk: int, fence: int, revision: int, rows: Sequence[NewRows]
 ) -> str | None:
-    """Insert rows of a session that nobody has written to since it had this revision, which becomes the next one.
+    """Insert rows of a session that nobody has sealed or written to since it had this revision, which becomes the next.
 
     Returns the status of the session; None if it is not as described, and nothing was written. Only on PostgreSQL.
     """
     with connection.cursor() as cursor:
-        sql = _build_insert_beside_revision_sql(_describe_rows(rows))
+        sql = _build_insert_beside_revision_sql(_get_shape_of_rows(rows))
         cursor.execute(sql, [session_pk, fence, revision, *_list_params_of_rows(connection, rows)])
         row = cursor.fetchone()
     return None if row is None else str(row[0])
@@ -386,6 +387,7 @@ def _build_insert_beside_revision_sql(shapes: tuple[_RowsShape, ...]) -> str:
     return (
         f"WITH head AS (UPDATE {quote_table(Session)} SET {changes} WHERE {_quote_session_column('id')} = %s "
         f"AND {_quote_session_column('fence')} = %s AND {_quote_session_column('revision')} = %s "
+        f"AND {_quote_session_column('row_seal')} IS NULL "
         f"RETURNING {_quote_session_column('id')} AS session_pk, {_quote_session_column('status')} AS status)"
         f"{_build_insert_rows_sql(shapes)} SELECT head.status FROM head"
     )
@@ -454,7 +456,9 @@ def insert_call(
     status = get_session_status_while_issuing(under_review=under_review)
     guard = write_guard.find_guard(connection)
     if connection.vendor != "postgresql":
-        return _insert_call_in_steps(connection, session_pk, fence, step, values, allowed, status, head, guard)
+        return _insert_call_in_several_statements(
+            connection, session_pk, fence, step, values, allowed, status, head, guard
+        )
     if head is not None:
         return _insert_call_and_move_head(connection, session_pk, fence, step, values, allowed, status, head, guard)
     lock_sql = _build_lock_session_sql(connection.vendor, len(allowed), is_guarded=guard is not None)
@@ -485,7 +489,7 @@ def _insert_call_and_move_head(
     return place
 
 
-def _insert_call_in_steps(
+def _insert_call_in_several_statements(
     connection: BaseDatabaseWrapper,
     session_pk: int,
     fence: int,
@@ -632,7 +636,7 @@ def update_call_outcome(
         head_fields = tuple(head.columns)
         lock_params += [*head.columns.values(), session_pk, fence, head.before]
     params = convert_values(connection, ToolCall, values)
-    source_status = call_status_transitions.get_transition_to_outcome(values["status"]).before
+    source_status = agent_and_machine_call_transitions.get_transition_to_outcome(values["status"]).before
     params += convert_values(connection, ToolCall, {"id": call_pk, "run": run_id, "status": source_status})
     vendor, fields, guard = connection.vendor, tuple(values), write_guard.find_guard(connection)
     if vendor == "postgresql" and not is_interrupted:

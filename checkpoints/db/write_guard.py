@@ -104,7 +104,7 @@ class WriteGuard:
 
         Raises `GuardedWriteRefused`.
         """
-        with self._write(), connection.cursor() as cursor:
+        with self._permit_own_write(), connection.cursor() as cursor:
             cursor.execute(sql, [*self._condition_values, *params, *self._insert_values])
             row = cursor.fetchone()
         if row is None:
@@ -116,7 +116,7 @@ class WriteGuard:
     @contextmanager
     def open_transaction(self, connection: BaseDatabaseWrapper) -> Iterator[CursorWrapper]:
         """Open a transaction that has checked the condition and inserted the row. Raises `GuardedWriteRefused`."""
-        with self._write():
+        with self._permit_own_write():
             with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
                 cursor.execute(self.sql.condition, self._condition_values)
                 if cursor.fetchone() is None:
@@ -129,7 +129,7 @@ class WriteGuard:
             self.row = row
 
     @contextmanager
-    def _write(self) -> Iterator[None]:
+    def _permit_own_write(self) -> Iterator[None]:
         self._is_writing = True
         try:
             yield

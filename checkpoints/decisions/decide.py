@@ -16,8 +16,8 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints import tracing
-from checkpoints.audit import append_events
-from checkpoints.calls import pending_calls, signed_decisions
+from checkpoints.audit import insert_unchained_events
+from checkpoints.calls import calls_without_outcome, signed_decisions
 from checkpoints.calls.decision_signatures import require_signing_key
 from checkpoints.calls.sentence_templates import format_sentence
 from checkpoints.calls.signed_decisions import DecisionTerms
@@ -217,7 +217,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
         _require_decision_kind_allowed(session, call, verdict.kind)
-        _require_before_deadline(store, session, call, verdict.actor)
+        _require_admin_after_deadline(store, session, call, verdict.actor)
         people = [verdict.actor.person] if rule.by_one else _list_agreeing_people(store, session, call, verdict)
         final = rule.by_one or len(people) >= call.approvals
         if verdict.kind == DecisionKind.EDIT:
@@ -241,7 +241,7 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
         asked_args_digest = changes.get("asked_args_digest", call.asked_args_digest)
         terms = DecisionTerms(call.approvals, people, asked_args_digest, call.deadline)
         signed_decisions.insert_decision(decision, terms, using=store.using)
-        _record_audit_event(store, session, call, verdict)
+        _record_decision_event(store, session, call, verdict)
         _mark_session_ready_if_all_decided(store, session)
 
 
@@ -334,7 +334,7 @@ def _require_decision_kind_allowed(session: Session, call: ToolCall, kind: Decis
         raise DecisionNotAccepted(session.session_id, call.call_id, kind.value, [each.value for each in allowed])
 
 
-def _require_before_deadline(store: Store, session: Session, call: ToolCall, actor: Actor) -> None:
+def _require_admin_after_deadline(store: Store, session: Session, call: ToolCall, actor: Actor) -> None:
     """Require an admin after the deadline. Hooks establish facts and have no deadline."""
     if actor.kind == ActorKind.HOOK or actor.role == Role.ADMIN or call.deadline is None:
         return
@@ -411,8 +411,8 @@ def _update_call_if_unchanged(store: Store, call: ToolCall, changes: dict[str, A
         raise StaleRevision(call.session.session_id, call.call_id, call.revision, call.revision + 1)
 
 
-def _record_audit_event(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> None:
-    append_events.record_event(
+def _record_decision_event(store: Store, session: Session, call: ToolCall, verdict: DecisionVerdict) -> None:
+    insert_unchained_events.record_event(
         store,
         AuditKind.DECIDED,
         session_pk=session.pk,
@@ -429,7 +429,9 @@ def _record_audit_event(store: Store, session: Session, call: ToolCall, verdict:
 def _mark_session_ready_if_all_decided(store: Store, session: Session) -> None:
     """Set a session under review to ready after the last decision."""
     changes: dict[str, Any] = {"revision": F("revision") + 1, "updated_at": Now()}
-    if session.status not in FINISHED_SESSION_STATUSES and not pending_calls.list_undecided_calls(store, session):
+    if session.status not in FINISHED_SESSION_STATUSES and not calls_without_outcome.list_undecided_calls(
+        store, session
+    ):
         changes["status"] = SessionStatus.READY
-        append_events.record_event(store, AuditKind.SESSION_READY, session_pk=session.pk, actor="gate")
+        insert_unchained_events.record_event(store, AuditKind.SESSION_READY, session_pk=session.pk, actor="gate")
     Session.objects.using(store.using).filter(pk=session.pk).update(**changes)

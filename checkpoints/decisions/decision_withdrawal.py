@@ -22,7 +22,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import signed_decisions
 from checkpoints.calls.decision_signatures import require_signing_key
 from checkpoints.calls.signed_decisions import DecisionTerms
@@ -98,7 +98,9 @@ def withdraw_decision(
         row_lookups.require_not_quarantined(session)
         call = row_lookups.get_latest_attempt(store, session, target.call_id, step=target.step, attempt=target.attempt)
         withdrawn = (
-            _find_own_pending_vote(session, call, actor) if call.undecided else _find_unused_decision(session, call)
+            _find_pending_vote_of_actor(session, call, actor)
+            if call.undecided
+            else _find_unused_decision(session, call)
         )
         if call.revision != target.revision:
             raise StaleRevision(session.session_id, call.call_id, target.revision, call.revision)
@@ -124,7 +126,7 @@ def withdraw_decision(
         if withdrawn.final and not session.finished:
             changes["status"] = SessionStatus.NEEDS_REVIEW
         Session.objects.using(store.using).filter(pk=session.pk).update(**changes)
-        append_events.record_event(
+        insert_unchained_events.record_event(
             store,
             AuditKind.DECIDED,
             session_pk=session.pk,
@@ -148,7 +150,7 @@ def _find_unused_decision(session: Session, call: ToolCall) -> Decision:
     return decision
 
 
-def _find_own_pending_vote(session: Session, call: ToolCall, actor: Actor) -> Decision:
+def _find_pending_vote_of_actor(session: Session, call: ToolCall, actor: Actor) -> Decision:
     """Return the actor's latest decision that waits for others to agree. Raises `NothingToWithdraw`."""
     rows = signed_decisions.select_decisions(str(call._state.db)).filter(
         tool_call=call, kind__in=sorted(DECIDING_KINDS)

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.calls.outcome_types import Answer, Landed, NotLanded, Unknown, interpret_verify_hook_answer
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import actors, decide
@@ -66,10 +66,10 @@ def find_verify_hook(store: Store, session_id: str, tool: str) -> Any | None:
         hook = registry.get_verify_hook(tool) if registry.session_id is None else None
         if hook is not None and hook not in hooks:
             hooks.append(hook)
-    return hooks[0] if len(hooks) == 1 else _build_conflicting_hooks_answer(tool) if hooks else None
+    return hooks[0] if len(hooks) == 1 else _build_hook_that_reports_conflict(tool) if hooks else None
 
 
-def _build_conflicting_hooks_answer(tool: str) -> Callable[[object], Unknown]:
+def _build_hook_that_reports_conflict(tool: str) -> Callable[[object], Unknown]:
     reason = f"several registries have different verify hooks for {tool!r}, and none of them is bound to this session"
     return lambda args: Unknown(reason)
 
@@ -195,7 +195,7 @@ def request_verification(store: Store, target: DecisionTarget, actor: Actor) -> 
         decide.require_undecided(store, session, call, revision)
         ToolCall.objects.using(store.using).filter(pk=call.pk).update(verify_requested_by=actor.name)
         Session.objects.using(store.using).filter(pk=session.pk).update(revision=F("revision") + 1, updated_at=Now())
-        append_events.record_event(
+        insert_unchained_events.record_event(
             store,
             AuditKind.VERIFY_REQUESTED,
             session_pk=session.pk,

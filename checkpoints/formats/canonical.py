@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any
 
-from checkpoints.conf import MAX_VALUE_BYTES
+from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.exceptions import ConcurrentModification, NotRepresentable, TooLarge
 
 _SURROGATE_PAIR_PATTERN = re.compile("[\ud800-\udbff][\udc00-\udfff]")

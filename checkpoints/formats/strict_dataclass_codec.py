@@ -26,7 +26,7 @@ def decode_strict_dataclass(kind: type[T], data: object, path: str = "") -> T:
     Raises `MalformedValue`.
     """
     if not isinstance(data, dict):
-        raise MalformedValue(path or "payload", f"it is {_describe_value(data)}, not an object")
+        raise MalformedValue(path or "payload", f"it is {_describe_type_of_value(data)}, not an object")
     hints = typing.get_type_hints(kind)
     fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
     for name in data.keys() - set(fields):
@@ -59,7 +59,7 @@ def _load_value(hint: Any, value: Any, path: str) -> Any:
         return _load_value(choices[0], value, path) if len(choices) == 1 else _load_number(value, path)
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise MalformedValue(path, f"it is {_describe_value(value)}, not a list")
+            raise MalformedValue(path, f"it is {_describe_type_of_value(value)}, not a list")
         return tuple(_load_value(args[0], item, f"{path}[{index}]") for index, item in enumerate(value))
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return decode_strict_dataclass(hint, value, path)
@@ -74,7 +74,7 @@ def _load_plain_value(kind: type, value: Any, path: str) -> Any:
         return _load_number(value, path)
     value_type: Any = type(value)
     if value_type is not kind or (kind is int and value < 0):
-        raise MalformedValue(path, f"it is {_describe_value(value)}, not {_KIND_NAMES[kind]}")
+        raise MalformedValue(path, f"it is {_describe_type_of_value(value)}, not {_KIND_NAMES[kind]}")
     return value
 
 
@@ -86,14 +86,18 @@ def _load_number(value: Any, path: str) -> Any:
             number = Decimal(value)
         except ArithmeticError:
             number = None
-    if isinstance(number, bool) or not isinstance(number, int | float | Decimal) or not _is_usable_number(number):
-        raise MalformedValue(path, f"it is {_describe_value(value)}, not a number from 0")
+    if (
+        isinstance(number, bool)
+        or not isinstance(number, int | float | Decimal)
+        or not _is_finite_and_not_negative(number)
+    ):
+        raise MalformedValue(path, f"it is {_describe_type_of_value(value)}, not a number from 0")
     return number
 
 
-def _is_usable_number(number: float | Decimal) -> bool:
+def _is_finite_and_not_negative(number: float | Decimal) -> bool:
     return (number.is_finite() if isinstance(number, Decimal) else math.isfinite(number)) and number >= 0
 
 
-def _describe_value(value: object) -> str:
+def _describe_type_of_value(value: object) -> str:
     return "missing" if value is None else f"a {type(value).__name__}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 
-from checkpoints.calls import framework_interrupts, pending_calls, signed_decisions
+from checkpoints.calls import calls_without_outcome, review_calls_of_framework_interrupts, signed_decisions
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DecisionKind
 from checkpoints.exceptions import SessionNotFound
@@ -20,10 +20,11 @@ def discard_undecided_calls(
 ) -> None:
     """Discard the calls of interrupts that await a decision and that the framework continues without.
 
-    Arguments and errors are those of `framework_interrupts.discard_undecided_calls` and `state_store.save_state`.
+    Arguments and errors are those of `review_calls_of_framework_interrupts.discard_undecided_calls` and of
+    `state_store.save_state`.
     """
     with suppress(SessionNotFound), state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        framework_interrupts.discard_undecided_calls(store, row, keys=keys, call_ids=call_ids)
+        review_calls_of_framework_interrupts.discard_undecided_calls(store, row, keys=keys, call_ids=call_ids)
 
 
 def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: Collection[str]) -> bool:
@@ -33,9 +34,9 @@ def discard_undecided_calls_by_call_id(store: Store, session_id: str, call_ids: 
     of `state_store.save_state`.
     """
     with state_store.lock_or_create_session(store, session_id, None) as (row, _):
-        if framework_interrupts.discard_undecided_calls(store, row, call_ids=call_ids):
+        if review_calls_of_framework_interrupts.discard_undecided_calls(store, row, call_ids=call_ids):
             return True
-        undecided = pending_calls.list_undecided_calls(store, row)
+        undecided = calls_without_outcome.list_undecided_calls(store, row)
         return bool(call_ids) and not any(call.call_id in call_ids for call in undecided)
 
 
@@ -53,9 +54,9 @@ def find_decisions_if_all_decided(
     """
     with database_operation(store.using, writes=False):
         row = row_lookups.get_session(store, session_id)
-        if pending_calls.list_undecided_calls(store, row):
+        if calls_without_outcome.list_undecided_calls(store, row):
             return None
-        calls = framework_interrupts.load_interrupt_calls_by_key(store, row, keys)
+        calls = review_calls_of_framework_interrupts.load_interrupt_calls_by_key(store, row, keys)
         kinds = (DecisionKind.APPROVE, DecisionKind.REJECT, DecisionKind.RESPOND)
         decisions = signed_decisions.select_decisions(store.using).filter(
             tool_call__in=calls.values(), kind__in=kinds, final=True

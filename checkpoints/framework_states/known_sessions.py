@@ -14,12 +14,13 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
-from django.db import IntegrityError, connections
+from django.db import IntegrityError, connections, transaction
 
 from checkpoints.calls.call_seals import AnsweredCalls
-from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.hot_statements import NewRows, SaveBase
@@ -113,7 +114,10 @@ def find_known_session(
 def remember_session(
     store: Store, session_id: str, owned_session: OwnedSession | None, states: Mapping[tuple[str, str], Channels]
 ) -> None:
-    """Remember a session that the transaction of the caller has locked and written to, with states of it."""
+    """Remember a session that the transaction of the caller has locked and written to, with states of it.
+
+    It is known once that is committed: after a rollback another write may give it the same revision.
+    """
     if owned_session is not None or not _can_write_known_sessions(store):
         return
     row = row_lookups.get_session(store, session_id)
@@ -127,7 +131,7 @@ def remember_session(
             known = replace(known, channels=earlier.channels)
         for place, channels in states.items():
             known = known.add_state(*place, channels)
-    _get_known_sessions(store).remember(session_id, known)
+    transaction.on_commit(partial(_get_known_sessions(store).remember, session_id, known), using=store.using)
 
 
 def forget_session(store: Store, session_id: str) -> None:
@@ -153,7 +157,7 @@ def write_rows_of_known_session(
             return None
     if status is None:
         return None
-    return _remember_changed_session(store, session_id, known, status=status)
+    return _build_and_remember_changed_session(store, session_id, known, status=status)
 
 
 def write_simple_version_of_known_session(
@@ -184,10 +188,10 @@ def write_simple_version_of_known_session(
     if built is None:
         return None
     end, state, messages = built
-    return _write_version_of_known_session(store, session_id, known, end, state, build_rows(messages))
+    return _try_write_version_of_known_session(store, session_id, known, end, state, build_rows(messages))
 
 
-def _write_version_of_known_session(
+def _try_write_version_of_known_session(
     store: Store,
     session_id: str,
     known: KnownSession,
@@ -223,10 +227,12 @@ def _write_version_of_known_session(
     )
     known = replace(known, newest=newest)
     changes = {"latest_version": version, "message_count": end.length, "head_chain": end.chain}
-    return _remember_changed_session(store, session_id, known, **changes)
+    return _build_and_remember_changed_session(store, session_id, known, **changes)
 
 
-def _remember_changed_session(store: Store, session_id: str, known: KnownSession, **changes: Any) -> KnownSession:
+def _build_and_remember_changed_session(
+    store: Store, session_id: str, known: KnownSession, **changes: Any
+) -> KnownSession:
     row = copy.copy(known.row)
     row.revision += 1
     for name, value in changes.items():

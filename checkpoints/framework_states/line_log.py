@@ -65,7 +65,7 @@ class LineLog:
         `known_keys` are the keys of all lines of the log, if the caller knows them.
         """
         keys = {line.key for line in lines} - {""}
-        known = self._find_known_keys(sorted(keys)) if known_keys is None else keys.intersection(known_keys)
+        known = self._find_stored_line_keys(sorted(keys)) if known_keys is None else keys.intersection(known_keys)
         places = list[int]()
         for place, line in enumerate(lines):
             if line.key in known:
@@ -97,7 +97,7 @@ class LineLog:
         self._added.clear()
         state_rows.insert_state_rows(self._store.using, rows)
 
-    def _find_known_keys(self, keys: Sequence[str]) -> set[str]:
+    def _find_stored_line_keys(self, keys: Sequence[str]) -> set[str]:
         writes = FrameworkWrite.objects.using(self._store.using).filter(
             session=self.row, namespace="", state_id=STATE_ID
         )

@@ -140,7 +140,7 @@ def write_next_version_under_lock(
         NotRepresentable: A message has no exact JSON form.
         TooLarge: A message is larger than its limit.
     """
-    if is_repeatable and _append_to_known_session(store, session_id, description, build):
+    if is_repeatable and _try_append_to_known_session(store, session_id, description, build):
         return
     written = None
     with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
@@ -157,7 +157,7 @@ def write_next_version_under_lock(
         store.notify_save_listeners(session_id)
 
 
-def _append_to_known_session(
+def _try_append_to_known_session(
     store: Store,
     session_id: str,
     description: SessionDescription,

@@ -17,7 +17,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from checkpoints.calls import framework_interrupts
+from checkpoints.calls import review_calls_of_framework_interrupts
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import SessionStatus
 from checkpoints.exceptions import (
@@ -191,7 +191,7 @@ def save_state(
     build_content: Callable[[Session], VersionContent | None] | None = None,
     description: SessionDescription | None = None,
     must_own: bool = False,
-) -> int:
+) -> bytes:
     """Store a state, and the version that shows its transcript if that has changed.
 
     Args:
@@ -204,7 +204,7 @@ def save_state(
         must_own: Whether only a client that owns the session may write.
 
     Returns:
-        The number of the newest version.
+        The digest of the newest transcript.
 
     Raises:
         SessionNotFound: There is no such session, and no description.
@@ -220,9 +220,9 @@ def save_state(
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     if not must_own:
         known = known_sessions.find_known_session(store, session_id, description)
-        version = _save_state_of_known_session(store, known, new, writer, digests, build_content)
-        if version is not None:
-            return version
+        chain = _try_save_state_of_known_session(store, known, new, writer, digests, build_content)
+        if chain is not None:
+            return chain
     written: WrittenVersion | None = None
     is_shown = build_content is not None
     with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=not is_shown) as (
@@ -242,20 +242,23 @@ def save_state(
             row_lookups.increment_session_revision(store, row.pk)
         known_sessions.remember_session(store, session_id, owned_session, {(new.namespace, new.state_id): channels})
     if written is None:
-        return row.latest_version
+        return bytes(row.head_chain)
     store.notify_save_listeners(session_id)
-    return written.number
+    return written.chain
 
 
-def _save_state_of_known_session(
+def _try_save_state_of_known_session(
     store: Store,
     known: KnownSession | None,
     new: NewState,
     writer: BlobWriter,
     digests: Mapping[str, str],
     build_content: Callable[[Session], VersionContent | None] | None,
-) -> int | None:
-    """Store a state, and its version, in one statement. Returns the newest version; None if that is not possible."""
+) -> bytes | None:
+    """Store a state, and its version, in one statement.
+
+    Returns the digest of the newest transcript; None if that is not possible.
+    """
     before = None if known is None else known.channels.get((new.namespace, new.parent_id))
     if known is None or before is None:
         return None
@@ -282,7 +285,7 @@ def _save_state_of_known_session(
     known_sessions.remember_state(store, session_id, after, new.namespace, new.state_id, channels)
     if content is not None:
         store.notify_save_listeners(session_id)
-    return int(after.row.latest_version)
+    return bytes(after.row.head_chain)
 
 
 def _write_state_row(store: Store, row: Session, new: NewState, digests: Mapping[str, str]) -> Channels:
@@ -398,7 +401,7 @@ def save_task_writes(
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     if not (requests or must_own):
         known = known_sessions.find_known_session(store, session_id, description)
-        status = _save_writes_of_known_session(store, known, place, task_path, by_position, writer)
+        status = _try_save_writes_of_known_session(store, known, place, task_path, by_position, writer)
         if status is not None:
             return status == SessionStatus.NEEDS_REVIEW
     with lock_or_create_session(store, session_id, description, must_own=must_own, mark_changed=True) as (
@@ -419,7 +422,7 @@ def save_task_writes(
         ]
         state_rows.insert_state_rows(store.using, added)
         if requests:
-            framework_interrupts.log_interrupt_calls(
+            review_calls_of_framework_interrupts.log_interrupt_calls(
                 store, row, requests, lambda: _get_or_create_run_of_request(store, row, owned_session)
             )
         if not requests:
@@ -430,7 +433,7 @@ def save_task_writes(
     return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
 
 
-def _save_writes_of_known_session(
+def _try_save_writes_of_known_session(
     store: Store,
     known: KnownSession | None,
     place: Mapping[str, str],
@@ -461,7 +464,9 @@ def _get_or_create_run_of_request(store: Store, row: Session, owned_session: Own
     """Return the run that asks: the owner, or one that has ended. Interrupts that wait together share that."""
     if owned_session is not None:
         return owned_session.run
-    return framework_interrupts.find_run_awaiting_decision(store, row) or ownership.create_ended_run(store, row)
+    return review_calls_of_framework_interrupts.find_run_awaiting_decision(store, row) or ownership.create_ended_run(
+        store, row
+    )
 
 
 def load_task_write(

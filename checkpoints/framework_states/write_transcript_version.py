@@ -10,8 +10,8 @@ from typing import Any
 
 from django.db import connections
 
-from checkpoints.calls import call_queries, call_seals, framework_interrupts
-from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.calls import call_queries, call_seals, review_calls_of_framework_interrupts
+from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.exceptions import SchemaFromFuture, VersionConflict
 from checkpoints.formats import digests, tool_calls_in_messages
@@ -49,9 +49,10 @@ class VersionContent:
 
 @dataclass(frozen=True)
 class WrittenVersion:
-    """Version that was written: its number, and its new messages."""
+    """Version that was written: its number, the digest of its transcript, and its new messages."""
 
     number: int
+    chain: bytes
     messages: Sequence[StoredMessage]
 
 
@@ -130,7 +131,7 @@ def write_version_to_end_if_changed(
         answered_rows = operations.list_rows_answered_by(
             end.results, lambda: call_queries.list_unanswered_calls(store, row.pk)
         )
-        framework_interrupts.store_results_of_approved_calls(
+        review_calls_of_framework_interrupts.store_results_of_approved_calls(
             store, answered_rows, _get_result_texts_by_call_id(end.said)
         )
     if newest is not None and newest.schema_version > SCHEMA_VERSION:
@@ -156,7 +157,7 @@ def write_version_to_end_if_changed(
     if version is None:
         raise VersionConflict(row.session_id, head.version, row.latest_version)
     messages = [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
-    return WrittenVersion(version, messages)
+    return WrittenVersion(version, end.chain, messages)
 
 
 def build_next_version_if_simple(

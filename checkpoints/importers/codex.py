@@ -64,7 +64,7 @@ class CodexReader:
         kind = get_text_field(line, "type")
         if not isinstance(payload, dict):  # the lines of early versions are the items themselves
             kind, payload = ("session_meta" if _is_header_of_old_format(line) else "response_item"), line
-        builder = self._open_builder(payload if kind == "session_meta" else {})
+        builder = self._get_or_open_builder(payload if kind == "session_meta" else {})
         match kind:
             case "session_meta":
                 self._add_session_facts(builder, payload)
@@ -82,7 +82,7 @@ class CodexReader:
                 builder.report.unknown[f"line {kind}"] += 1
         builder.add_note(line)
 
-    def _open_builder(self, header: Body) -> TranscriptBuilder:
+    def _get_or_open_builder(self, header: Body) -> TranscriptBuilder:
         if self._builder is None:
             self._builder = self._context.open_builder(self._context.make_session_id(header.get("id")))
         return self._builder

@@ -116,7 +116,7 @@ def _import_values(store: Store, values: Iterable[Any], options: ImportOptions, 
     context = _build_context(store, options, report, detect_format.get_format(options.format), None, options.session_id)
     reader = context.format.open_reader(context)
     for number, value in enumerate(values, 1):
-        _add_value(reader, context, number, value)
+        _add_value_or_report_damage(reader, context, number, value)
     reader.finish()
 
 
@@ -144,7 +144,7 @@ def _build_context(
     )
 
 
-def _add_value(reader: TranscriptReader, context: ImportContext, number: int, value: Any) -> None:
+def _add_value_or_report_damage(reader: TranscriptReader, context: ImportContext, number: int, value: Any) -> None:
     """Read a value; one that cannot be stored is reported."""
     try:
         reader.add_value(number, value)
@@ -184,7 +184,7 @@ class FileImport:
         self._known_sessions, self._known_messages = len(self._report.session_ids), self._report.messages
         reported = self._values.offset
         for value in self._values.iterate_values():
-            _add_value(self._reader, self._context, value.number, value.value)
+            _add_value_or_report_damage(self._reader, self._context, value.number, value.value)
             if on_read is not None and self._values.offset - reported >= _PROGRESS_STEP_BYTES:
                 reported = self._values.offset
                 on_read(reported)

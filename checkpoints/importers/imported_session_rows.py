@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.cached_row_sql import insert_row, insert_sealed_row, update_columns
 from checkpoints.db.clock import database_now
@@ -130,7 +130,7 @@ def create_session_and_run(
     insert_row(store.using, run)
     details = {"format": origin.format, **({"path": origin.source_path} if origin.source_path else {})}
     by, kind = origin.imported_by or IMPORT_MARK, ActorKind.PERSON if origin.imported_by else ActorKind.MACHINE
-    append_events.record_event(
+    insert_unchained_events.record_event(
         store, AuditKind.SESSION_IMPORTED, session_pk=row.pk, actor=by, actor_kind=kind, **details
     )
     return row, run

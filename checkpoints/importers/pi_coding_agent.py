@@ -50,7 +50,7 @@ class PiReader:
     def add_value(self, number: int, value: Any) -> None:
         """Read the next entry."""
         entry = value if isinstance(value, dict) else {}
-        builder = self._open_builder(entry)
+        builder = self._get_or_open_builder(entry)
         kind = get_text_field(entry, "type")
         key = self._last
         match kind:
@@ -80,7 +80,7 @@ class PiReader:
             self._keys[entry["id"]] = key
             self._last = key
 
-    def _open_builder(self, entry: Body) -> TranscriptBuilder:
+    def _get_or_open_builder(self, entry: Body) -> TranscriptBuilder:
         if self._builder is None:
             own_id = entry.get("id") if entry.get("type") == "session" else ""
             self._builder = self._context.open_builder(self._context.make_session_id(own_id), by_place=False)
@@ -115,11 +115,11 @@ class PiReader:
         else:
             body["content"] = _read_blocks(message.get("content"))
         if role == "assistant":
-            usage = self._count_usage(builder, message)
+            usage = self._add_usage_of_message(builder, message)
             builder.interrupted = message.get("stopReason") == "aborted"
         return self._record_entry(builder, entry, body, usage=usage, begins_turn=role == "user")
 
-    def _count_usage(self, builder: TranscriptBuilder, message: Body) -> Body:
+    def _add_usage_of_message(self, builder: TranscriptBuilder, message: Body) -> Body:
         builder.set_context(model=message.get("model"))
         usage = message.get("usage")
         if not isinstance(usage, dict):

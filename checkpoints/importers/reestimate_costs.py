@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CostBasis
 from checkpoints.formats import money
@@ -75,7 +75,7 @@ def _estimate_session_costs(
         metadata=text,
         revision=F("revision") + 1,
     )
-    append_events.record_event(
+    insert_unchained_events.record_event(
         store,
         AuditKind.SESSION_IMPORTED,
         session_pk=row.pk,

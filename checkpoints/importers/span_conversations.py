@@ -84,7 +84,7 @@ class SpanSession:
             elif step == 1:
                 self._add_outputs(span)
             elif span.kind == "tool":
-                self._add_tool(span)
+                self._add_tool_result_and_missing_call(span)
             else:
                 self._builder.add_note(_span_to_dict(span))
         self._builder.finish()
@@ -196,7 +196,7 @@ class SpanSession:
         same = (span for span in free if args == span.inputs or (args and args in _list_dict_values(span.inputs)))
         return next(same, free[0] if free else None)
 
-    def _add_tool(self, span: Span) -> None:
+    def _add_tool_result_and_missing_call(self, span: Span) -> None:
         """Add the result of a tool; a call that no request has is added before it."""
         known_calls = {call for open_calls in self._open.values() for call in open_calls}
         if not span.call_id or span.call_id not in known_calls:

@@ -13,7 +13,7 @@ from json import JSONDecodeError
 from pathlib import Path
 from typing import IO, Any, Final
 
-from checkpoints.conf import MAX_VALUE_BYTES
+from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.importers.import_errors import NothingToImport

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import ReasonRequired, SealKeyMissing, WitnessMissing
 from checkpoints.models import Session
@@ -45,7 +45,7 @@ def accept_stored_head(using: str, session_pk: int, *, actor: str, reason: str) 
         known = kept.find_session(head.name)
         if known is not None and known.knows_head(head.number, head.seal):
             return False
-        append_events.append_event(
+        insert_unchained_events.append_event(
             using,
             session.workspace_id,
             AuditKind.WITNESS_ADOPTED,

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import models, transaction
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import IntegrityError, SealKeyMissing
 from checkpoints.integrity import verification
@@ -44,7 +44,7 @@ def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
         if problem is not None and count:
             raise IntegrityError(problem.table, problem.row, problem.why)
         if count:
-            append_events.append_event(
+            insert_unchained_events.append_event(
                 using,
                 session.workspace_id,
                 AuditKind.SESSION_SEALED,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db import transaction
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import ReasonRequired
 from checkpoints.integrity.verification import IntegrityProblem
@@ -81,7 +81,7 @@ def accept_missing_session(using: str, missing: MissingSession, *, actor: str, r
     if kept is None:
         return
     with transaction.atomic(using=using):
-        append_events.append_event(
+        insert_unchained_events.append_event(
             using,
             missing.workspace_pk,
             AuditKind.WITNESS_ADOPTED,

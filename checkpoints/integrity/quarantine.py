@@ -19,7 +19,7 @@ from django.db import DatabaseError, connections, models, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import OWNING_RUN_STATUSES, ActorKind, AuditKind, RunStatus
 from checkpoints.exceptions import (
@@ -144,7 +144,7 @@ def quarantine_session_if_altered(using: str, session_pk: int, *, noticed_by: st
         _update_unsealed_session_columns(
             using, session_pk, quarantined_at=Now(), quarantine=mark, owner=None, fence=F("fence") + 1
         )
-        append_events.append_event(
+        insert_unchained_events.append_event(
             using,
             session.workspace_id,
             AuditKind.SESSION_QUARANTINED,
@@ -208,7 +208,7 @@ def release_quarantine(
         if problems:
             accepted = _reseal_altered_rows(store.using, session)
         _update_unsealed_session_columns(store.using, session.pk, quarantined_at=None, quarantine="")
-        append_events.record_event(
+        insert_unchained_events.record_event(
             store,
             AuditKind.QUARANTINE_RELEASED,
             session_pk=session.pk,

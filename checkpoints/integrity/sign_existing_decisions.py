@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models, transaction
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import decision_signatures, signed_decisions
 from checkpoints.calls.signed_decisions import DecisionTerms
 from checkpoints.enums import ActorKind, AuditKind
@@ -49,7 +49,7 @@ def sign_decisions_of_session(using: str, session_pk: int, *, actor: str) -> int
                 signed_terms=decision.signed_terms, signature=decision.signature
             )
         if unsigned:
-            append_events.append_event(
+            insert_unchained_events.append_event(
                 using,
                 session.workspace_id,
                 AuditKind.DECISIONS_SIGNED,

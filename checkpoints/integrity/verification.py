@@ -354,11 +354,11 @@ def _find_version_problems(
 
 
 def _find_blob_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
-    """Verify the opaque content of a session by its digests, which sealed rows name."""
+    """Verify the opaque content of a session by its digests, which sealed rows name. A row may be deleted meanwhile."""
     for model in (Blob, FrameworkWrite):
         rows: Any = model._default_manager.using(using).filter(session=session)
         for row in iterate_rows(rows if model is Blob else rows.filter(content__isnull=False)):
             counts.rows += model is Blob
             (content,) = opaque_contents.read_contents(using, [row])
-            if isinstance(content, ValueError):
+            if isinstance(content, ValueError) and rows.filter(pk=row.pk).exists():
                 yield IntegrityProblem(model._meta.db_table, row_seals.describe_row(row), str(content))

@@ -71,13 +71,13 @@ def verify_workspace(
         for session in batch:
             checked = verify_and_quarantine_session(using, session, counts)
             check.sessions += 1
-            named += _add_problems_to_check(check, checked)
+            named += _count_and_encode_problems(check, checked)
             yield checked
         check.reached, check.rows = batch[-1].pk, counts.rows - rows_before
         _save_check_progress(using, check, named)
     others = CheckedSession(None, "", list(find_workspace_problems(using, workspace_pk, counts)))
     others.problems += [session.to_problem() for session in missing if session.workspace_pk == workspace_pk]
-    named += _add_problems_to_check(check, others)
+    named += _count_and_encode_problems(check, others)
     yield others
     check.finished, check.rows = True, counts.rows - rows_before
     _save_check_progress(using, check, named)
@@ -133,7 +133,7 @@ def list_workspaces_to_check(using: str, *, resume: bool = False) -> list[int]:
     return [pk for pk in workspaces if pk >= first]
 
 
-def _add_problems_to_check(check: IntegrityCheck, checked: CheckedSession) -> list[dict[str, str]]:
+def _count_and_encode_problems(check: IntegrityCheck, checked: CheckedSession) -> list[dict[str, str]]:
     """Count the problems of a session in the result, and return what the result says about them."""
     check.problems += len(checked.problems)
     return [{"session": checked.session_id, **problem.to_dict()} for problem in checked.problems]

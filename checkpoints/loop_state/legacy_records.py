@@ -57,8 +57,8 @@ def migrate_record(session_id: str, record: object) -> MigratedRecord:
     """Migrate a record for a session. Raises `MalformedValue`, and `SchemaFromFuture` naming the session."""
     changes: list[str] = []
     fields = _rename_fields(record, _RECORD_FIELDS, "", changes)
-    _check_schema_version(session_id, fields, changes)
-    _check_timestamp(fields, changes)
+    _check_schema_version_and_note_change(session_id, fields, changes)
+    _check_timestamp_and_note_change(fields, changes)
     kind = _get_details_class(fields)
     payload = _rename_fields(
         fields.get("payload"),
@@ -106,7 +106,7 @@ def _list_field_names(kind: type[Any]) -> frozenset[str]:
     return frozenset(field.name for field in dataclasses.fields(kind))
 
 
-def _check_schema_version(session_id: str, record: dict[str, Any], changes: list[str]) -> None:
+def _check_schema_version_and_note_change(session_id: str, record: dict[str, Any], changes: list[str]) -> None:
     schema_version = record.get("schema_version")
     if schema_version is None:
         changes.append("schema_version: was missing, taken for 1")
@@ -122,7 +122,7 @@ def _check_schema_version(session_id: str, record: dict[str, Any], changes: list
         changes.append(f"schema_version: {schema_version!r} → {PAYLOAD_SCHEMA}")
 
 
-def _check_timestamp(record: dict[str, Any], changes: list[str]) -> None:
+def _check_timestamp_and_note_change(record: dict[str, Any], changes: list[str]) -> None:
     timestamp = record.get("timestamp_ms")
     if timestamp is None:
         return

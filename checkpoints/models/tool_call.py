@@ -184,7 +184,7 @@ class ToolCall(SealedModel):
         return self.side_effects == IMPORTED_MARK
 
     @property
-    def args_as_called(self) -> str:
+    def args_json_in_caller_order(self) -> str:
         """Arguments as JSON text in the order of the caller, to be read; `args` is what counts."""
         return sort_stored_arguments(self.args, self.args_order)
 

@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connections, transaction
 from django.db.models.functions import Now
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, PeerCallStatus
@@ -135,7 +135,7 @@ def _store_late_response(store: Store, call: PeerCall, response: PeerResponse) -
     unanswered_call = PeerCall.objects.using(store.using).filter(pk=call.pk, late_at=None)
     if not unanswered_call.update(late_result=response.result, late_at=Now(), notice="", tell_after=None):
         return False
-    append_events.record_event(
+    insert_unchained_events.record_event(
         store, AuditKind.LATE_RESPONSE, session_pk=call.session_id, actor=call.peer, peer_call=call.call_id
     )
     return True

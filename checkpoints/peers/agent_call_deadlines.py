@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Value
 from django.db.models.functions import Greatest, Now
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus
 from checkpoints.exceptions import PeerCallNotFound, PeerCallOver
@@ -82,11 +82,11 @@ def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
     with transaction.atomic(using=store.using):
         rows = Session.objects.using(store.using).select_for_update(skip_locked=True)
         row = rows.filter(pk=session_pk).first()
-        if row is None or not _update_expired_calls(store, row, receipt):
+        if row is None or not _expire_overdue_calls(store, row, receipt):
             return Swept()
         calls = list(PeerCall.objects.using(store.using).filter(session=row, receipt=receipt).order_by("pk"))
         for call in calls:
-            append_events.record_event(
+            insert_unchained_events.record_event(
                 store,
                 AuditKind.PEER_EXPIRED,
                 session_pk=row.pk,
@@ -100,7 +100,7 @@ def _expire_calls_of_session(store: Store, session_pk: int) -> Swept:
         return Swept(tuple(call.call_id for call in calls), tuple((row.session_id, join) for join in complete))
 
 
-def _update_expired_calls(store: Store, row: Session, receipt: str) -> int:
+def _expire_overdue_calls(store: Store, row: Session, receipt: str) -> int:
     """Expire the calls of a session whose deadline has passed, in one statement."""
     due_calls = paused_task_guards.select_open_calls_to_agents(store, row).filter(deadline__lte=Now())
     return due_calls.update(

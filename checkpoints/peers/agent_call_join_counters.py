@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import AuditKind, JoinStatus
 from checkpoints.models import Join
 from checkpoints.store.database_client_state import Store
@@ -23,7 +23,7 @@ def add_closed_calls_to_join(store: Store, join: Join, count: int, receipt: str)
     )
     join.refresh_from_db(using=store.using, fields=["completed", "status"])
     if complete:
-        append_events.record_event(
+        insert_unchained_events.record_event(
             store, AuditKind.JOIN_COMPLETE, session_pk=join.session_id, actor="peers", join=join.join_id, of=join.total
         )
     return bool(complete)

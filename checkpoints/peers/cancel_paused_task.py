@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import F
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, PauseStatus, SessionStatus
 from checkpoints.exceptions import NotPaused, SessionBusy, SessionFinished
@@ -56,10 +56,10 @@ def cancel_paused_task(store: Store, session_id: str, reason: str) -> int:
             status=SessionStatus.CANCELLED, owner=None, fence=F("fence") + 1
         )
         row_lookups.increment_session_revision(store, row.pk)
-        append_events.record_event(
+        insert_unchained_events.record_event(
             store, AuditKind.PEERS_CANCELLED, session_pk=row.pk, actor="peers", calls=calls, reason=reason
         )
-        append_events.record_event(
+        insert_unchained_events.record_event(
             store, AuditKind.SESSION_FINISHED, session_pk=row.pk, actor="peers", status=SessionStatus.CANCELLED
         )
         return row.pk

@@ -14,7 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Max
 from django.db.models.functions import Now
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.enums import AuditKind, NoticeKind, PeerCallStatus, RunStatus, SessionStatus
@@ -49,7 +49,7 @@ def pause_run(
     `PeerCallExists`, `InvalidInput`, `NotRepresentable`, `SecretsLocked`, and as `finish_session` does
     `CallInProgress` and `ReviewRequired`.
     """
-    request = _validate_pause_arguments(state, joins)
+    request = _build_validated_pause_request(state, joins)
     owned_session = row_lookups.flush_and_require_owned_session(store, session_id)
     try:
         with database_operation(store.using):
@@ -60,7 +60,7 @@ def pause_run(
     return pause
 
 
-def _validate_pause_arguments(state: object, joins: Iterable[requests_to_other_agents.Join]) -> _PauseRequest:
+def _build_validated_pause_request(state: object, joins: Iterable[requests_to_other_agents.Join]) -> _PauseRequest:
     if not isinstance(state, dict):
         raise NotRepresentable("state", f"a {type(state).__name__} is not a dict; dataclasses.asdict makes one")
     valid_joins = [requests_to_other_agents.Join(validate_id("join id", join.id), tuple(join.calls)) for join in joins]
@@ -138,7 +138,7 @@ def _write_pause_rows(store: Store, owned_session: OwnedSession, request: _Pause
         if _add_early_responses_to_join(store, join, receipt)
     ]
     ownership.end_ownership_in_transaction(store, owned_session, RunStatus.RELEASED, status=SessionStatus.PAUSED)
-    append_events.record_event(
+    insert_unchained_events.record_event(
         store,
         AuditKind.PAUSED_FOR_PEERS,
         session_pk=owned_session.pk,

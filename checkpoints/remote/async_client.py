@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from checkpoints import conf
+from checkpoints import constants
 from checkpoints.aio import Checkpointer, derive_async_method
 from checkpoints.client import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE
@@ -25,7 +25,7 @@ class RemoteCheckpointer(Checkpointer):
         url: str | Path | None = None,
         *,
         workspace: str = DEFAULT_WORKSPACE,
-        lease_seconds: float = conf.LEASE_SECONDS,
+        lease_seconds: float = constants.LEASE_SECONDS,
         using: str = "default",
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NoReturn
 
-from checkpoints import conf
+from checkpoints import constants
 from checkpoints.archive.session_export import ExportedFile
 from checkpoints.archive.session_import import ImportedSession
 from checkpoints.client import SyncCheckpointer
@@ -52,7 +52,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         url: str | Path | None = None,
         *,
         workspace: str = DEFAULT_WORKSPACE,
-        lease_seconds: float = conf.LEASE_SECONDS,
+        lease_seconds: float = constants.LEASE_SECONDS,
         using: str = "default",
         migrate: bool | None = None,
         idle_release_seconds: float | None = None,
@@ -75,7 +75,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         """
         given = {
             "workspace": workspace != DEFAULT_WORKSPACE,
-            "lease_seconds": lease_seconds != conf.LEASE_SECONDS,
+            "lease_seconds": lease_seconds != constants.LEASE_SECONDS,
             "using": using != "default",
             "migrate": migrate is not None,
             "idle_release_seconds": idle_release_seconds is not None,
@@ -284,7 +284,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
             f"{_build_session_path(session_id)}/calls",
             fields,
             session=held,
-            raw={"args": intent.args_as_called},
+            raw={"args": intent.args_json_in_caller_order},
         ).value
         held.issued_calls[call_id] = IssuedCall(answer["number"], call_id, answer["step"], answer["attempt"])
 

@@ -18,7 +18,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, ReviewRequired, VersionConflict
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.formats.dataclass_decoder import load_as
+from checkpoints.formats.lenient_dataclass_decoder import load_as
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
@@ -136,7 +136,7 @@ class RemoteBackend(DatabaseBackend):
         probed: set[int] = set()
         try:
             while answer["point"] is None:
-                held = self._add_owned_session_at_gate(session_id, answer)
+                held = self._add_owned_session_awaiting_decisions(session_id, answer)
                 is_probed = yield from self._ask_verify_hooks_flow(held, answer["undecided"], probed)
                 if is_probed:
                     answer = yield Transact(partial(self._poll_gate, held, 0))
@@ -151,7 +151,7 @@ class RemoteBackend(DatabaseBackend):
             raise
         return answer
 
-    def _add_owned_session_at_gate(self, session_id: str, answer: Mapping[str, Any]) -> OwnedSession:
+    def _add_owned_session_awaiting_decisions(self, session_id: str, answer: Mapping[str, Any]) -> OwnedSession:
         return self.store.add_session_and_keep_lease(
             session_id, answer["run"], at_gate=True, head=build_transcript_head(0, b"", 0)
         )

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Mapping
 from typing import Any, Final
 
-from checkpoints.conf import LEASE_SECONDS
+from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import AtGate, CheckpointsError, OwnershipError, SessionFinished, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.models import Run, Session

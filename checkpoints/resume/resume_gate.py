@@ -13,8 +13,8 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
-from checkpoints.audit import append_events
-from checkpoints.calls import call_dicts, pending_calls, signed_decisions
+from checkpoints.audit import insert_unchained_events
+from checkpoints.calls import call_dicts, calls_without_outcome, signed_decisions
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import (
@@ -74,7 +74,7 @@ def list_undecided_calls(store: Store, owned_session: OwnedSession) -> list[Tool
         session = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
         if session is None:
             raise row_lookups.build_fence_lost_error(store, owned_session)
-        return pending_calls.list_calls_at_gate(store, session)
+        return calls_without_outcome.list_calls_at_gate(store, session)
 
 
 def _iterate_due_probes(
@@ -103,11 +103,11 @@ def activate_session_after_decisions(store: Store, owned_session: OwnedSession) 
         if owned_session.run.status != RunStatus.RUNNING or not nothing_to_use.exists():
             with transaction.atomic(using=store.using):
                 session = owned_row.select_for_update().first()
-                if session is not None and pending_calls.list_calls_at_gate(store, session):
+                if session is not None and calls_without_outcome.list_calls_at_gate(store, session):
                     return False
                 signed_decisions.verify_decisions_of_session(store.using, owned_session.pk)
                 ownership.store_run_status(store, owned_session, RunStatus.RUNNING)
-                is_waiting = session is not None and pending_calls.list_undecided_calls(store, session)
+                is_waiting = session is not None and calls_without_outcome.list_undecided_calls(store, session)
                 status = SessionStatus.NEEDS_REVIEW if is_waiting else SessionStatus.ACTIVE
                 owned_row.update(status=status, gate_opened_at=Now())
     owned_session.run.status = RunStatus.RUNNING
@@ -122,5 +122,7 @@ def mark_run_waiting(store: Store, owned_session: OwnedSession) -> None:
     with database_operation(store.using), transaction.atomic(using=store.using):
         ownership.store_run_status(store, owned_session, RunStatus.WAITING)
         actor = f"run {owned_session.run.number}"
-        append_events.record_event(store, AuditKind.SESSION_NEEDS_REVIEW, session_pk=owned_session.pk, actor=actor)
+        insert_unchained_events.record_event(
+            store, AuditKind.SESSION_NEEDS_REVIEW, session_pk=owned_session.pk, actor=actor
+        )
     owned_session.run.status = RunStatus.WAITING

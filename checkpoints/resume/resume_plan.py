@@ -86,7 +86,8 @@ def plan_resume(store: Store, session: Session, tail: TranscriptTail) -> ResumeP
     run: list[ToolCall] = []
     asked_for = tail.requested_calls
     logged_calls = {
-        requested_call.call_id: _find_logged_call(store, session, requested_call, tail) for requested_call in asked_for
+        requested_call.call_id: _find_unanswered_logged_attempt(store, session, requested_call, tail)
+        for requested_call in asked_for
     }
     status_calls = {
         requested_call.call_id: OpenCallRecord(call.step, call.tool, _digest_args(requested_call))
@@ -123,7 +124,7 @@ def _select_calls_at_step_without_workflow_steps(session: int, step: int) -> Que
     return calls.select_related("run")
 
 
-def _find_logged_call(
+def _find_unanswered_logged_attempt(
     store: Store, session: Session, requested_call: RequestedCall, tail: TranscriptTail
 ) -> ToolCall | None:
     """Find the newest logged attempt at exactly this call that nothing in the transcript answers."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.signals import setting_changed
 
 from checkpoints.exceptions import DecisionKeyInvalid
-from checkpoints.seals.key_settings import read_keys_from_setting
+from checkpoints.seals.read_keys_from_setting_or_file import read_keys_from_setting
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey

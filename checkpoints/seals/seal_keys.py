@@ -23,7 +23,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 
 from checkpoints.exceptions import SealKeyInvalid, SealKeyMissing
-from checkpoints.seals.key_settings import read_keys_from_setting
+from checkpoints.seals.read_keys_from_setting_or_file import read_keys_from_setting
 
 KEY_SETTING = "HARNESS_SEAL_KEY"
 REQUIRED_SETTING = "HARNESS_SEAL_REQUIRED"

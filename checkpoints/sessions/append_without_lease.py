@@ -14,8 +14,8 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.calls import call_dicts, call_queries, call_seals, pending_calls
-from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.calls import call_dicts, call_queries, call_seals, calls_without_outcome
+from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
 from checkpoints.db.hot_statements import SaveBase
 from checkpoints.enums import CallStatus, Phase
@@ -229,7 +229,7 @@ def _find_append_error(store: Store, row: Session, newest: Checkpoint | None, ex
         return VersionConflict(row.session_id, expected, row.latest_version)
     if paused_task_guards.get_blocking_paused_task(store, row) is not None:
         return PausedForPeers(row.session_id)
-    undecided_calls = pending_calls.list_undecided_calls(store, row)
+    undecided_calls = calls_without_outcome.list_undecided_calls(store, row)
     if undecided_calls:
         unknown = any(call.status == CallStatus.INTERRUPTED for call in undecided_calls)
         kind = ReviewRequired if unknown else ApprovalRequired

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db import transaction
 
-from checkpoints.audit import append_events
-from checkpoints.calls import call_dicts, pending_calls, write_outcomes
+from checkpoints.audit import insert_unchained_events
+from checkpoints.calls import call_dicts, calls_without_outcome, write_outcomes
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit, refuse_inside_transaction
 from checkpoints.enums import FINISHED_SESSION_STATUSES, AuditKind, CallStatus, PauseStatus, RunStatus, SessionStatus
 from checkpoints.exceptions import CallInProgress, IntegrityError, InvalidInput, NotRepresentable, StorageUnavailable
@@ -43,15 +43,15 @@ class SessionDescription:
             raise InvalidInput(f"labels is the text {self.labels!r}; give a list of labels.")
         title, field_name = (self.user_message, "user_message") if self.title is None else (self.title, "title")
         return {
-            "agent": _to_single_line(self.agent, "agent"),
-            "title": _to_single_line(title, field_name),
-            "scratchpad_root": _to_single_line(self.scratchpad_root or "", "scratchpad_root", 4096),
+            "agent": _validate_single_line(self.agent, "agent"),
+            "title": _validate_single_line(title, field_name),
+            "scratchpad_root": _validate_single_line(self.scratchpad_root or "", "scratchpad_root", 4096),
             "metadata": to_canonical_json(self.metadata or {}, "metadata"),
             "labels": to_canonical_json([validate_id("label", label) for label in self.labels], "labels"),
         }
 
 
-def _to_single_line(text: object, label: str, length: int = TITLE_LENGTH) -> str:
+def _validate_single_line(text: object, label: str, length: int = TITLE_LENGTH) -> str:
     """Validate `text` as one storable line of at most `length` characters."""
     if not isinstance(text, str):
         raise InvalidInput(f"{label} is a {type(text).__name__}, not text.")
@@ -100,7 +100,7 @@ def finish_session(store: Store, session_id: str, status: object, result: Any = 
                 store, owned_session, RunStatus(status), status=status, result=result_json
             )
             actor = f"run {owned_session.run.number}"
-            append_events.record_event(
+            insert_unchained_events.record_event(
                 store, AuditKind.SESSION_FINISHED, session_pk=owned_session.pk, actor=actor, status=status
             )
     except StorageUnavailable as error:
@@ -126,10 +126,10 @@ def _require_no_open_call(store: Store, owned_session: OwnedSession, row: Sessio
 
 def require_no_running_or_undecided_call(store: Store, owned_session: OwnedSession, row: Session) -> None:
     """Raise `CallInProgress` while a mutating call runs, and `ReviewRequired` while one is undecided."""
-    for call in pending_calls.list_calls_with_status(store, row, {CallStatus.ISSUED}):
+    for call in calls_without_outcome.list_calls_with_status(store, row, {CallStatus.ISSUED}):
         if call.mutates:
             raise CallInProgress(owned_session.session_id, call.call_id, call.tool)
-    undecided_calls = pending_calls.list_undecided_calls(store, row)
+    undecided_calls = calls_without_outcome.list_undecided_calls(store, row)
     if undecided_calls:
         raise call_dicts.build_review_required(store, owned_session.session_id, undecided_calls)
 

@@ -8,8 +8,8 @@ from django.db import IntegrityError, connections, transaction
 from django.db.models.functions import Now
 
 from checkpoints import process_identity
-from checkpoints.audit import append_events
-from checkpoints.calls import pending_calls, signed_decisions
+from checkpoints.audit import insert_unchained_events
+from checkpoints.calls import calls_without_outcome, signed_decisions
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, VersionNotFound
@@ -77,7 +77,7 @@ def fork_session(
             source.version,
         )
         copy_calls_and_workflows_to_fork.copy_workflows_to_fork(store.using, origin.pk, fork.pk)
-        has_undecided_calls = bool(pending_calls.list_undecided_calls(store, fork))
+        has_undecided_calls = bool(calls_without_outcome.list_undecided_calls(store, fork))
         fork.head_segment = segment
         fork.status = SessionStatus.NEEDS_REVIEW if has_undecided_calls else SessionStatus.ACTIVE
         fork.save(using=store.using, update_fields=["head_segment", "status"])
@@ -166,7 +166,7 @@ def _record_fork_events(
     store: Store, origin: Session, fork: Session, source: Checkpoint, actor: str, actor_kind: ActorKind
 ) -> None:
     for row, related in ((origin, fork), (fork, origin)):
-        append_events.record_event(
+        insert_unchained_events.record_event(
             store,
             AuditKind.SESSION_FORKED,
             session_pk=row.pk,

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 
 from checkpoints.formats import parse_json
 from checkpoints.models import Session
-from checkpoints.sessions.list_filters import select_sessions_of_workspace
+from checkpoints.sessions.session_list_filters import select_sessions_of_workspace
 
 #: Number of newest sessions that are read.
 _RECENT_SESSIONS = 200

@@ -10,9 +10,9 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from checkpoints import call_status_transitions, process_identity
-from checkpoints.audit import append_events
-from checkpoints.conf import SCHEMA_VERSION
+from checkpoints import agent_and_machine_call_transitions, process_identity
+from checkpoints.audit import insert_unchained_events
+from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import clock
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
@@ -86,8 +86,10 @@ def _try_to_take_ownership(store: Store, session_id: str, *, takeover: bool | st
             paused_task_guards.require_session_not_paused(store, row)
         run = _create_run(store, row, previous)
         if previous is None:
-            append_events.record_event(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent")
-        append_events.record_event(
+            insert_unchained_events.record_event(
+                store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent"
+            )
+        insert_unchained_events.record_event(
             store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
         )
         _interrupt_orphaned_calls(store, row, run, f"run {run.number}")
@@ -127,7 +129,7 @@ def _end_previous_run(store: Store, row: Session, previous: Run, takeover: bool 
     if not alive:
         _end_lost_run(store, row, previous, AuditKind.RUN_LOST)
         return
-    _require_takeover_grace(store, previous)
+    _require_grace_before_takeover(store, previous)
     process, reason = (
         store.remote_process or process_identity.get_identity_of_this_process(),
         " ".join(takeover.split())[:MAX_WHY_LENGTH] if isinstance(takeover, str) else None,
@@ -141,7 +143,7 @@ def build_session_busy_error(row: Session, owner: Run) -> SessionBusy:
     return SessionBusy(row.session_id, description, owner.heartbeat_at, owner.lease_expires_at)
 
 
-def _require_takeover_grace(store: Store, owner: Run) -> None:
+def _require_grace_before_takeover(store: Store, owner: Run) -> None:
     if owner.resumed_from is not None and owner.resumed_from.status == RunStatus.LOST:
         age = (clock.database_now(store.using) - owner.started_at).total_seconds()
         if age < GRACE:
@@ -166,7 +168,9 @@ def end_lost_owner_run(store: Store, row: Session, owner: Run, *, noticed_by: st
 
 def _end_imported_run(store: Store, row: Session, run: Run, noticed_by: str) -> None:
     """End an imported transcript as its next import would. Its newest activity stays that of the transcript."""
-    calls = ToolCall.objects.using(store.using).filter(session=row, status=call_status_transitions.LOSE.before)
+    calls = ToolCall.objects.using(store.using).filter(
+        session=row, status=agent_and_machine_call_transitions.LOSE.before
+    )
     status = SessionStatus.CANCELLED if calls.exists() else SessionStatus.COMPLETED
     _interrupt_orphaned_calls(store, row, None, noticed_by)
     Run.objects.using(store.using).filter(pk=run.pk).update(status=RunStatus(status), ended_at=run.heartbeat_at)
@@ -179,7 +183,7 @@ def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCa
 
     A caller that asks about a call of a dead run need not wait until somebody resumes the session.
     """
-    if call.status != call_status_transitions.LOSE.before or run_liveness.is_run_alive(call.run):
+    if call.status != agent_and_machine_call_transitions.LOSE.before or run_liveness.is_run_alive(call.run):
         return call
     if row.owner is not None and row.owner_id == call.run_id:
         end_lost_owner_run(store, row, row.owner, noticed_by="gate")
@@ -191,7 +195,7 @@ def interrupt_call_if_lost(store: Store, row: Session, call: ToolCall) -> ToolCa
 def _end_lost_run(store: Store, row: Session, run: Run, kind: AuditKind, **details: Any) -> None:
     _end_run(store, run, RunStatus.LOST)
     last_seen = run.heartbeat_at.isoformat()
-    append_events.record_event(
+    insert_unchained_events.record_event(
         store, kind, session_pk=row.pk, actor=f"run {run.number}", last_seen=last_seen, **details
     )
 
@@ -223,8 +227,10 @@ def create_ended_run(store: Store, row: Session) -> Run:
     previous = Run.objects.using(store.using).filter(session=row).order_by("-number").first()
     run = _create_run(store, row, previous)
     if previous is None:
-        append_events.record_event(store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent")
-    append_events.record_event(
+        insert_unchained_events.record_event(
+            store, AuditKind.SESSION_STARTED, session_pk=row.pk, actor=row.agent or "agent"
+        )
+    insert_unchained_events.record_event(
         store, AuditKind.RUN_STARTED, session_pk=row.pk, actor=f"run {run.number}", pid=run.pid, host=run.host
     )
     _end_run(store, run, RunStatus.RELEASED)
@@ -236,7 +242,9 @@ def create_ended_run(store: Store, row: Session) -> Run:
 def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor: str) -> None:
     """Interrupt the calls that lost runs issued and never settled, since their outcome is unknown. `run` is the
     owner."""
-    orphaned_calls = ToolCall.objects.using(store.using).filter(session=row, status=call_status_transitions.LOSE.before)
+    orphaned_calls = ToolCall.objects.using(store.using).filter(
+        session=row, status=agent_and_machine_call_transitions.LOSE.before
+    )
     for call in orphaned_calls if run is None else orphaned_calls.exclude(run=run):
         if call.mutates:
             change: dict[str, Any] = {
@@ -248,9 +256,11 @@ def _interrupt_orphaned_calls(store: Store, row: Session, run: Run | None, actor
         else:
             change = {"settled_at": Now()}
             kind = AuditKind.CALL_DISCARDED
-        status = call_status_transitions.get_transition_for_lost_run(mutates=call.mutates).after
+        status = agent_and_machine_call_transitions.get_transition_for_lost_run(mutates=call.mutates).after
         orphaned_calls.filter(pk=call.pk).update(status=status, revision=F("revision") + 1, **change)
-        append_events.record_event(store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool)
+        insert_unchained_events.record_event(
+            store, kind, session_pk=row.pk, actor=actor, call_id=call.call_id, tool=call.tool
+        )
     Session.objects.using(store.using).filter(pk=row.pk).update(status=row.status)
 
 
@@ -340,7 +350,7 @@ def _release_idle_session(store: Store, owned_session: OwnedSession) -> bool:
             return False
         actor = f"run {owned_session.run.number}"
         idle = store.idle_release_seconds
-        append_events.record_event(
+        insert_unchained_events.record_event(
             store, AuditKind.RUN_RELEASED, session_pk=owned_session.pk, actor=actor, idle_seconds=idle
         )
     return True

@@ -14,7 +14,7 @@ from django.db import connections, transaction
 from django.db.models import F, Max, Model, QuerySet
 from django.db.models.functions import Now
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import InvalidInput, StillNeeded, VersionNotFound
@@ -183,7 +183,9 @@ def _remove_versions(store: Store, row: Session, numbers: list[int], *, dry_run:
     if count:
         Session.objects.using(store.using).filter(pk=row.pk).update(revision=F("revision") + 1, updated_at=Now())
         kind = AuditKind.VERSIONS_REMOVED
-        append_events.record_event(store, kind, session_pk=row.pk, actor="retention", versions=count, messages=messages)
+        insert_unchained_events.record_event(
+            store, kind, session_pk=row.pk, actor="retention", versions=count, messages=messages
+        )
     return RemovalCounts(count, messages)
 
 
@@ -239,7 +241,7 @@ def delete_session(
                 counts = _delete_session_rows(store, row)
                 if dry_run:
                     raise _DryRunRollback(RemovalCounts(counts.versions, counts.messages, dry_run=True))
-                append_events.record_event(
+                insert_unchained_events.record_event(
                     store,
                     AuditKind.SESSION_DELETED,
                     session_pk=row.pk,

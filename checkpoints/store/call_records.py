@@ -57,7 +57,7 @@ class CallIntent:
     args_order: str = ""
 
     @property
-    def args_as_called(self) -> str:
+    def args_json_in_caller_order(self) -> str:
         """Arguments as JSON text in the order of the caller."""
         return sort_stored_arguments(self.args, self.args_order)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from django.db.models import QuerySet
 
-from checkpoints.conf import LEASE_SECONDS
+from checkpoints.constants import LEASE_SECONDS
 from checkpoints.db.connection import find_connection
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, WorkspaceNotFound

@@ -123,7 +123,7 @@ class OpenOperations:
         """
         with self._lock:
             if not self._loaded:
-                self._load_logged_calls(read())
+                self._add_logged_calls_and_drop_answered(read())
             self._add_requested_call(kind, call_id)
             self._pair_requested_calls(kind, step, make_key)
             return self._paired[call_id][kind].key
@@ -250,7 +250,7 @@ class OpenOperations:
         with self._lock:
             self._unsettled.discard(row)
 
-    def _load_logged_calls(self, logged_calls: Sequence[ToolCall]) -> None:
+    def _add_logged_calls_and_drop_answered(self, logged_calls: Sequence[ToolCall]) -> None:
         attempts: dict[str, list[ToolCall]] = {}
         for call in logged_calls:
             attempts.setdefault(call.idempotency_key, []).append(call)
@@ -303,7 +303,7 @@ class OpenOperations:
 
     def _load_log_if_call_id_unknown(self, call_ids: Iterable[str], read: ReadCalls) -> None:
         if not self._loaded and any(call_id not in self._by_call_id for call_id in call_ids):
-            self._load_logged_calls(read())
+            self._add_logged_calls_and_drop_answered(read())
 
     def _list_operations_answered_by(self, results: Counter[str]) -> list[Operation]:
         """List the operations that new results answer. For a reused call id, the last operations paired with it are

@@ -95,7 +95,7 @@ class CrashPoints:
         ends = []
         for trial in (first_trial, second_trial):
             self._run_agent_to_end(trial, NoFaults())
-            ends.append(self._observe_result(trial))
+            ends.append(self._run_observer_and_get_result(trial))
         if ends[0] != ends[1]:
             raise Diverged(f"Two plays without a crash do not come to the same end: {_format_difference(*ends)}")
         self.boundaries, self._longest, self.expected = second_trial.passed, second_trial.longest, ends[1]
@@ -113,7 +113,7 @@ class CrashPoints:
             self._run_agent_to_end(trial, hazard)
             if isinstance(hazard, FaultOnceAt) and not trial.kills and len(trial.passed) < hazard.number:
                 raise Diverged("That boundary was not reached.")
-            observed = self._observe_result(trial)
+            observed = self._run_observer_and_get_result(trial)
         except Diverged as error:
             return f"{what}: {error}"
         return None if observed == self.expected else f"{what}: {_format_difference(self.expected, observed)}"
@@ -130,7 +130,7 @@ class CrashPoints:
             trial.add_process_outcome(life)
             function = get_next_function(self.script, function, life)
 
-    def _observe_result(self, trial: Trial) -> Any:
+    def _run_observer_and_get_result(self, trial: Trial) -> Any:
         with self._borrow_launcher() as processes:
             life = processes.run(self.script.observe, trial.arguments)
         if not life.returned:

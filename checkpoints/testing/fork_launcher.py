@@ -22,7 +22,7 @@ from typing import Any, Never, TextIO
 
 from django.core.exceptions import ImproperlyConfigured
 
-from checkpoints.conf import ensure_configured
+from checkpoints.configure_django import ensure_configured
 from checkpoints.exceptions import CheckpointsError, ReviewRequired
 from checkpoints.testing.process_faults import Fault, fault_at
 
@@ -47,7 +47,7 @@ def main() -> None:
         pid = os.fork()
         if pid == 0:
             _run_function_and_exit(function, order)
-        _write_report(sys.stdout, ended=_wait_for_child(pid, order["kill_after"]))
+        _write_report(sys.stdout, ended=_wait_for_or_kill_child(pid, order["kill_after"]))
 
 
 def _import_function(name: str) -> Callable[..., Any]:
@@ -91,7 +91,7 @@ def _run_function_with_fault(function: Callable[..., Any], order: dict[str, Any]
     return end | {"seconds": time.monotonic() - began}
 
 
-def _wait_for_child(pid: int, kill_after: float | None) -> int:
+def _wait_for_or_kill_child(pid: int, kill_after: float | None) -> int:
     if kill_after is not None:
         deadline = time.monotonic() + kill_after
         while time.monotonic() < deadline:

@@ -19,7 +19,7 @@ from checkpoints.calls import (
     write_outcomes,
 )
 from checkpoints.calls.outcome_types import ToolResult
-from checkpoints.conf import MAX_VALUE_BYTES
+from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import run_verify_hooks
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, InterruptReason, KeyPolicy

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import connections
 from django.db.models import QuerySet, Subquery
 
-from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation
 from checkpoints.db.sql_quoting import quote_column, quote_columns, quote_table
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SchemaFromFuture, VersionNotFound

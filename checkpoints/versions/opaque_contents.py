@@ -70,7 +70,24 @@ def list_candidates(messages: Sequence[StoredMessage], number: int, count: int) 
 
 
 def read_contents(using: str, rows: Sequence[ContentRow]) -> list[bytes | ValueError]:
-    """Read the bytes of rows, in their order; an error for those that are not those of their digest."""
+    """Read the bytes of rows of one table, in their order; an error for those that are not those of their digest.
+
+    A difference that cannot be read is read again with its row: its message may have been deleted since that was read.
+    """
+    contents = _read_contents_as_stored(using, rows)
+    places = {
+        row.pk: place
+        for place, (row, content) in enumerate(zip(rows, contents, strict=True))
+        if isinstance(content, ValueError) and _get_base_place(row) is not None
+    }
+    if places:
+        stored = list(type(rows[0])._default_manager.using(using).filter(pk__in=list(places)))
+        for row, content in zip(stored, _read_contents_as_stored(using, stored), strict=True):
+            contents[places[row.pk]] = content
+    return contents
+
+
+def _read_contents_as_stored(using: str, rows: Sequence[ContentRow]) -> list[bytes | ValueError]:
     bodies = _read_bodies_of_bases(using, rows)
     return [_read_content(row, bodies) for row in rows]
 

@@ -14,7 +14,7 @@ from django.db import connections, transaction
 
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.calls.call_seals import AnsweredCalls
-from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit

@@ -125,7 +125,9 @@ class SyncWriteBehind:
         state = self._resolve_snapshot_state(
             session_id, VersionChange(plan, budget_spent_usd, usage, phase, payload).to_state_if_complete()
         )
-        return self._queue_snapshot(self._build_snapshot_request(session_id, transcript, state, payload, step))
+        return self._queue_snapshot_and_flush_at_run_end(
+            self._build_snapshot_request(session_id, transcript, state, payload, step)
+        )
 
     def save_phase(
         self,
@@ -165,7 +167,9 @@ class SyncWriteBehind:
             session_id, phase_versions.build_phase_change(self.store, owned_session, details, snapshot, plan)
         )
         step = None if snapshot is None else snapshot.step
-        return self._queue_snapshot(SnapshotRequest(session_id, transcript, state, step, light=snapshot is None))
+        return self._queue_snapshot_and_flush_at_run_end(
+            SnapshotRequest(session_id, transcript, state, step, light=snapshot is None)
+        )
 
     def _resolve_snapshot_state(self, session_id: str, change: VersionState | VersionChange) -> VersionState:
         """Return the state of a snapshot beside its transcript; kept values are those handed in or saved last."""
@@ -179,7 +183,7 @@ class SyncWriteBehind:
         )
         return change.apply_to(save_version.load_newest_version_state(self.store, owned_session, owned_session.head))
 
-    def _queue_snapshot(self, request: SnapshotRequest) -> Ticket:
+    def _queue_snapshot_and_flush_at_run_end(self, request: SnapshotRequest) -> Ticket:
         """Hand in a snapshot, and flush if it ends or pauses the run."""
         ticket = self._behind.enqueue_snapshot(request)
         if request.state.phase in ENDING_PHASES:

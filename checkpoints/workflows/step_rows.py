@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from checkpoints.calls import verify_call_seal_signatures_and_digests
-from checkpoints.conf import SCHEMA_VERSION
+from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import DECIDING_KINDS, LIVE_CALL_STATUSES, CallStatus, DecisionKind, KeyScope
 from checkpoints.exceptions import CheckpointCorrupted, InvalidArguments, SchemaFromFuture, StepIdentityChanged

@@ -51,13 +51,13 @@ def find_disagreements(stage: DemoSession, decision: str) -> list[str]:
     if session is None:
         return [f"There is no session {stage.session_id}."]
     return [
-        *_check_session_outcome(session, decision),
-        *_check_ledger_and_outbox(stage, decision),
-        *_check_each_call_has_one_result(session),
+        *_iterate_session_problems(session, decision),
+        *_iterate_ledger_and_outbox_problems(stage, decision),
+        *_iterate_calls_without_one_result(session),
     ]
 
 
-def _check_session_outcome(session: Session, decision: str) -> Iterator[str]:
+def _iterate_session_problems(session: Session, decision: str) -> Iterator[str]:
     if session.status != SessionStatus.COMPLETED:
         yield f"The session is {session.status}, not completed."
         return
@@ -71,14 +71,14 @@ def _check_session_outcome(session: Session, decision: str) -> Iterator[str]:
         yield f"The attempts at refund_card are {statuses}, not {expected}."
 
 
-def _check_ledger_and_outbox(stage: DemoSession, decision: str) -> Iterator[str]:
+def _iterate_ledger_and_outbox_problems(stage: DemoSession, decision: str) -> Iterator[str]:
     if len(stage.refunds) != EXPECTED_REFUNDS[decision]:
         yield f"The ledger has {len(stage.refunds)} refunds, not {EXPECTED_REFUNDS[decision]}."
     if len(stage.mails) != 1:
         yield f"The outbox has {len(stage.mails)} mails, not 1."
 
 
-def _check_each_call_has_one_result(session: Session) -> Iterator[str]:
+def _iterate_calls_without_one_result(session: Session) -> Iterator[str]:
     version = SyncCheckpointer().load_latest(session.session_id) or {"transcript": []}
     blocks = [block for message in version["transcript"] for block in message["blocks"]]
     calls = Counter(block["id"] for block in blocks if block["kind"] == "tool_call")

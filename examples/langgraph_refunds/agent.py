@@ -39,9 +39,9 @@ class ScriptedModel(BaseChatModel):
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         last = max(place for place, message in enumerate(messages) if isinstance(message, HumanMessage))
         results = [message for message in messages[last:] if isinstance(message, ToolMessage)]
-        return ChatResult(generations=[ChatGeneration(message=self._answer(len(messages), results))])
+        return ChatResult(generations=[ChatGeneration(message=self._build_next_message(len(messages), results))])
 
-    def _answer(self, place: int, results: Sequence[ToolMessage]) -> AIMessage:
+    def _build_next_message(self, place: int, results: Sequence[ToolMessage]) -> AIMessage:
         count = len(self.orders)
         if len(results) < 2 * count:
             name = "refund" if results else "look_up_order"

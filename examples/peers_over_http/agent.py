@@ -101,7 +101,7 @@ class Agent:
                 self._continue_session(session_id, self.checkpointer.resume(session_id).transcript)
         for task in self.checkpointer.list_paused(ready=True, agent=self.wire.agent):
             with suppress(OwnershipError, NotPaused, StillWaiting):
-                self._store_peer_results(self.checkpointer.take_paused(task["session_id"]))
+                self._store_peer_results_and_continue(self.checkpointer.take_paused(task["session_id"]))
         self.checkpointer.tell_peers(self._send_notice)
         self.checkpointer.sweep_deadlines()
 
@@ -114,7 +114,7 @@ class Agent:
         ).order_by("created_at")
         return list(free_sessions.values_list("session_id", flat=True))
 
-    def _store_peer_results(self, task: TakenTask) -> None:
+    def _store_peer_results_and_continue(self, task: TakenTask) -> None:
         """Save the answers of other agents, which completes the task, and continue the session."""
         answers = {call_id.rpartition(".")[2]: result.result for call_id, result in task.results.items()}
         transcript = [*task.point.transcript, {"answers": answers}]

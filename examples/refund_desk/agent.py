@@ -59,12 +59,12 @@ class RefundDesk:
 
         `limit` is in US dollars.
         """
-        while not (point := self._resume()).finished:
+        while not (point := self._start_or_resume_when_decided()).finished:
             with suppress(ReviewRequired):  # a tool could not determine its outcome: back to the gate
-                self._run_turns(self._restore_work(point, limit), point)
+                self._run_turns(self._restore_or_create_work_state(point, limit), point)
         return point.result
 
-    def _resume(self) -> ResumePoint:
+    def _start_or_resume_when_decided(self) -> ResumePoint:
         """Acquire the session and wait at the gate until everything is decided."""
         while True:
             try:
@@ -77,7 +77,7 @@ class RefundDesk:
     def _format_request(self) -> str:
         return f"Order {self.order} arrived with a cracked shade. I would like my money back, please."
 
-    def _restore_work(self, point: ResumePoint, limit: Decimal) -> WorkState:
+    def _restore_or_create_work_state(self, point: ResumePoint, limit: Decimal) -> WorkState:
         """Restore the state from the newest version, or create the initial one."""
         if not point.version:
             opening_messages = [

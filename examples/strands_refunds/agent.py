@@ -44,7 +44,7 @@ class ScriptedModel(Model):
     async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Stream the next answer, as a model of Strands does."""
         yield {"messageStart": {"role": "assistant"}}
-        calls, text = self._answer(messages)
+        calls, text = self._choose_next_calls_and_text(messages)
         for name, args_json in calls:
             start = {"toolUse": {"name": name, "toolUseId": f"{name}-{len(messages)}-{next(self._ids)}"}}
             yield {"contentBlockStart": {"start": start}}
@@ -56,7 +56,7 @@ class ScriptedModel(Model):
             yield {"contentBlockStop": {}}
         yield {"messageStop": {"stopReason": "tool_use" if calls else "end_turn"}}
 
-    def _answer(self, messages: Any) -> tuple[list[tuple[str, str]], str]:
+    def _choose_next_calls_and_text(self, messages: Any) -> tuple[list[tuple[str, str]], str]:
         """Return the calls of the next answer as name and arguments, and its text."""
         results = [
             block["toolResult"]["content"][0]["text"]

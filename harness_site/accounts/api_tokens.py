@@ -13,7 +13,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Q
 from django.utils.translation import gettext as _
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import ActorKind, AuditKind
@@ -140,7 +140,7 @@ def authenticate_bearer_header(
 
 def _build_token_from_row(row: tuple[Any, ...]) -> ApiToken | None:
     """Build a token from its row. Every request reads the row, whose values are converted again if it has changed."""
-    values = _load_token_values(row)
+    values = _reload_token_values_by_key(row)
     if values is None:
         return None
     token = ApiToken.from_db("default", FIELDS, values)
@@ -152,7 +152,7 @@ def _build_token_from_row(row: tuple[Any, ...]) -> ApiToken | None:
 
 
 def find_known_token(header: str) -> ApiToken | None:
-    """Return the token of an `Authorization` header as this process has last read it, if it has.
+    """Return the token of an `Authorization` header as this process has last read it, if it was valid then.
 
     The token may be changed, revoked or deleted since: it still has to be authenticated.
     """
@@ -160,11 +160,12 @@ def find_known_token(header: str) -> ApiToken | None:
         values = _values_by_digest.get(secret_digests.compute_secret_digest(_parse_bearer_header(header)))
     except TokenRefused:
         return None
-    return None if values is None else ApiToken.from_db("default", FIELDS, values)
+    token = None if values is None else ApiToken.from_db("default", FIELDS, values)
+    return token if token is not None and token.status == "active" else None
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _load_token_values(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def _reload_token_values_by_key(row: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Load the values of a row that was read as the database has it."""
     return ApiToken.objects.filter(pk=row[0]).values_list(*FIELDS).first()
 
@@ -223,7 +224,9 @@ def _record_token_event_once_per_hour(token: ApiToken, kind: AuditKind, now: dat
 def _record_token_event(
     token: ApiToken, kind: AuditKind, actor_kind: ActorKind, name: str, details: dict[str, Any]
 ) -> None:
-    append_events.append_event("default", token.workspace_id, kind, actor=name, actor_kind=actor_kind, details=details)
+    insert_unchained_events.append_event(
+        "default", token.workspace_id, kind, actor=name, actor_kind=actor_kind, details=details
+    )
 
 
 _uses: Final = DeferredWrites("uses of tokens", _write_token_last_used)

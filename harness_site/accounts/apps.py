@@ -8,6 +8,6 @@ class AccountsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from harness_site.accounts.signals import connect_signals
+        from harness_site.accounts.audit_password_and_factor_changes import connect_receivers
 
-        connect_signals()
+        connect_receivers()

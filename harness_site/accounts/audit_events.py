@@ -8,7 +8,7 @@ from allauth.account.internal.flows.login import get_authentication_records
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from harness_site.accounts.models import Membership
@@ -22,14 +22,14 @@ def record_member_event(
     membership: Membership, kind: AuditKind, *, request: HttpRequest, session_pk: int | None = None, **details: Any
 ) -> None:
     """Record an event of a member in their workspace."""
-    _append_audit_events(
+    _append_person_event_in_workspaces(
         [membership.workspace_id], kind, membership.user.get_username(), request, [session_pk], details
     )
 
 
 def record_excerpts_shown(membership: Membership, sessions: Iterable[int], *, request: HttpRequest, page: str) -> None:
     """Record that a page displayed parts of several sessions to a member."""
-    _append_audit_events(
+    _append_person_event_in_workspaces(
         [membership.workspace_id],
         AuditKind.EXCERPTED,
         membership.user.get_username(),
@@ -42,7 +42,7 @@ def record_excerpts_shown(membership: Membership, sessions: Iterable[int], *, re
 def record_account_event(user: User, kind: AuditKind, *, request: HttpRequest, **details: Any) -> None:
     """Record an event about a user's own account in every workspace they belong to."""
     workspaces = Membership.objects.filter(user=user).order_by("workspace_id").values_list("workspace_id", flat=True)
-    _append_audit_events(workspaces, kind, user.get_username(), request, [None], details)
+    _append_person_event_in_workspaces(workspaces, kind, user.get_username(), request, [None], details)
 
 
 def record_login(request: HttpRequest, user: User) -> None:
@@ -59,10 +59,10 @@ def record_failed_login(request: HttpRequest, *, name: str, why: str = "password
         return
     first_workspace = Workspace.objects.filter(slug=DEFAULT_WORKSPACE).values_list("pk", flat=True)
     actor = NOBODY if user is None else user.get_username()
-    _append_audit_events(first_workspace, AuditKind.SIGN_IN_FAILED, actor, request, [None], {"why": why})
+    _append_person_event_in_workspaces(first_workspace, AuditKind.SIGN_IN_FAILED, actor, request, [None], {"why": why})
 
 
-def _append_audit_events(
+def _append_person_event_in_workspaces(
     workspaces: Iterable[int],
     kind: AuditKind,
     actor: str,
@@ -72,7 +72,7 @@ def _append_audit_events(
 ) -> None:
     address = get_adapter().get_client_ip(request)
     for workspace in workspaces:
-        append_events.append_event_for_sessions(
+        insert_unchained_events.append_event_for_sessions(
             "default",
             workspace,
             kind,

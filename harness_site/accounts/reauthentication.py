@@ -36,7 +36,7 @@ def require_recent_login(
     @wraps(view)
     def check_login_and_call_view(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         if request.method == "POST" and not has_recent_login(request):
-            return _suspend_request(request)
+            return _store_request_and_redirect_to_reauthentication(request)
         return view(request, *args, **kwargs)
 
     return check_login_and_call_view
@@ -56,7 +56,7 @@ def require_reauthentication_within(
         @wraps(view)
         def check_login_and_call_view(request: MemberRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
             if request.method == "POST" and not _has_recent_reauthentication(request, seconds):
-                return _suspend_request(request)
+                return _store_request_and_redirect_to_reauthentication(request)
             return view(request, *args, **kwargs)
 
         return check_login_and_call_view
@@ -75,7 +75,7 @@ def resume_suspended_request(request: HttpRequest, state: Mapping[str, str]) -> 
     return response
 
 
-def _suspend_request(request: MemberRequest) -> HttpResponseBase:
+def _store_request_and_redirect_to_reauthentication(request: MemberRequest) -> HttpResponseBase:
     """Store the encrypted request in the user session and redirect to reauthentication.
 
     The request is encrypted because a form may contain secrets that are stored nowhere else.

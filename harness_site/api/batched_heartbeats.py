@@ -23,7 +23,7 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import close_old_connections
 from django.http import HttpRequest
 
-from checkpoints.conf import LEASE_SECONDS
+from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import RateLimited
 from checkpoints.sessions.heartbeat import renew_leases_of_runs
 from harness_site.accounts import api_tokens
@@ -154,7 +154,9 @@ def renew_leases_of_heartbeats(heartbeats: Sequence[Heartbeat]) -> list[Allowanc
             "default", {run for run in runs if run is not None}, timedelta(seconds=LEASE_SECONDS)
         )
         return [
-            _count_request_of_token(found[heartbeat.authorization]) if run is not None and run in renewed else None
+            _count_request_and_get_allowance(found[heartbeat.authorization])
+            if run is not None and run in renewed
+            else None
             for heartbeat, run in zip(heartbeats, runs, strict=True)
         ]
     except Exception as error:  # each is then answered by itself, with its own error
@@ -180,7 +182,7 @@ def _find_run_id(token: ApiToken | None, heartbeat: Heartbeat) -> UUID | None:
     return None if owned_session is None or owned_session.fence != heartbeat.fence else owned_session.run_id
 
 
-def _count_request_of_token(token: ApiToken | None) -> Allowance | None:
+def _count_request_and_get_allowance(token: ApiToken | None) -> Allowance | None:
     if token is None:
         return None
     try:

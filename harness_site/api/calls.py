@@ -242,11 +242,11 @@ def _settle_stored_call(
         raise write_outcomes.store_late_result_as_evidence(store, session_id, call.pk, None, outcome)
     owned_session = _find_run_that_issued_call(store, session_id, session.pk, body.fence)
     stored = (call.status, call.result, call.run_id)
-    is_repeated = request.repeated and stored == (outcome.status, outcome.result, owned_session.run_id)  # type: ignore[attr-defined]
+    is_repeated = request.repeated is not None  # type: ignore[attr-defined]
     try:
-        if not is_repeated:
+        if not is_repeated or stored != (outcome.status, outcome.result, owned_session.run_id):
             issued_call = IssuedCall(call.pk, call.call_id, call.step, call.attempt)
-            write_outcomes.write_call_outcome(store, owned_session, issued_call, outcome)
+            write_outcomes.write_call_outcome(store, owned_session, issued_call, outcome, is_repeated=is_repeated)
     finally:
         store.executing.discard(call.pk)
     if body.status == "interrupted" and call.key_policy == KeyPolicy.UNANSWERED:

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Final
 
 from checkpoints import SyncCheckpointer
-from checkpoints.conf import LEASE_SECONDS
+from checkpoints.constants import LEASE_SECONDS
 from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.process_identity import ProcessIdentity

@@ -56,10 +56,14 @@ _TRANSIENT_STATUSES: Final = frozenset(
 
 #: Statements of every write, which are not compiled from a query each time.
 _TABLE: Final = ApiWrite._meta.db_table
-_NOTE: Final = (
-    f"INSERT INTO {_TABLE} (token_id, key, digest, body) VALUES (%s, %s, %s, '') "  # noqa: S608
-    "ON CONFLICT (token_id, key) DO NOTHING RETURNING id"
-)
+#: Time of a note. A repetition looks for rows that are not older than the note, and their times are those of the
+#: database or of this process.
+_NOTED_AT: Final = {"postgresql": f"LEAST({NOW_SQL['postgresql']}, %s)", "sqlite": f"MIN({NOW_SQL['sqlite']}, %s)"}
+_NOTES: Final = {
+    vendor: f"INSERT INTO {_TABLE} (token_id, key, digest, created_at, body) "  # noqa: S608
+    f"VALUES (%s, %s, %s, {noted_at}, '') ON CONFLICT (token_id, key) DO NOTHING RETURNING id"
+    for vendor, noted_at in _NOTED_AT.items()
+}
 _UPDATE_SQL: Final = f"UPDATE {_TABLE} SET status = %s, body = %s, call = %s WHERE id = %s RETURNING id"  # noqa: S608
 #: Fields of a key that has just been noted.
 _NOTE_FIELDS: Final = ["id", "token_id", "key", "digest", "status", "body", "call"]
@@ -70,24 +74,23 @@ _WITHOUT_SYNC: Final = {"postgresql": ", set_config('synchronous_commit', 'off',
 #: of the token, and the key of the note. SQLite has no such statement, and no round trips.
 _NOTE_WITH_TOKEN: Final = (
     f"WITH token AS MATERIALIZED ({api_tokens.SELECT}), note AS ("  # noqa: S608
-    f"INSERT INTO {_TABLE} (token_id, key, digest, body) SELECT id, %s, %s, '' FROM token "
+    f"INSERT INTO {_TABLE} (token_id, key, digest, created_at, body) "
+    f"SELECT id, %s, %s, {_NOTED_AT['postgresql']}, '' FROM token "
     "WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now()) "
     "ON CONFLICT (token_id, key) DO NOTHING RETURNING id) "
     f"SELECT token.*, (SELECT id FROM note){_WITHOUT_SYNC['postgresql']} FROM token"
 )
 
-#: Condition and note of a write that makes its note itself. A repetition looks for rows that are not older than the
-#: note, whose times may be those of the database or of this process.
-_EARLIER: Final = {"postgresql": "LEAST", "sqlite": "MIN"}
+#: Condition and note of a write that makes its note itself.
 _GUARDS: Final = {
     vendor: GuardSql(
         condition=f"{api_tokens.IS_VALID} "  # noqa: S608
         f"AND NOT EXISTS (SELECT 1 FROM {_TABLE} WHERE token_id = %s AND key = %s)",
         insert=f"INSERT INTO {_TABLE} (token_id, key, digest, created_at, body, call) "
-        f"SELECT %s, %s, %s, {earlier}({NOW_SQL[vendor]}, %s), '', {{call}}",
+        f"SELECT %s, %s, %s, {noted_at}, '', {{call}}",
         set_call=f"UPDATE {_TABLE} SET call = %s WHERE id = %s",  # noqa: S608
     )
-    for vendor, earlier in _EARLIER.items()
+    for vendor, noted_at in _NOTED_AT.items()
 }
 
 _writes = count(1)
@@ -135,7 +138,7 @@ class KeyStoringTokenReader:
     def read_row(self, digest: str) -> tuple[Any, ...] | None:
         """Read the row of a token; note the key if the token is valid and the key is new."""
         with connection.cursor() as cursor:
-            cursor.execute(_NOTE_WITH_TOKEN, [digest, self._write.key, self._write.digest])
+            cursor.execute(_NOTE_WITH_TOKEN, [digest, self._write.key, self._write.digest, clock.now()])
             row = cursor.fetchone()
         if row is None:
             return None
@@ -168,7 +171,7 @@ def serve_write_once(
             response["Idempotency-Replayed"] = "true"
             return response
     response = serve(row if repeated else None)
-    return response if _store_response(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+    return response if _store_response_and_claim_call(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 
 
 def store_key_before_write() -> None:
@@ -188,7 +191,8 @@ def serve_write_that_stores_key(
 
     `token` is as this process has last read it, and its key is valid. Returns None if nothing was written: the token is
     not valid any more, the key was noted before, or `serve` does something else first. Then the request has to be
-    served by `serve_write_once`.
+    served by `serve_write_once`. A database that is busy or cannot be reached is not asked again: the client repeats
+    the request later.
     """
     now = connection.ops.adapt_datetimefield_value(clock.now())
     guard = WriteGuard(
@@ -206,11 +210,11 @@ def serve_write_that_stores_key(
             return None
         raise
     if guard.row is None:
-        return None
+        return response if response.status_code == HTTPStatus.SERVICE_UNAVAILABLE else None
     _delete_old_writes_sometimes()
     row = _build_write_row(guard.row, token, write)
     row.call = guard.call
-    return response if _store_response(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+    return response if _store_response_and_claim_call(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 
 
 def compute_write_name(token: ApiToken, key: str) -> str:
@@ -237,7 +241,7 @@ def claim_call_for_write(write: ApiWrite, call: int) -> bool:
         if write._state.adding:
             write.save()
         else:
-            _execute_without_sync(_UPDATE_SQL, [write.status, write.body, call, write.pk])
+            _execute_without_disk_sync(_UPDATE_SQL, [write.status, write.body, call, write.pk])
     except IntegrityError:
         write.call = None
         return False
@@ -247,7 +251,8 @@ def claim_call_for_write(write: ApiWrite, call: int) -> bool:
 def _get_or_create_write_row(token: ApiToken, write: KeyedWrite) -> tuple[ApiWrite, bool]:
     """Return the row of the key, and whether it was there before."""
     validate_id("Idempotency-Key", write.key)
-    if written := _execute_without_sync(_NOTE, [token.pk, write.key, write.digest]):
+    values = [token.pk, write.key, write.digest, connection.ops.adapt_datetimefield_value(clock.now())]
+    if written := _execute_without_disk_sync(_NOTES[connection.vendor], values):
         return _build_write_row(written[0], token, write), False
     return ApiWrite.objects.get(token=token, key=write.key), True
 
@@ -257,7 +262,7 @@ def _build_write_row(number: int, token: ApiToken, write: KeyedWrite) -> ApiWrit
     return ApiWrite.from_db(DEFAULT_DB_ALIAS, _NOTE_FIELDS, [number, token.pk, write.key, write.digest, None, "", None])
 
 
-def _store_response(row: ApiWrite, response: HttpResponse) -> bool:
+def _store_response_and_claim_call(row: ApiWrite, response: HttpResponse) -> bool:
     """Store the answer, and claim the call that it tells to run. Returns False if another write has claimed it."""
     if response.status_code in _TRANSIENT_STATUSES or response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return True
@@ -271,7 +276,7 @@ def _store_response(row: ApiWrite, response: HttpResponse) -> bool:
     if getattr(response, "found_again", False):
         _answers.write_later(row.pk, (row.status, row.body))
     else:
-        _execute_without_sync(_UPDATE_SQL, [row.status, row.body, row.call, row.pk])
+        _execute_without_disk_sync(_UPDATE_SQL, [row.status, row.body, row.call, row.pk])
     return True
 
 
@@ -281,7 +286,7 @@ def _write_answers(answers: Mapping[int, tuple[int, str]]) -> None:
     for first in range(0, len(rows), _ANSWERS_OF_A_STATEMENT):
         batch = rows[first : first + _ANSWERS_OF_A_STATEMENT]
         values = ", ".join(["(%s, %s, %s)"] * len(batch))
-        _execute_without_sync(
+        _execute_without_disk_sync(
             f"UPDATE {_TABLE} SET status = answer.column2, body = answer.column3 "  # noqa: S608
             f"FROM (VALUES {values}) AS answer WHERE {_TABLE}.id = answer.column1 RETURNING id",
             [value for row in batch for value in row],
@@ -291,7 +296,7 @@ def _write_answers(answers: Mapping[int, tuple[int, str]]) -> None:
 _answers: Final = DeferredWrites("answers of writes", _write_answers)
 
 
-def _execute_without_sync(statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+def _execute_without_disk_sync(statement: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
     """Execute one statement, and commit without waiting for the disk. Returns the first row of its result.
 
     A key has to survive the end of a process, and the write itself is synced. After a loss of power a repetition is a

@@ -87,7 +87,7 @@ def create_conversation(request: HttpRequest) -> HttpResponse:
     """Create a session. Its agent and its title are those of the metadata, or the token's name."""
     AGENT(request)
     body = _parse_body_with_fields(request, "items", "metadata")
-    items = _parse_items(body.get("items") or [])
+    items = _parse_items_and_complete_fields(body.get("items") or [])
     metadata = body.get("metadata") or {}
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
         raise InvalidFields({"metadata": "It is not an object of texts."})
@@ -140,7 +140,7 @@ def list_items(request: HttpRequest, session_id: str) -> HttpResponse:
 def create_items(request: HttpRequest, session_id: str) -> HttpResponse:
     """Append items as one version that belongs to no run."""
     AGENT(request)
-    items = _parse_items(_parse_body_with_fields(request, "items").get("items"))
+    items = _parse_items_and_complete_fields(_parse_body_with_fields(request, "items").get("items"))
     session = _get_conversation(request, session_id)
     store = get_client_checkpointer(request).store
     reader = Store(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
@@ -211,7 +211,7 @@ def _parse_page_limit(text: str | None) -> int:
     return int(text[:4])
 
 
-def _parse_items(given: Any) -> list[Item]:
+def _parse_items_and_complete_fields(given: Any) -> list[Item]:
     """Read the items of a request, and give each an identifier. Raises `InvalidFields`."""
     if not isinstance(given, list) or len(given) > MOST_ITEMS:
         raise InvalidFields({"items": f"It is no list of at most {MOST_ITEMS} items."})

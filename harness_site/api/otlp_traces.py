@@ -63,7 +63,9 @@ def _receive_traces(request: HttpRequest) -> HttpResponse:
     content: bytes = request.content  # type: ignore[attr-defined]
     if kind not in {PROTOBUF, "application/json"}:
         raise MalformedRequest(f"its Content-Type is {kind!r}; {PROTOBUF} and application/json are understood")
-    received = _select_agent_spans(parse_traces(content) if kind == PROTOBUF else parse_json_body(content))
+    received = _collect_agent_spans_and_rejections(
+        parse_traces(content) if kind == PROTOBUF else parse_json_body(content)
+    )
     token: ApiToken = request.token  # type: ignore[attr-defined]
     if received.spans:
         checkpointer = get_client_checkpointer(request)
@@ -88,7 +90,7 @@ def _build_export_response(kind: str, received: _Received) -> HttpResponse:
     return build_json_response({"partialSuccess": partial})
 
 
-def _select_agent_spans(value: Any) -> _Received:
+def _collect_agent_spans_and_rejections(value: Any) -> _Received:
     """Read the spans that say something about an agent; the others, such as those of a web server, are left out."""
     received = _Received()
     for resource, raw in iterate_spans(value):

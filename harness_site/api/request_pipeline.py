@@ -157,10 +157,10 @@ def _serve_authenticated(
     operation = find_operation(request.method or "")
     is_write = operation is not None and request.method in _WRITES
     key = request.META.get("HTTP_IDEMPOTENCY_KEY", "") if is_write else ""
-    accept = partial(_accept_request, request, authorization, operation)
+    accept = partial(_authenticate_and_count_request, request, authorization, operation)
     if not key:
         accept()
-        _read_request_body(request)
+        _read_body_into_request(request)
         return idempotent_writes.claim_call_of_write_without_key(request.token, _serve_view(request, view, key, None))
     try:
         with idempotent_writes.serve_one_request_per_key(authorization, key):
@@ -191,7 +191,7 @@ def _serve_authenticated(
         raise
 
 
-def _accept_request(
+def _authenticate_and_count_request(
     request: ApiRequest,
     authorization: str,
     operation: RouteOperation | None,
@@ -203,6 +203,7 @@ def _accept_request(
             authorization, find_address=partial(get_adapter().get_client_ip, request), read_row=read_row
         )
     except api_tokens.TokenRefused:
+        vars(request).pop("allowance", None)  # the request was counted as one of the token that was known
         raise TokenInvalid from None
     if not hasattr(request, "allowance"):
         request.allowance = rate_limit.count_request_of_token(request.token.pk)
@@ -241,13 +242,13 @@ def _serve_write_that_stores_key(
     return idempotent_writes.serve_write_that_stores_key(token, write, serve)
 
 
-def _read_request_body(request: ApiRequest) -> None:
+def _read_body_into_request(request: ApiRequest) -> None:
     request.content = json_request_bodies.read_decompressed_body(request) if request.method in _WRITES else b""
     request._body = request.content  # Django would refuse to read the stream again
 
 
 def _read_body_as_keyed_write(request: ApiRequest, key: str) -> KeyedWrite:
-    _read_request_body(request)
+    _read_body_into_request(request)
     return KeyedWrite(request.method or "", request.get_full_path(), request.content, key)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from allauth.account.adapter import get_adapter
 from django.http import HttpRequest
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import AuditEvent, Session
@@ -33,7 +33,7 @@ def record_session_read(
     )
     if kind == AuditKind.VIEWED and recent.exists():
         return
-    append_events.append_event_for_sessions(
+    insert_unchained_events.append_event_for_sessions(
         "default",
         token.workspace_id,
         kind,

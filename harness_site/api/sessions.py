@@ -12,7 +12,7 @@ from ninja import Router
 
 from checkpoints.calls import call_dicts
 from checkpoints.calls.outcome_types import ToolResult
-from checkpoints.conf import LEASE_SECONDS
+from checkpoints.constants import LEASE_SECONDS
 from checkpoints.enums import CallStatus, RunStatus
 from checkpoints.exceptions import (
     ApprovalRequired,
@@ -233,6 +233,7 @@ def encode_undecided_call(store: Store, call: ToolCall) -> dict[str, Any]:
     summary="Read what is known about a session",
 )
 def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
+    # The transcript and the plan belong to a version: the routes of `versions` return them.
     store = get_client_checkpointer(request).store
     session = row_lookups.get_session(store, session_id)
     session_read_audit.record_session_read(request, session)

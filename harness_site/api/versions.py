@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -11,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import InvalidInput
+from checkpoints.exceptions import InvalidInput, VersionConflict
 from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
@@ -47,8 +49,18 @@ def save_version(
         version = _append_version_without_run(request, checkpointer.store, session_id, body, change, expected)
     else:
         owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
-        found = _find_version_of_unanswered_attempt(request, checkpointer.store, owned_session, body, change, expected)
-        version = found or _save_version_of_run(checkpointer, session_id, body, change, expected)
+        version = _find_or_save_version(
+            partial(
+                _find_version_of_unanswered_attempt,
+                request,
+                checkpointer.store,
+                owned_session,
+                body,
+                change,
+                expected,
+            ),
+            partial(_save_version_of_run, checkpointer, session_id, body, change, expected),
+        )
     response = build_json_response({"version": version}, HTTPStatus.CREATED, etag=version)
     return mark_response_as_storable(response, found_again=expected is not None)
 
@@ -67,21 +79,41 @@ def save_phase(
     expected = parse_if_match(request, body.expected_version, "expected_version")
     details, snapshot = decode_phase(body.phase, body.details, body.snapshot)
     owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
-    version = None
     phase: Any = {
         "snapshot": snapshot,
         "transcript": body.messages,
         "plan": body.plan if "plan" in body.model_fields_set else UNCHANGED,
     }
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
-    if first_attempt is not None:
+
+    def find() -> int | None:
+        if first_attempt is None:
+            return None
         before = owned_session.head.version - 1 if expected is None else expected
-        version = phase_versions.find_version_of_repeated_phase(
+        return phase_versions.find_version_of_repeated_phase(
             store, session_id, details, expected_version=max(before, 0), since=first_attempt.created_at, **phase
         )
-    if version is None:
-        version = phase_versions.save_phase_version(store, session_id, details, expected_version=expected, **phase)
+
+    save = partial(phase_versions.save_phase_version, store, session_id, details, expected_version=expected, **phase)
+    version = _find_or_save_version(find, save)
     return mark_response_as_storable(build_json_response({"version": version}, HTTPStatus.CREATED, etag=version))
+
+
+def _find_or_save_version(find: Callable[[], int | None], save: Callable[[], int]) -> int:
+    """Return the version that an unanswered attempt of this request wrote, or write it.
+
+    Another process may serve the first attempt until that has written, so it is looked for again after a conflict.
+    """
+    found = find()
+    if found is not None:
+        return found
+    try:
+        return save()
+    except VersionConflict:
+        found = find()
+        if found is None:
+            raise
+        return found
 
 
 def _parse_version_change(body: request_schemas.SaveVersion) -> VersionChange:
@@ -117,14 +149,18 @@ def _append_version_without_run(
             "Without a fence only mode 'append' with an expected_version is possible: open the session first."
         )
     reader = Store(workspace=store.workspace, remote_process=store.remote_process)  # it owns nothing
-    found = None
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
-    if first_attempt is not None:
-        found = append_without_lease.find_version_of_repeated_append(
+
+    def find() -> int | None:
+        if first_attempt is None:
+            return None
+        return append_without_lease.find_version_of_repeated_append(
             reader, session_id, body.messages, change, expected_version=expected, since=first_attempt.created_at
         )
-    return found or append_without_lease.append_version(
-        reader, session_id, body.messages, change, expected_version=expected
+
+    append = append_without_lease.append_version
+    return _find_or_save_version(
+        find, partial(append, reader, session_id, body.messages, change, expected_version=expected)
     )
 
 

@@ -33,7 +33,9 @@ def build_masked_call_sentence(tool: str, sentence: str, args: Any) -> str:
 def format_call_sentence(call: ToolCall) -> str:
     """Describe what a call was about to do: in the tool's words, else made from its name and arguments."""
     try:
-        return build_masked_call_sentence(call.tool, call.sentence, formatting.parse_json_or_text(call.args_as_called))
+        return build_masked_call_sentence(
+            call.tool, call.sentence, formatting.parse_json_or_text(call.args_json_in_caller_order)
+        )
     except (ValueError, RecursionError):
         logger.exception("The arguments of the call %s cannot be put in words.", getattr(call, "pk", ""))
         return build_default_call_sentence(call.tool, gettext("its arguments cannot be shown"))

@@ -16,6 +16,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from harness_site.core.management_commands import format_management_command
 from harness_site.env import BASE_DIR, IS_CHECKOUT
 from harness_site.installation import example_agent_sources
 from harness_site.site_address import build_absolute_url
@@ -139,7 +140,7 @@ def _build_database_blocks(extra: str) -> list[Block]:
                 "Where the site runs, with its settings, create a login that may do only what agents need. The command "
                 "prints a line that begins with export:"
             ),
-            f"harness create_agent_login {_LOGIN}",
+            format_management_command(f"create_agent_login {_LOGIN}"),
             "bash",
         ),
         Block(

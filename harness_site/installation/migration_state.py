@@ -138,6 +138,6 @@ class SchemaProbe:
 probe = SchemaProbe()
 
 
-def keep_out_of_log(response: HttpResponseBase) -> None:
+def mark_response_as_logged(response: HttpResponseBase) -> None:
     """Stop Django from logging this response as it logs each one of status 503: the probe has logged the cause once."""
     response._has_been_logged = True  # type: ignore[attr-defined]

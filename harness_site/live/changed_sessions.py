@@ -39,14 +39,14 @@ class ChangeCursor:
     def fetch_new_changes(self) -> list[SessionChange]:
         """Return the changes since the last call; one query."""
         changes = list_changes_since(self._position)
-        new_changes = list(self._filter_unseen_changes(changes))
+        new_changes = list(self._iterate_changes_not_sent_before(changes))
         if changes:
             self._position = max(self._position, changes[-1].at)
         oldest = self._position - OVERLAP
         self._told = {change.session: change for change in changes if change.at > oldest}
         return new_changes
 
-    def _filter_unseen_changes(self, changes: list[SessionChange]) -> Iterator[SessionChange]:
+    def _iterate_changes_not_sent_before(self, changes: list[SessionChange]) -> Iterator[SessionChange]:
         for change in changes:
             previous = self._told.get(change.session)
             if previous is None or previous.revision != change.revision:

@@ -47,14 +47,14 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         """Ignore messages from the browser."""
 
     async def live_changed(self, event: dict[str, Any]) -> None:
-        await self._send_messages_if_permitted(
+        await self._send_messages_or_close_if_not_permitted(
             [{"session": pk, "revision": revision} for pk, revision in event["changed"]]
         )
 
     async def live_heartbeat(self, event: dict[str, Any]) -> None:
-        await self._send_messages_if_permitted([{"at": formatting.format_iso_time(clock.now())}])
+        await self._send_messages_or_close_if_not_permitted([{"at": formatting.format_iso_time(clock.now())}])
 
-    async def _send_messages_if_permitted(self, messages: list[dict[str, Any]]) -> None:
+    async def _send_messages_or_close_if_not_permitted(self, messages: list[dict[str, Any]]) -> None:
         if not await self._can_still_view():
             await self.close(SIGNED_OUT)
             return

@@ -20,8 +20,8 @@ from mcp.server.stdio import stdio_server
 
 from checkpoints import Checkpointer
 from checkpoints.exceptions import CheckpointsError
-from harness_site.mcp_guard.guarded_session import GuardedSession
 from harness_site.mcp_guard.interruptible_standard_input import StandardInput
+from harness_site.mcp_guard.log_guarded_calls_in_session import GuardedSession
 from harness_site.mcp_guard.proxy import GuardProxy
 from harness_site.mcp_guard.tool_policies import ToolPolicies, parse_policies
 from harness_site.mcp_server.stdio import read_token_from_environment
@@ -177,7 +177,7 @@ async def _run_proxy(session: GuardedSession, policies: ToolPolicies, server: An
             await has_ended.wait()
             await proxy.wait_for_calls(LEAVE_SECONDS)
             tasks.cancel_scope.cancel()
-        lines.close()
+        lines.end_iteration()
         from_client.close()
         to_client.close()
     if has_server_ended:

@@ -28,8 +28,8 @@ class StandardInput:
             raise StopAsyncIteration
         return line
 
-    def close(self) -> None:
-        """End the iteration."""
+    def end_iteration(self) -> None:
+        """End the iteration. The thread goes on reading until the process ends."""
         self._lines.put_nowait(None)
 
     def _read_lines(self, descriptor: int) -> None:

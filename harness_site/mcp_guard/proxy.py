@@ -16,7 +16,7 @@ from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.exceptions import CheckpointsError, ReviewRequired
 from checkpoints.ids import validate_id
 from harness_site.mcp_guard import tool_results
-from harness_site.mcp_guard.guarded_session import CallRequest, GuardedSession, OutcomeUnknown
+from harness_site.mcp_guard.log_guarded_calls_in_session import CallRequest, GuardedSession, OutcomeUnknown
 from harness_site.mcp_guard.tool_policies import ToolPolicies
 
 logger = logging.getLogger(__name__)

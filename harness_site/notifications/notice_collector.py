@@ -57,7 +57,7 @@ def _create_notices_of_workspace(workspace: int) -> int:
             if (event := _get_deadline_event_or_none(call, now)) is not None:
                 groups[event, call.tool].append(call)
         for (event, tool), calls in groups.items():
-            _add_calls_to_notice(workspace, event, tool, calls, now)
+            _add_calls_to_open_or_new_notice(workspace, event, tool, calls, now)
     return sum(map(len, groups.values()))
 
 
@@ -103,7 +103,9 @@ def _get_deadline_event(call: ToolCall, now: datetime) -> Event | None:
     return Event.REMINDER if is_near and not call.reminded else None  # type: ignore[attr-defined]
 
 
-def _add_calls_to_notice(workspace: int, event: Event, tool: str, calls: Iterable[ToolCall], now: datetime) -> None:
+def _add_calls_to_open_or_new_notice(
+    workspace: int, event: Event, tool: str, calls: Iterable[ToolCall], now: datetime
+) -> None:
     similar_notices = Notice.objects.filter(workspace=workspace, event=event, tool=tool).order_by("-pk")
     # Locked until the commit, so that it cannot be closed and sent without these calls.
     notice = similar_notices.select_for_update().filter(closed=False).first()

@@ -1,17 +1,17 @@
 from django.urls import path
 
-from harness_site.notifications.views import delivery_pages, notification_preferences, webhook_settings
+from harness_site.notifications.views import delivery_pages, email_notification_preferences, webhook_settings
 
 app_name = "harness_notifications"
 urlpatterns = [
     path(
         "accounts/notifications/",
-        notification_preferences.edit_notification_preferences,
+        email_notification_preferences.edit_notification_preferences,
         name="notification-preferences",
     ),
     path(
         "accounts/notifications/confirm/<str:token>/",
-        notification_preferences.show_or_confirm_email_address,
+        email_notification_preferences.show_or_confirm_email_address,
         name="confirm-address",
     ),
     path("settings/notifications/", webhook_settings.list_webhooks, name="webhooks"),

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from harness_site.core.formatting import convert_to_zone, format_day, format_duration, format_number, format_weekday
-from harness_site.overview.periods import Period
 from harness_site.overview.totals import SessionTotals, WaitingTimes
+from harness_site.overview.utc_periods import Period
 from harness_site.sessions.session_formatting import format_count, format_money
 
 WIDTH: Final = 700

@@ -14,7 +14,7 @@ from django.db.models import Model, QuerySet, Sum
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
 from harness_site.core.epoch_microseconds import Instant, convert_to_microseconds
-from harness_site.overview.periods import Period
+from harness_site.overview.utc_periods import Period
 from harness_site.search.hourly_call_statistics import convert_wait_class_to_seconds
 from harness_site.search.models import DecisionSums, ModelSums, SessionSums, ToolSums
 
@@ -23,8 +23,8 @@ MAX_LISTED: Final = 8
 TOOLS: Final = 6
 #: Minimum number of calls for a meaningful share.
 ENOUGH: Final = 3
-#: Largest number of undecided interrupted calls that are counted.
-_MAX_UNDECIDED: Final = 10_000
+#: Largest number of unsettled interrupted calls that are counted.
+_MAX_UNSETTLED: Final = 10_000
 #: Statuses of interrupted calls that the sums do not contain yet.
 _UNSETTLED: Final = (CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED)
 _COUNTS: Final = ("sessions", "completed", "failed", "undecided")
@@ -65,7 +65,10 @@ class WaitingTimes:
 
 @dataclass(frozen=True, slots=True)
 class ToolTotals:
-    """`mean` is in seconds, over the calls that ended without an interruption; None where there is none."""
+    """Interrupted calls count before they are settled, other calls once they are.
+
+    `mean` is in seconds, over the calls that ended without an interruption; None where there is none.
+    """
 
     name: str
     calls: int
@@ -166,8 +169,9 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
     by_step = _combine_rows_by_step(period, sessions.items(), _sum_session_rows)
     wait_steps = _combine_rows_by_step(period, waits.items(), _sum_counters)
     decided = _query_interruption_sums(scope, period).values_list("start", "number")
+    unsettled = list(_query_unsettled_interruptions(scope, period))
     interruptions = Counter(_combine_rows_by_step(period, decided, sum))
-    interruptions.update(_count_undecided_interruptions_by_step(scope, period))
+    interruptions.update(_count_by_step(period, (issued_at for issued_at, _tool in unsettled)))
     return PeriodTotals(
         steps=tuple((step, by_step.get(step, SessionTotals())) for step in period.list_steps()),
         total=_sum_session_rows(sessions.values()),
@@ -183,7 +187,7 @@ def load_period_totals(workspace: int, period: Period, agent: str = "") -> Perio
             (step, compute_waiting_times(wait_steps.get(step, Counter()))) for step in period.list_steps()
         ),
         interruptions=tuple((step, interruptions[step]) for step in period.list_steps()),
-        tools=tuple(_load_tool_totals(scope, period)),
+        tools=tuple(_load_tool_totals(scope, period, Counter(tool for _issued_at, tool in unsettled))),
     )
 
 
@@ -256,11 +260,15 @@ def _load_wait_counts_by_start(scope: _Scope, period: Period) -> dict[datetime, 
     return dict(waits)
 
 
-def _load_tool_totals(scope: _Scope, period: Period) -> Iterable[ToolTotals]:
+def _load_tool_totals(scope: _Scope, period: Period, unsettled: Counter[str]) -> Iterable[ToolTotals]:
+    """Load the totals of each tool; `unsettled` are its interrupted calls that the sums do not contain."""
     for row in _query_tool_sums(scope, period):
-        if row["all"]:
+        more = unsettled.pop(row["tool"], 0)
+        if row["all"] or more:
             mean = row["took"] / row["ended"] if row["ended"] else None
-            yield ToolTotals(row["tool"], row["all"], row["bad"], row["lost"], mean)
+            yield ToolTotals(row["tool"], row["all"] + more, row["bad"], row["lost"] + more, mean)
+    for tool, number in unsettled.items():
+        yield ToolTotals(tool, number, 0, number, None)
 
 
 def _query_sums_of_period(model: type[Model], scope: _Scope, period: Period) -> QuerySet[Any, Any]:
@@ -293,19 +301,22 @@ def _query_interruption_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any
     return annotated
 
 
-def _count_undecided_interruptions_by_step(scope: _Scope, period: Period) -> Counter[datetime]:
-    """Count the interrupted calls that the sums do not contain, because they are not settled yet."""
+def _count_by_step(period: Period, moments: Iterable[int]) -> Counter[datetime]:
+    """Count moments, in microseconds since 1970, by the step of the period that contains them."""
     start, step = convert_to_microseconds(period.start), period.step // timedelta(microseconds=1)
-    numbers = Counter((issued - start) // step for issued in _query_undecided_interruptions(scope, period))
-    return Counter({period.start + number * period.step: calls for number, calls in numbers.items()})
+    numbers = Counter((moment - start) // step for moment in moments)
+    return Counter({period.start + number * period.step: count for number, count in numbers.items()})
 
 
-def _query_undecided_interruptions(scope: _Scope, period: Period) -> QuerySet[ToolCall, int]:
-    """Query when they were issued, in microseconds since 1970."""
-    undecided = ToolCall.objects.filter(workspace=scope.workspace, status__in=_UNSETTLED)
-    undecided = undecided.filter(session__agent=scope.agent) if scope.agent else undecided
-    in_period = undecided.filter(issued_at__gte=period.start, issued_at__lt=period.end)
-    return in_period.order_by("interrupted_at", "pk").values_list(Instant("issued_at"), flat=True)[:_MAX_UNDECIDED]
+def _query_unsettled_interruptions(scope: _Scope, period: Period) -> QuerySet[ToolCall, tuple[int, str]]:
+    """Query the interrupted calls that the sums do not contain, because they are not settled yet.
+
+    Each is the time at which it was issued, in microseconds since 1970, and its tool.
+    """
+    unsettled = ToolCall.objects.filter(workspace=scope.workspace, status__in=_UNSETTLED)
+    unsettled = unsettled.filter(session__agent=scope.agent) if scope.agent else unsettled
+    in_period = unsettled.filter(issued_at__gte=period.start, issued_at__lt=period.end)
+    return in_period.order_by("interrupted_at", "pk").values_list(Instant("issued_at"), "tool")[:_MAX_UNSETTLED]
 
 
 def _query_tool_sums(scope: _Scope, period: Period) -> QuerySet[Any, Any]:

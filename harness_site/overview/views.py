@@ -13,10 +13,10 @@ from checkpoints.models import Session
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.core.formatting import format_date_with_year, format_duration, format_weekday
-from harness_site.overview import charts, current_counts, periods, totals
-from harness_site.overview.periods import Period
+from harness_site.overview import charts, current_counts, totals, utc_periods
 from harness_site.overview.templatetags.harness_overview import format_share
 from harness_site.overview.totals import SessionTotals, WaitingTimes
+from harness_site.overview.utc_periods import Period
 from harness_site.review.selectors import pending_calls
 from harness_site.review.selectors.pending_calls import CallFilters
 from harness_site.search.index_status import get_index_completion_time
@@ -31,7 +31,7 @@ _MAX_AGENTS: Final = 200
 @require_member(Role.AUDITOR)
 def show_overview(request: MemberRequest) -> HttpResponse:
     workspace = request.membership.workspace
-    period, problem = periods.parse_period(request.GET, clock.now())
+    period, problem = utc_periods.parse_period(request.GET, clock.now())
     agent = get_text_parameter(request.GET, "agent")
     sums = totals.load_period_totals(workspace.pk, period, agent)
     oldest = pending_calls.find_longest_waiting_call(workspace.pk, agent)
@@ -39,12 +39,12 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         mark_excerpts_shown_in_response(request, "overview", {oldest.session_id})
     context = {
         "period": period,
-        "choices": [(key, label) for key, (label, _days) in periods.CHOICES.items()],
+        "choices": [(key, label) for key, (label, _days) in utc_periods.CHOICES.items()],
         "agent": agent,
         "agents": sorted({*sums.agent_names[:_MAX_AGENTS], agent} - {""}),
         "problem": problem,
         "period_words": _describe_period(period),
-        "period_label": periods.CHOICES[period.key][0] if period.key else _("this period"),
+        "period_label": utc_periods.CHOICES[period.key][0] if period.key else _("this period"),
         "here": request.get_full_path(),
         "present": current_counts.load_current_counts(workspace.pk, agent),
         "undecided": pending_calls.count_pending_calls(workspace, CallFilters(agent=agent)) if agent else None,
@@ -52,12 +52,12 @@ def show_overview(request: MemberRequest) -> HttpResponse:
         "sums": sums,
         "first_time": not sums.total.sessions and not Session.objects.filter(workspace=workspace).exists(),
         "failed_words": _describe_failures(sums.total, sums.preceding),
-        "failed_trend": _compare(
+        "failed_trend": _get_style_class_of_change(
             sums.total.failed_share, sums.preceding.failed_share if sums.preceding.sessions else None
         ),
         "cost_change": _describe_cost_change(sums.total.cost, sums.preceding.cost),
         "wait_words": _describe_waiting_times(sums.waits, sums.preceding_waits),
-        "wait_trend": _compare(sums.waits.p95, sums.preceding_waits.p95),
+        "wait_trend": _get_style_class_of_change(sums.waits.p95, sums.preceding_waits.p95),
         "charts": {
             "sessions": charts.draw_session_outcome_chart(period, sums.steps),
             "waits": charts.draw_waiting_times_chart(period, sums.wait_steps),
@@ -70,7 +70,7 @@ def show_overview(request: MemberRequest) -> HttpResponse:
     return render(request, "overview/overview.html", context)
 
 
-def _compare(number: float | None, preceding: float | None) -> str:
+def _get_style_class_of_change(number: float | None, preceding: float | None) -> str:
     """Return the style class of a number of which less is better; empty if it has not changed, or one is missing."""
     if number is None or preceding is None or number == preceding:
         return ""

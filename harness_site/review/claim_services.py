@@ -17,9 +17,9 @@ from checkpoints.store import row_lookups
 from harness_site.accounts import audit_events
 from harness_site.accounts.models import Membership
 from harness_site.notifications import handover_notices
-from harness_site.review import presence
+from harness_site.review import claims_and_presence
+from harness_site.review.claims_and_presence import CLAIMED_FOR, HANDED_FOR
 from harness_site.review.models import Claim
-from harness_site.review.presence import CLAIMED_FOR, HANDED_FOR
 
 
 def claim_call(call: ToolCall, *, by: Membership, request: HttpRequest) -> None:
@@ -76,7 +76,7 @@ def remove_claims_after_decision(call: ToolCall, *, by: Membership) -> None:
     claims = Claim.objects.filter(call=call)
     call.refresh_from_db(fields=["status"])
     (claims.filter(member=by) if call.undecided else claims).delete()
-    presence.delete_expired_presence_claims_and_comments()
+    claims_and_presence.delete_expired_presence_claims_and_comments()
 
 
 def record_claim_event(kind: AuditKind, call: ToolCall, by: Membership, request: HttpRequest, **details: Any) -> None:

@@ -23,7 +23,7 @@ class DecidedRow:
     sentence: str
     #: Left out of the representation; `args_digest` identifies the arguments.
     args: str = field(repr=False)
-    args_as_called: str = field(repr=False)
+    args_json_in_caller_order: str = field(repr=False)
     args_digest: str
     approvals: int
     session_pk: int
@@ -43,7 +43,7 @@ def build_decision_list_row(decision: Decision) -> DecidedRow:
         tool=call.tool,
         sentence=call.sentence,
         args=call.args,
-        args_as_called=call.args_as_called,
+        args_json_in_caller_order=call.args_json_in_caller_order,
         args_digest=call.args_digest,
         approvals=call.approvals,
         session_pk=decision.session_id,

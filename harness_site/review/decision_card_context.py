@@ -72,7 +72,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     return {
         "call": call,
         "session": call.session,
-        "args": formatting.parse_json_or_text(call.args_as_called),
+        "args": formatting.parse_json_or_text(call.args_json_in_caller_order),
         "secrets_hidden": is_masking_active(),
         "undecided": undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
@@ -165,7 +165,7 @@ def build_decision_form(shown: dict[str, Any]) -> OutcomeForm | ApprovalForm:
         answer = mask_and_reveal_hidden(result_texts.get(DecisionKind.RESPOND) or "")
         initial = {
             "revision": call.revision,
-            "args": argument_changes.format_editable_arguments(call.args_as_called),
+            "args": argument_changes.format_editable_arguments(call.args_json_in_caller_order),
             "answer": answer,
         }
         return ApprovalForm(initial=initial, call=call)
@@ -252,7 +252,7 @@ def build_decision_options(
             "does": option.does,
             "button": option.button,
             "then": effects[option.kind],
-            "mine": _find_own_decision(by_kind.get(option.kind), reader),
+            "mine": _find_decision_of_reader(by_kind.get(option.kind), reader),
             "edited": editor and option.kind == DecisionKind.APPROVE,
         }
         for option in options
@@ -275,7 +275,7 @@ def _is_decision_option_available(call: ToolCall, kind: DecisionKind) -> bool:
     return call.status != CallStatus.AWAITING_APPROVAL or kind in call.list_allowed_decisions()
 
 
-def _find_own_decision(agreement: Agreement | None, reader: str) -> Decision | None:
+def _find_decision_of_reader(agreement: Agreement | None, reader: str) -> Decision | None:
     if agreement is None:
         return None
     return next((voice for voice in agreement.voices if voice.actor == reader), None)

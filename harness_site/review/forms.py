@@ -145,7 +145,7 @@ class ApprovalForm(DecisionForm):
         super().__init__(*args, **kwargs)
         self.call = call
         typed = {name: str(value) for name, value in self.data.items()}
-        self.argument_fields = argument_form_fields.build_argument_fields(call.args_as_called, typed)
+        self.argument_fields = argument_form_fields.build_argument_fields(call.args_json_in_caller_order, typed)
         #: Parsed edited arguments, and their differences to those that the model asked for.
         self.differences: tuple[argument_changes.ArgumentDifference, ...] = ()
         self.changed: dict[str, Any] = {}

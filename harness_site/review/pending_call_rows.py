@@ -17,7 +17,7 @@ from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
-from harness_site.review.presence import NOBODY, CallPresence
+from harness_site.review.claims_and_presence import NOBODY, CallClaimsAndPresence
 from harness_site.review.selectors.outage_groups import Outage
 from harness_site.review.views.outages import build_outage_page_url
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
@@ -96,7 +96,7 @@ class PendingCallRow:
     deadline: datetime | None
     approvals: int
     voices: tuple[AgreementRow, ...]
-    company: CallPresence
+    company: CallClaimsAndPresence
     #: The outage, if the call was lost together with others.
     together: OutageGroupRow | None
     #: Final status of the session; empty while it is open.
@@ -133,7 +133,7 @@ class PendingRowBuilder:
         self,
         call: ToolCall,
         agreements: tuple[Agreement, ...],
-        company: CallPresence,
+        company: CallClaimsAndPresence,
         together: OutageGroupRow | None,
         *,
         now: datetime,
@@ -158,7 +158,7 @@ class PendingRowBuilder:
         self,
         call: ToolCall,
         agreements: tuple[Agreement, ...],
-        company: CallPresence,
+        company: CallClaimsAndPresence,
         together: OutageGroupRow | None,
         now: datetime,
     ) -> PendingCallRow:

@@ -13,7 +13,7 @@ from checkpoints.enums import CallStatus, Risk
 from harness_site.accounts.models import Membership
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.time_range_parameters import TimeRange
-from harness_site.review import presence
+from harness_site.review import claims_and_presence
 from harness_site.review.selectors.decided_calls import DecisionFilters
 from harness_site.review.selectors.pending_calls import CallFilters, DeadlineFilter
 from harness_site.review.selectors.queue_order import QueueSort
@@ -83,10 +83,14 @@ class QueueFilters:
 
     def _build_claim_condition(self, reader: Membership) -> Q | None:
         if self.claimed == "me":
-            return presence.build_claimed_condition(reader)
+            return claims_and_presence.build_claimed_condition(reader)
         if not self.claimed:
             return None
-        return presence.build_claimed_condition() if self.claimed == "somebody" else ~presence.build_claimed_condition()
+        return (
+            claims_and_presence.build_claimed_condition()
+            if self.claimed == "somebody"
+            else ~claims_and_presence.build_claimed_condition()
+        )
 
 
 def parse_queue_filters(asked: QueryDict) -> QueueFilters:

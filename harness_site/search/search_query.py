@@ -194,10 +194,12 @@ def _build_search_page(
     secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(
         {passage.session_id for passage in passages}
     )
-    return SearchPage(_filter_unmasked_matches(passages, query, secrets), before, partly=partly, secrets=secrets)
+    return SearchPage(
+        _drop_matches_that_are_masked_now(passages, query, secrets), before, partly=partly, secrets=secrets
+    )
 
 
-def _filter_unmasked_matches(
+def _drop_matches_that_are_masked_now(
     passages: Iterable[Passage], query: SearchQuery, secrets: Mapping[int, frozenset[str]]
 ) -> tuple[Passage, ...]:
     """Drop passages whose terms are masked by now, so that recent secrets cannot be guessed by searching."""

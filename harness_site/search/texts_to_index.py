@@ -20,7 +20,7 @@ from harness_site.core.masking import masker
 from harness_site.core.rendering.hidden_characters import replace_unencodable
 from harness_site.search import (
     hourly_call_statistics,
-    message_metadata_facts,
+    message_project_and_model_facts,
     session_active_hour_facts,
     text_extraction,
 )
@@ -149,7 +149,7 @@ def _build_indexed_message(row: Any, workspace: int) -> IndexedText:
     extract = text_extraction.extract_message_text(row.body, row.message_id)
     facts = (
         *session_active_hour_facts.build_hour_facts(row.created_at),
-        *message_metadata_facts.extract_model_and_context_facts(row.body),
+        *message_project_and_model_facts.extract_model_and_context_facts(row.body),
     )
     return IndexedText(
         row.session_id,

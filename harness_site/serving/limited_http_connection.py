@@ -61,7 +61,7 @@ class LimitedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._restart_header_timer()
+        self._start_or_stop_header_timer()
         if len(self.connections) > self._limits.connections:
             self._close_idlest_connection()
 
@@ -73,7 +73,7 @@ class LimitedConnection(H11Protocol):
         super().data_received(data)
         if self.is_in_request and not was_in_request:
             self.since = self.loop.time()
-        self._restart_header_timer()
+        self._start_or_stop_header_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._headers_due = _cancel_timer(self._headers_due)
@@ -102,7 +102,7 @@ class LimitedConnection(H11Protocol):
         end = data.find(b"\r\n\r\n")
         return end >= 0 and len(self.conn.trailing_data[0]) + end > self._limits.header_bytes
 
-    def _restart_header_timer(self) -> None:
+    def _start_or_stop_header_timer(self) -> None:
         """Start the timer for the headers of a request while they are awaited, and stop it when they are complete."""
         websocket = self.transport.get_protocol() is not self
         if websocket or self.is_in_request or self.transport.is_closing():

@@ -67,7 +67,7 @@ class RequestBodyMiddleware:
 
     async def _receive_body_into_file(self, scope: Scope, receive: Receive, file: IO[bytes]) -> int:
         """Write the body to `file`; return its size. Raises `BodyRefused` or `ClientDisconnected`."""
-        limit = await self._require_size_within_limit(scope, _get_declared_length(scope))
+        limit = await self._get_body_limit_or_refuse_size(scope, _get_declared_length(scope))
         clock = asyncio.get_running_loop().time
         started_at, received = clock(), 0
         while True:
@@ -76,12 +76,12 @@ class RequestBodyMiddleware:
             )
             received += len(message.get("body", b""))
             if received > limit:
-                limit = await self._require_size_within_limit(scope, received)
+                limit = await self._get_body_limit_or_refuse_size(scope, received)
             file.write(message.get("body", b""))
             if not message.get("more_body", False):
                 return received
 
-    async def _require_size_within_limit(self, scope: Scope, size: int) -> int:
+    async def _get_body_limit_or_refuse_size(self, scope: Scope, size: int) -> int:
         """Return the maximum body size of this client. Raises `BodyRefused` if `size` is above it."""
         if size <= self.limits.anonymous_body_bytes:
             return self.limits.anonymous_body_bytes

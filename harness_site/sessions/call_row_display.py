@@ -141,7 +141,9 @@ def _format_repeats(record: CallRecord) -> str:
 
 def _format_arguments_beginning(record: CallRecord) -> tuple[str, str]:
     """Return the beginning of the arguments, and their size if there is more."""
-    line = session_formatting.format_json_on_one_line(session_formatting.parse_stored_value(record.args_as_called))
+    line = session_formatting.format_json_on_one_line(
+        session_formatting.parse_stored_value(record.args_json_in_caller_order)
+    )
     beginning = display_text.cut_and_mask_text_to_preview(line, _LONGEST_ARGUMENTS)
     size = "" if beginning.whole else display_text.format_byte_size(beginning.size)
     return mask_and_reveal_hidden(beginning.text), size

@@ -43,7 +43,11 @@ def format_call_arguments(card: CallCard) -> str:
 
 
 def _get_current_arguments(card: CallCard) -> object:
-    return card.call.args if card.newest_attempt is None else parse_stored_value(card.newest_attempt.args_as_called)
+    return (
+        card.call.args
+        if card.newest_attempt is None
+        else parse_stored_value(card.newest_attempt.args_json_in_caller_order)
+    )
 
 
 def format_call_for_clipboard(wanted: str, card: CallCard) -> str:

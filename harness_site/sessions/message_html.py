@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from django.conf import settings
 from django.template.loader import get_template
-from django.urls import get_script_prefix, reverse
+from django.urls import get_script_prefix, get_urlconf, reverse
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
@@ -48,7 +49,8 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
         variables: The variables of the page that `sessions/parts/part.html` uses, with the key of the session and the
             version that is shown.
     """
-    session_url, messages_url = _build_session_urls(variables["session_pk"], get_script_prefix())
+    urlconf = get_urlconf() or settings.ROOT_URLCONF
+    session_url, messages_url = _build_session_urls(variables["session_pk"], urlconf, get_script_prefix())
     more_url = f"{messages_url}{entry.position}/?v={variables['version_text']}"
     is_offline = bool(variables["offline"])
     return build_html(
@@ -102,8 +104,8 @@ def _render_part(part: Part | CallCard, variables: Mapping[str, Any]) -> SafeStr
 
 
 @lru_cache(maxsize=64)
-def _build_session_urls(session_pk: int, _prefix: str) -> tuple[str, str]:
+def _build_session_urls(session_pk: int, urlconf: str, _prefix: str) -> tuple[str, str]:
     """Return the URL of a session and the URL prefix of its messages, cached because each reverse lookup takes a
     while."""
-    messages = reverse("harness_sessions:session-message", args=[session_pk, 0]).removesuffix("0/")
-    return reverse("harness_sessions:session", args=[session_pk]), messages
+    messages = reverse("harness_sessions:session-message", urlconf, args=[session_pk, 0]).removesuffix("0/")
+    return reverse("harness_sessions:session", urlconf, args=[session_pk]), messages

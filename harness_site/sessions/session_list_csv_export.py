@@ -47,6 +47,8 @@ def generate_csv_lines(rows: Iterable[SessionRow | UnreadableRecord]) -> Iterato
 
 
 def _build_row_cells(row: SessionRow) -> tuple[str, ...]:
+    """Build the cells of a session; those of a cost or of times that are unknown are empty."""
+    times = (row.created_at, row.updated_at, row.ended_at) if row.has_times else (None, None, None)
     return (
         row.session_id,
         row.title,
@@ -55,10 +57,8 @@ def _build_row_cells(row: SessionRow) -> tuple[str, ...]:
         str(row.undecided),
         str(row.version),
         str(row.messages),
-        str(row.cost),
+        "" if row.cost is None else str(row.cost),
         str(row.tokens),
-        formatting.format_iso_time(row.created_at),
-        formatting.format_iso_time(row.updated_at),
-        formatting.format_iso_time(row.ended_at) if row.ended_at else "",
+        *("" if time is None else formatting.format_iso_time(time) for time in times),
         row.owner.host if row.owner else "",
     )

@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 from checkpoints.enums import DecisionKind, InterruptReason
 from checkpoints.models import Decision, ToolCall
 from checkpoints.sessions.display_status import Standing
-from checkpoints.sessions.list_filters import SessionFilter, Sort
+from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.search import search_query, session_active_hour_facts

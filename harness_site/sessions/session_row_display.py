@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from checkpoints.sessions.display_status import Standing
-from checkpoints.sessions.list_filters import Sort
+from checkpoints.sessions.session_list_filters import Sort
 from harness_site.core import formatting
 from harness_site.core.masking.masker import mask_values_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden, shorten_text

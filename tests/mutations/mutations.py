@@ -134,8 +134,8 @@ MUTATIONS = [
     Mutation(
         "a call is decided about only when its run is gone",
         "checkpoints/sessions/ownership.py",
-        "    if call.status != call_status_transitions.LOSE.before or run_liveness.is_run_alive(call.run):\n",
-        "    if call.status != call_status_transitions.LOSE.before:\n",
+        " or run_liveness.is_run_alive(call.run):\n        return call\n",
+        ":\n        return call\n",
         f"{TESTS}/decisions/test_calls_of_dead_runs.py::test_call_of_a_live_run_is_not_decided",
     ),
     Mutation(
@@ -162,15 +162,15 @@ MUTATIONS = [
     Mutation(
         "an approval of a re-run is used up",
         "checkpoints/calls/intent_log.py",
-        "status=call_status_transitions.RERUN.after, revision",
-        "status=call_status_transitions.RERUN.before, revision",
+        "status=agent_and_machine_call_transitions.RERUN.after, revision",
+        "status=agent_and_machine_call_transitions.RERUN.before, revision",
         f"{TESTS}/calls/test_late_results.py::test_result_of_a_lost_run_does_not_settle_the_attempt_of_the_next",
     ),
     Mutation(
         "an approval is used up",
         "checkpoints/calls/intent_log.py",
-        "status=call_status_transitions.BEGIN.after,\n",
-        "status=call_status_transitions.BEGIN.before,\n",
+        "status=agent_and_machine_call_transitions.BEGIN.after,\n",
+        "status=agent_and_machine_call_transitions.BEGIN.before,\n",
         f"{TESTS}/decisions/test_approvals.py::test_approved_call_runs_once",
     ),
     Mutation(

@@ -110,7 +110,7 @@ def _prepare(function: str) -> None:
 
 @cache
 def _load() -> None:
-    from checkpoints.conf import ensure_configured
+    from checkpoints.configure_django import ensure_configured
 
     ensure_configured()
     for module in EARLY:

@@ -31,7 +31,7 @@ from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.adapters.sync_or_async_client import get_sync_client, run_on_thread
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
-from checkpoints.conf import MAX_VALUE_BYTES
+from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
 from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
@@ -138,13 +138,14 @@ class HarnessSessionStore(SessionStore):
                 mirror = self._mirrors.pop(session_id, None)
             with line_log.open_line_log_for_writing(store, session_id, description, key.log_group) as log:
                 size = log.size
-                if mirror is not None and (mirror.size, mirror.version) != (size, log.row.latest_version):
+                newest = (size, log.row.latest_version, bytes(log.row.head_chain))
+                if mirror is not None and (mirror.size, mirror.version, mirror.chain) != newest:
                     mirror = None
                 places = log.add_lines(lines, known_keys=None if mirror is None else mirror.keys)
                 if places or not log.header:
                     mirror = self._write_versions_of_lines(key, log, size, mirror, [lines[place] for place in places])
                     log.insert_added_lines(mirror.written)
-                    self._update_header(key, log, [entries[place] for place in places])
+                    self._update_line_log_header(key, log, [entries[place] for place in places])
             if mirror is not None:
                 with self._lock:
                     self._mirrors[session_id] = mirror
@@ -172,13 +173,13 @@ class HarnessSessionStore(SessionStore):
         mirror.read_lines(stored, repeats=True)
         mirror.read_lines(added)
         mirror.finish()
-        mirror.version = log.row.latest_version
+        mirror.version, mirror.chain = log.row.latest_version, bytes(log.row.head_chain)
         return mirror
 
     def _load_line_contents(self, session_id: str) -> list[bytes]:
         return line_log.load_session_lines(self.sync_checkpointer.store, session_id) or []
 
-    def _update_header(self, key: TranscriptKey, log: LineLog, entries: list[SessionStoreEntry]) -> None:
+    def _update_line_log_header(self, key: TranscriptKey, log: LineLog, entries: list[SessionStoreEntry]) -> None:
         now = int(database_now(self.sync_checkpointer.store.using).timestamp() * 1000)
         mtime = max(now, log.header.get("mtime", 0) + 1)
         header: dict[str, Any] = {"session_id": key.session, "subpath": key.subpath, "mtime": mtime}

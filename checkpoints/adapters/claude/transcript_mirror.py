@@ -71,8 +71,8 @@ class TranscriptMirror:
         """
         self.key = key
         self._is_tool_logged_by_policies = is_tool_logged_by_policies
-        #: Number of lines that it has read, and the version of the session after that.
-        self.size, self.version = 0, 0
+        #: Number of lines that it has read, and the version of the session and the digest of its transcript after that.
+        self.size, self.version, self.chain = 0, 0, b""
         #: Keys of the lines that it has read.
         self.keys = set[str]()
         self.subagent = dict(subagent)

@@ -72,17 +72,17 @@ def is_batched_request(interrupt: Interrupt) -> bool:
 
 def names_no_call_ids(interrupt: Interrupt) -> bool:
     """Return whether this is a request whose calls are found by name and arguments in the messages of the agent."""
-    return is_batched_request(interrupt) or _list_older_requests(interrupt) is not None
+    return is_batched_request(interrupt) or _list_human_interrupts(interrupt) is not None
 
 
-def _list_older_requests(interrupt: Interrupt) -> list[dict[str, Any]] | None:
+def _list_human_interrupts(interrupt: Interrupt) -> list[dict[str, Any]] | None:
     """List the `HumanInterrupt`s in a value, which is one or a list of them; None if it is something else."""
     value = interrupt.value
     items = value if isinstance(value, list | tuple) else [value]
-    return list(items) if items and all(map(_is_older_request, items)) else None
+    return list(items) if items and all(map(_is_human_interrupt, items)) else None
 
 
-def _is_older_request(item: object) -> bool:
+def _is_human_interrupt(item: object) -> bool:
     if not isinstance(item, dict):
         return False
     action, options = item.get("action_request"), item.get("config")
@@ -115,7 +115,7 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
             for action in value["action_requests"]
         ]
         return _build_requests(prefix, actions, _list_allowed_decisions(value, actions), messages)
-    older = _list_older_requests(interrupt)
+    older = _list_human_interrupts(interrupt)
     if older is not None:
         actions = [
             (item["action_request"]["action"], item["action_request"]["args"], item.get("description"))
@@ -193,7 +193,7 @@ def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
     stored = to_canonical_json(request.args, "args")
     call_id = request.call_id or request.key.removeprefix(INTERRUPT_KEY_PREFIX)
     intent = build_tool_intent(tool, request.args, stored, KeyPolicy.UNANSWERED, request.key, call_id, None)
-    sentence = intent.sentence or _read_description(request)
+    sentence = intent.sentence or _get_description_by_author(request)
     return CallIntent(
         **{
             **{name: getattr(intent, name) for name in CallIntent.__dataclass_fields__},
@@ -204,7 +204,7 @@ def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
     )
 
 
-def _read_description(request: Request) -> str:
+def _get_description_by_author(request: Request) -> str:
     """Return the description that the agent's author wrote; the default one repeats the name and the arguments."""
     return "" if f"\n\nTool: {request.tool}\nArgs: " in request.description else request.description
 
@@ -222,13 +222,13 @@ def build_answer(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, Decis
     requests = list_call_requests(interrupt)
     if requests[0].tool == PLAIN_TOOL and requests[0].call_id == interrupt.id:
         return _build_answer_to_plain_interrupt(*calls[requests[0].key])
-    decisions = [_build_decision(request, *calls[request.key]) for request in requests]
-    if _list_older_requests(interrupt) is not None:
-        return [_build_older_response(decision) for decision in decisions]
+    decisions = [_build_decision_for_graph(request, *calls[request.key]) for request in requests]
+    if _list_human_interrupts(interrupt) is not None:
+        return [_build_human_response(decision) for decision in decisions]
     return {"decisions": decisions} if is_batched_request(interrupt) else decisions[0]
 
 
-def _build_older_response(decision: Mapping[str, Any]) -> dict[str, Any]:
+def _build_human_response(decision: Mapping[str, Any]) -> dict[str, Any]:
     """Build the `HumanResponse` that stands for a decision. One that ignores a request has no message."""
     edited = decision.get("edited_action")
     args = {"action": edited["name"], "args": edited["args"]} if edited else None
@@ -245,7 +245,7 @@ def _build_answer_to_plain_interrupt(call: ToolCall, kind: DecisionKind) -> Any:
     return parse_json(call.args).get("value") if call.asked_args_digest else True
 
 
-def _build_decision(request: Request, call: ToolCall, kind: DecisionKind) -> dict[str, Any]:
+def _build_decision_for_graph(request: Request, call: ToolCall, kind: DecisionKind) -> dict[str, Any]:
     is_edited = kind == DecisionKind.APPROVE and bool(call.asked_args_digest)
     type_ = "edit" if is_edited else _DECISIONS[kind]
     if request.allowed is not None and type_ not in request.allowed:

@@ -155,8 +155,8 @@ class ListMemory:
         self._lists: OrderedDict[Place, SavedList] = OrderedDict()
         #: Messages that were written since the last state, by identity, and values that contain them as bytes.
         self._written: OrderedDict[tuple[str, str], dict[int, tuple[BaseMessage, Encoded]]] = OrderedDict()
-        #: Newest version of each thread, and the digests of the messages that are its transcript.
-        self._transcripts: OrderedDict[str, tuple[int, Sequence[str]]] = OrderedDict()
+        #: Digest of the newest transcript of each thread, and the digests of the messages that it shows.
+        self._transcripts: OrderedDict[str, tuple[bytes, Sequence[str]]] = OrderedDict()
 
     def find_saved_list(self, place: Place) -> SavedList | None:
         """Return the list of a place."""
@@ -200,15 +200,15 @@ class ListMemory:
         with self._lock:
             return self._written.get((thread_id, namespace), {})
 
-    def find_transcript_digests(self, thread_id: str) -> tuple[int, Sequence[str]] | None:
-        """Return the newest version that this process knows, and the digests of its messages."""
+    def find_transcript_digests(self, thread_id: str) -> tuple[bytes, Sequence[str]] | None:
+        """Return the digest of the newest transcript that this process knows, and the digests of its messages."""
         with self._lock:
             return self._transcripts.get(thread_id)
 
-    def remember_transcript_digests(self, thread_id: str, version: int, message_digests: Sequence[str]) -> None:
-        """Remember what the transcript of a version is."""
+    def remember_transcript_digests(self, thread_id: str, chain: bytes, message_digests: Sequence[str]) -> None:
+        """Remember which messages the transcript with the digest `chain` shows."""
         with self._lock:
             self._transcripts.pop(thread_id, None)
-            self._transcripts[thread_id] = (version, message_digests)
+            self._transcripts[thread_id] = (chain, message_digests)
             while len(self._transcripts) > _MAX_LISTS:
                 self._transcripts.popitem(last=False)

@@ -175,7 +175,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         )
         if loaded is None:
             return None
-        found = self._build_tuple(loaded)
+        found = self._build_checkpoint_tuple(loaded)
         values = found.checkpoint["channel_values"]
         for name, value in loaded.values.items():
             if isinstance(value, StoredList):
@@ -208,13 +208,13 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             matches=partial(self._matches_metadata, filter) if filter else None,
             limit=limit,
         )
-        return map(self._build_tuple, loaded)
+        return map(self._build_checkpoint_tuple, loaded)
 
     def _matches_metadata(self, wanted: Mapping[str, Any], metadata: Encoded) -> bool:
         stored = self.serde.loads_typed(metadata)
         return all(stored.get(key) == value for key, value in wanted.items())
 
-    def _build_tuple(self, loaded: LoadedState) -> CheckpointTuple:
+    def _build_checkpoint_tuple(self, loaded: LoadedState) -> CheckpointTuple:
         values = {name: self._decode_value(value) for name, value in loaded.values.items()}
         stored = self.serde.loads_typed(loaded.body)
         checkpoint: Checkpoint = {
@@ -241,7 +241,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             return self.serde.loads_typed(value)
         return [self.serde.loads_typed(item) for item in value]
 
-    def _encode_write(self, thread_id: str, namespace: str, value: Any) -> NewValue:
+    def _encode_write_and_remember_messages(self, thread_id: str, namespace: str, value: Any) -> NewValue:
         """Encode what a task wrote, and remember the messages in it for the state that will have them."""
         if type(value) is not list:
             return self.serde.dumps_typed(value)
@@ -249,7 +249,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         encoded = [self.serde.dumps_typed(item) for item in elements]
         written = self._memory.find_written_messages(thread_id, namespace)
         self._memory.add_written_messages(thread_id, namespace, zip(elements, encoded, strict=True))
-        return _patch_written_messages(elements, encoded, written)
+        return _encode_written_messages_as_patches(elements, encoded, written)
 
     # ---- writing
 
@@ -278,7 +278,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         stored_metadata = get_serializable_checkpoint_metadata(config, metadata)
         written = self._memory.take_written_messages(thread_id, namespace)
         encoded = {
-            name: self._encode_only_new_elements((thread_id, namespace, name), values[name], written)
+            name: self._encode_new_elements_and_describe_list((thread_id, namespace, name), values[name], written)
             for name in versions
             if name in values
         }
@@ -302,12 +302,16 @@ class HarnessSaver(BaseCheckpointSaver[str]):
 
         def build_version_content(row: Session) -> VersionContent | None:
             return self._build_version_content(
-                namespace, values, stored_metadata, checkpoint["id"], self._count_saved_messages(row, said)
+                namespace,
+                values,
+                stored_metadata,
+                checkpoint["id"],
+                self._count_list_messages_in_newest_version(row, said),
             )
 
         is_shown = self.transcript_channel in versions
         with self._claims.lock_session_claims(thread_id):
-            version = state_store.save_state(
+            chain = state_store.save_state(
                 self.sync_checkpointer.store,
                 thread_id,
                 new,
@@ -318,9 +322,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         for name, saved in known.items():
             self._memory.remember_list((thread_id, namespace, name), saved)
         if is_shown and said is not None:
-            self._memory.remember_transcript_digests(thread_id, version, said.digests)
+            self._memory.remember_transcript_digests(thread_id, chain, said.digests)
 
-    def _encode_only_new_elements(
+    def _encode_new_elements_and_describe_list(
         self, place: Place, value: Any, written: Mapping[int, tuple[Any, Encoded]]
     ) -> tuple[NewValue, SavedList | None]:
         """Encode a value, of a list that begins as a saved one only what is new; and describe the new list."""
@@ -332,7 +336,7 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         fields = message_list_cache.copy_fields(elements[kept:])
         encoded = [self.serde.dumps_typed(item) for item in elements[kept:]]
         stored = [self.serde.loads_typed(item) for item in encoded]
-        added = _patch_written_messages(elements[kept:], encoded, written)
+        added = _encode_written_messages_as_patches(elements[kept:], encoded, written)
         added_digests = list(map(digest_element, added))
         if known is None or not kept:
             return added, _build_saved_list(elements, fields, added_digests, stored)
@@ -341,10 +345,10 @@ class HarnessSaver(BaseCheckpointSaver[str]):
             kept, elements, fields, stored, added_digests, BlobWriter().add_value(grown)
         )
 
-    def _count_saved_messages(self, row: Session, said: SavedList | None) -> int:
+    def _count_list_messages_in_newest_version(self, row: Session, said: SavedList | None) -> int:
         """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
         saved = self._memory.find_transcript_digests(row.session_id) if said is not None else None
-        if saved is None or said is None or saved[0] != row.latest_version:
+        if saved is None or said is None or saved[0] != bytes(row.head_chain):
             return 0
         count = len(saved[1])
         return count if list(said.digests[:count]) == list(saved[1]) else 0
@@ -392,7 +396,11 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         thread_id, namespace = _get_thread_and_namespace(config)
         checkpoint_id = str(config["configurable"]["checkpoint_id"])
         encoded = [
-            NewWrite(WRITES_IDX_MAP.get(channel, position), channel, self._encode_write(thread_id, namespace, value))
+            NewWrite(
+                WRITES_IDX_MAP.get(channel, position),
+                channel,
+                self._encode_write_and_remember_messages(thread_id, namespace, value),
+            )
             for position, (channel, value) in enumerate(writes)
         ]
         channels = {channel for channel, _ in writes}
@@ -626,7 +634,7 @@ def _iterate_messages_in_input(value: Any, encoded: Encoded) -> Iterator[tuple[A
             yield item, encoded
 
 
-def _patch_written_messages(
+def _encode_written_messages_as_patches(
     elements: Sequence[Any], encoded: Sequence[Encoded], written: Mapping[int, tuple[Any, Encoded]]
 ) -> list[NewElement]:
     """Return encoded elements, those that were written before as patches.

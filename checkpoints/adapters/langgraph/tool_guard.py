@@ -104,7 +104,7 @@ class ToolGuard:
                         codec=self._codec,
                         failed=_is_error_message,
                     )
-                return _build_answer_to_call(result, call)
+                return _convert_result_for_call(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
                 waiting, calls = _describe_calls_awaiting_decision(gate), gate.calls
             if not self._withdraw_answered_requests(thread_id, calls):
@@ -135,7 +135,7 @@ class ToolGuard:
                         codec=self._codec,
                         failed=_is_error_message,
                     )
-                return _build_answer_to_call(result, call)
+                return _convert_result_for_call(result, call)
             except (ReviewRequired, ApprovalRequired) as gate:
                 waiting, calls = _describe_calls_awaiting_decision(gate), gate.calls
             if not await self._async_claims.run_blocking(partial(self._withdraw_answered_requests, thread_id, calls)):
@@ -221,7 +221,7 @@ class HarnessMiddleware(AgentMiddleware[Any, Any]):
         try:
             return handler(request)
         except BaseException:
-            self._release()
+            self._release_session_of_thread()
             raise
 
     async def awrap_model_call(
@@ -230,21 +230,21 @@ class HarnessMiddleware(AgentMiddleware[Any, Any]):
         try:
             return await handler(request)
         except BaseException:
-            await self._arelease()
+            await self._arelease_session_of_thread()
             raise
 
     def after_agent(self, state: Any, runtime: Any) -> None:
-        self._release()
+        self._release_session_of_thread()
 
     async def aafter_agent(self, state: Any, runtime: Any) -> None:
-        await self._arelease()
+        await self._arelease_session_of_thread()
 
-    def _release(self) -> None:
+    def _release_session_of_thread(self) -> None:
         thread_id = get_config()["configurable"].get("thread_id")
         if thread_id is not None:
             self.tool_guard.release(str(thread_id))
 
-    async def _arelease(self) -> None:
+    async def _arelease_session_of_thread(self) -> None:
         thread_id = get_config()["configurable"].get("thread_id")
         if thread_id is not None:
             await self.tool_guard.arelease(str(thread_id))
@@ -290,23 +290,23 @@ def _format_tool_result_as_text(value: Any) -> str:
     return str(message_conversion.convert_to_json_value(value.update if isinstance(value, Command) else value))
 
 
-def _build_answer_to_call(result: ToolResult, call: Any) -> Result:
+def _convert_result_for_call(result: ToolResult, call: Any) -> Result:
     """Return the value of a call as an answer to `call`, or a message with the text that is known of it."""
     if result.value is None:
         status = "error" if result.is_error else "success"
         return ToolMessage(result.content, name=call["name"], tool_call_id=_get_call_id(call), status=status)
     value = result.value
-    return _replace_call_id(value, _get_call_id(call)) if result.replayed else value  # type: ignore[no-any-return]
+    return _copy_value_with_call_id(value, _get_call_id(call)) if result.replayed else value  # type: ignore[no-any-return]
 
 
-def _replace_call_id(value: Any, call_id: str) -> Any:
+def _copy_value_with_call_id(value: Any, call_id: str) -> Any:
     """Return a replayed value as an answer to another call: the model may have asked again under a new id."""
     if isinstance(value, ToolMessage):
         return value.model_copy(update={"tool_call_id": call_id})
     if isinstance(value, list):
-        return [_replace_call_id(item, call_id) for item in value]
+        return [_copy_value_with_call_id(item, call_id) for item in value]
     if isinstance(value, Command) and _find_tool_messages(value) and isinstance(value.update, dict):
-        said = [_replace_call_id(message, call_id) for message in value.update["messages"]]
+        said = [_copy_value_with_call_id(message, call_id) for message in value.update["messages"]]
         return replace(value, update={**value.update, "messages": said})
     return value
 

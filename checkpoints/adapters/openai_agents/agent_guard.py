@@ -25,7 +25,7 @@ from checkpoints.adapters.openai_agents.agent_session import HarnessSession
 from checkpoints.adapters.openai_agents.durable_model import DurableModel
 from checkpoints.adapters.openai_agents.run_context import RunContext
 from checkpoints.adapters.session_claims import SessionClaims
-from checkpoints.calls import call_queries, pending_calls
+from checkpoints.calls import call_queries, calls_without_outcome
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.exceptions import ApprovalRequired, ReviewRequired
 from checkpoints.formats import digests
@@ -243,13 +243,15 @@ class AgentGuard:
             async with self._claim_session_during_call():
                 if not wanted and not self._policies.find_options(name).get("requires_approval"):
                     return False
-                if not await self._client.run_database_work(partial(self._is_call_logged, name, args, call_id)):
+                if not await self._client.run_database_work(
+                    partial(self._is_call_logged_and_decided, name, args, call_id)
+                ):
                     await self._run_logged_call(name, args, call_id, _refuse_to_run)
         except (ApprovalRequired, ReviewRequired):
             return True
         return False
 
-    def _is_call_logged(self, name: str, args: dict[str, Any], call_id: str) -> bool:
+    def _is_call_logged_and_decided(self, name: str, args: dict[str, Any], call_id: str) -> bool:
         """Return whether the log has a call, which is decided: an undecided one would have held the session."""
         store = self._client.store
         row = row_lookups.get_session(store, self._session.session_id)
@@ -280,7 +282,7 @@ class AgentGuard:
     def _is_call_decided(self, call_id: str) -> bool:
         store = self._client.store
         row = row_lookups.get_session(store, self._session.session_id)
-        if pending_calls.list_undecided_calls(store, row):
+        if calls_without_outcome.list_undecided_calls(store, row):
             return False
         return any(call.call_id == call_id for call in call_queries.list_unanswered_calls(store, row.pk))
 

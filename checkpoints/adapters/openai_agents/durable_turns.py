@@ -201,12 +201,12 @@ def _build_content_of_turn(
     if run is None or not run.count:
         return VersionContent(None, added=items), run
     answer = locked_message_list.list_newest_messages(store, row.session_id)[run.first : run.first + run.count]
-    rest = _remove_answer_items(items, answer)
+    rest = _list_items_not_in_answer(items, answer)
     calls, results = _list_call_ids(answer)
     new_results = _list_call_ids(rest)[1]
     if len(rest) == len(items) and not new_results:  # of somebody else, such as a message of the user
         return VersionContent(None, added=items), run
-    turn = [*run.held, *_remove_answer_items(rest, run.held)]
+    turn = [*run.held, *_list_items_not_in_answer(rest, run.held)]
     if calls <= results | _list_call_ids(turn)[1]:
         closed = [{"type": "function_call_output", "call_id": call_id, "output": ""} for call_id in answered]
         return VersionContent(None, closed, added=turn, always=True), run.copy_without_answer() if calls else None
@@ -265,7 +265,7 @@ def _parse_open_run(session_id: str, payload: Any) -> OpenRun | None:
     return run
 
 
-def _remove_answer_items(items: Sequence[Item], answer: Sequence[Item]) -> list[Item]:
+def _list_items_not_in_answer(items: Sequence[Item], answer: Sequence[Item]) -> list[Item]:
     """Return the items that are not those of an answer, each of which counts once."""
     stored = [_build_item_key(item) for item in answer]
     rest = []

@@ -160,12 +160,12 @@ class HarnessSessionRepository(SessionRepository):
         agent_id, record = _validate_identifier(session_agent.agent_id), session_agent.to_dict()
 
         def note_first_agent_of_session(row: SessionRow) -> None:
-            stored = self._get_session(session_id)
+            stored = self._get_session_document_or_raise(session_id)
             if stored["agent"] is None:
                 self._save_document(row, _SESSION, {**stored, "agent": agent_id})
 
         def save_new_agent_document(row: SessionRow) -> None:
-            self._get_session(session_id)
+            self._get_session_document_or_raise(session_id)
             if self._load_document(row.session_id, _AGENT + agent_id) is not None:
                 raise SessionConflict(f"Agent {agent_id} in session {session_id} already exists")
             if row.session_id != session_id:
@@ -203,7 +203,7 @@ class HarnessSessionRepository(SessionRepository):
         place = self.find_session_id(session_id, agent_id)
 
         def replace_agent_document(row: SessionRow) -> None:
-            stored = self._get_agent(row.session_id, session_id, agent_id)
+            stored = self._get_agent_document_or_raise(row.session_id, session_id, agent_id)
             if self._known.get(place, stored) != stored:
                 raise SessionConflict(f"Another process has changed the agent {agent_id} of session {session_id}.")
             session_agent.created_at = stored["created_at"]
@@ -251,7 +251,7 @@ class HarnessSessionRepository(SessionRepository):
         message = message_codec.encode_message(session_message)
 
         def build_version_with_message(row: SessionRow) -> VersionContent:
-            self._get_agent(row.session_id, session_id, agent_id)
+            self._get_agent_document_or_raise(row.session_id, session_id, agent_id)
             if session_message.message_id != row.message_count:
                 raise SessionConflict(
                     f"Agent {agent_id} in session {session_id} has {row.message_count} messages; a message with the "
@@ -323,7 +323,7 @@ class HarnessSessionRepository(SessionRepository):
         place = self.find_session_id(session_id, agent_id)
 
         def load_messages_of_agent() -> list[dict[str, Any]]:
-            self._get_agent(place, session_id, agent_id)
+            self._get_agent_document_or_raise(place, session_id, agent_id)
             return locked_message_list.list_newest_messages(self.client.store, place)
 
         decoded = [
@@ -351,7 +351,7 @@ class HarnessSessionRepository(SessionRepository):
         name, state = _MULTI_AGENT + _validate_identifier(multi_agent.id), multi_agent.serialize_state()
 
         def save_multi_agent_document(row: SessionRow) -> None:
-            self._get_session(session_id)
+            self._get_session_document_or_raise(session_id)
             if exists and self._load_document(session_id, name) is None:
                 raise SessionException(f"MultiAgent state {multi_agent.id} in session {session_id} does not exist")
             self._save_document(row, name, state)
@@ -366,13 +366,13 @@ class HarnessSessionRepository(SessionRepository):
     def _save_document(self, row: SessionRow, name: str, value: Any) -> None:
         session_documents.save_document(self.client.store, row, _FRAMEWORK, name, value)
 
-    def _get_session(self, session_id: str) -> dict[str, Any]:
+    def _get_session_document_or_raise(self, session_id: str) -> dict[str, Any]:
         stored = self._load_document(session_id, _SESSION)
         if stored is None:
             raise SessionException(f"Session {session_id} does not exist")
         return dict(stored)
 
-    def _get_agent(self, place: str, session_id: str, agent_id: str) -> dict[str, Any]:
+    def _get_agent_document_or_raise(self, place: str, session_id: str, agent_id: str) -> dict[str, Any]:
         stored = self._load_document(place, _AGENT + agent_id)
         if stored is None:
             raise SessionException(f"Agent {agent_id} in session {session_id} does not exist")

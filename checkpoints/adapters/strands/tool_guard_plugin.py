@@ -94,7 +94,7 @@ class Harness(Plugin):
             agent: The agent.
         """
         agent.add_middleware(ExecuteToolStage, self._execute_tool)
-        agent.hooks.add_callback(AfterToolCallEvent, self._raise_refusal)
+        agent.hooks.add_callback(AfterToolCallEvent, self._end_invocation_with_refusal)
         agent.hooks.add_callback(AfterInvocationEvent, self._release_session)
         # Before the session manager stores the message.
         agent.hooks.add_callback(MessageAddedEvent, self._replace_results_of_killed_calls, order=HookOrder.SDK_FIRST)
@@ -169,14 +169,14 @@ class Harness(Plugin):
                     execution.run,
                     policies=self._policies,
                     codec=_CODEC,
-                    failed=_is_failed,
+                    failed=_is_failed_result,
                 )
         except Exception as error:
             if error is not execution.error:
                 raise
             return None
 
-    async def _raise_refusal(self, event: AfterToolCallEvent[Any]) -> None:
+    async def _end_invocation_with_refusal(self, event: AfterToolCallEvent[Any]) -> None:
         """End the invocation with the error of a call that was refused, which the model must not take for a result."""
         if isinstance(event.exception, _Refused):
             raise event.exception.error
@@ -287,7 +287,7 @@ class _Execution:
         return self.result or {}
 
 
-def _is_failed(result: dict[str, Any]) -> bool:
+def _is_failed_result(result: dict[str, Any]) -> bool:
     return result.get("status") == "error"
 
 

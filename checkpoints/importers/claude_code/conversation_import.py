@@ -34,7 +34,7 @@ class ConversationImport:
         self._counted: OrderedDict[str, Counter[str]] = OrderedDict()
         self._costs: dict[str, Decimal] = {}
         self._compacted = False
-        self._tail = _parse_last_message(self._recorder.load_last_body())
+        self._tail = _parse_last_imported_message(self._recorder.load_last_body())
 
     def add_line(self, line: Line) -> None:
         """Add the next line of the file."""
@@ -146,7 +146,7 @@ class ConversationImport:
         messages = [line["message"] for _, line in group]
         usage: dict[str, Any] = {}
         for _, line in group:
-            usage = self._count_usage(line) or usage
+            usage = self._add_new_usage_to_totals(line) or usage
         content = messages[0].get("content")
         if len(messages) > 1:
             content = [
@@ -159,7 +159,7 @@ class ConversationImport:
         )
         self._record_message(message, [line for _, line in group], usage)
 
-    def _count_usage(self, line: Line) -> dict[str, Any]:
+    def _add_new_usage_to_totals(self, line: Line) -> dict[str, Any]:
         """Count the usage of a message once: each of its lines repeats it, the last one in full."""
         message = line["message"]
         name = line_types.get_text_or_empty(message.get("id")) or str(
@@ -275,7 +275,7 @@ def _read_call_times(group: list[tuple[str, Line]]) -> dict[str, datetime]:
     return times
 
 
-def _parse_last_message(body: Any) -> tuple[str, int] | None:
+def _parse_last_imported_message(body: Any) -> tuple[str, int] | None:
     """Parse the last message of an earlier import, and the number of its lines."""
     source = body.get("source") if isinstance(body, dict) else None
     if not isinstance(source, dict) or not isinstance(source.get("lines"), list):

@@ -1,4 +1,4 @@
-"""`manage.py sweep`: end lost runs, and calls to other agents whose deadline has passed."""
+"""`manage.py sweep`: end lost runs, and calls to other agents whose deadline has passed. It deletes nothing."""
 
 from __future__ import annotations
 

@@ -34,11 +34,13 @@ class Command(BaseCommand):
             workspaces = workspaces.filter(slug=workspace_name)
             if not workspaces:
                 raise CommandError(f"There is no workspace {workspace_name!r} in this database.")
-        flawed = [workspace.slug for workspace in workspaces if not self._verify_workspace(workspace, anchor)]
+        flawed = [
+            workspace.slug for workspace in workspaces if not self._verify_workspace_and_print_result(workspace, anchor)
+        ]
         if flawed:
             raise CommandError("The audit trail is not what was recorded.")
 
-    def _verify_workspace(self, workspace: Workspace, anchor: tuple[int, str] | None) -> bool:
+    def _verify_workspace_and_print_result(self, workspace: Workspace, anchor: tuple[int, str] | None) -> bool:
         verdict = audit.verify_chain(workspace.pk, anchor=anchor)
         for flaw in verdict.flaws:
             self.stderr.write(f"{workspace.slug}: {flaw.what}")

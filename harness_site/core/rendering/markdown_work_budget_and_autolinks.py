@@ -34,7 +34,7 @@ class TooMuchWork(Exception):
 
 def install_markdown_rules(parser: MarkdownIt) -> None:
     """Add the rules of this module to `parser`."""
-    parser.inline.ruler.before("text", "count_work", _require_parser_budget)
+    parser.inline.ruler.before("text", "count_work", _spend_parser_budget)
     parser.inline.ruler.after("text", "address", _parse_bare_url)
 
 
@@ -46,7 +46,7 @@ def render_with_budget(parser: MarkdownIt, text: str) -> str:
     return str(parser.render(text, env))
 
 
-def _require_parser_budget(state: StateInline, _silent: bool) -> bool:
+def _spend_parser_budget(state: StateInline, _silent: bool) -> bool:
     state.env[_WORK] += 1
     if state.env[_WORK] > BUDGET:
         raise TooMuchWork

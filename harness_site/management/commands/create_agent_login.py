@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 
+from harness_site.core.management_commands import format_management_command
 from harness_site.database_roles import (
     InvalidRoleName,
     RoleNames,
@@ -49,7 +50,7 @@ class Command(BaseCommand):
         if options["print_sql"]:
             self.stdout.write("".join(f"{statement};\n" for statement in ("BEGIN", *statements, "COMMIT")), ending="")
         else:
-            _refuse_role_of_others(role)
+            _refuse_role_with_login_or_tables(role)
             if not options["rights_only"]:
                 _refuse_existing_role(login)
             _run_statements(statements, login)
@@ -67,7 +68,7 @@ def _refuse_existing_role(login: str) -> None:
             raise CommandError(f"There is a role {login} already, and it stays as it is. Choose another name.")
 
 
-def _refuse_role_of_others(role: str) -> None:
+def _refuse_role_with_login_or_tables(role: str) -> None:
     """Refuse a role whose rights would be taken away, or which may do more than agents may."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -91,7 +92,8 @@ def _run_statements(statements: Iterable[str], login: str) -> None:
     except DatabaseError as error:
         reason = str(error).strip().splitlines()[0]
         name = connection.settings_dict["NAME"]
+        command = format_management_command(f"create_agent_login {login} --print-sql")
         raise CommandError(
             f"The database refused it: {reason}. Let an administrator of the database run the SQL: "
-            f"harness create_agent_login {login} --print-sql | sudo -u postgres psql {name}"
+            f"{command} | sudo -u postgres psql {name}"
         ) from error

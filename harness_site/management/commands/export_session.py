@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.core.management.base import CommandError, CommandParser
 
 from checkpoints.archive.atomic_file import open_atomic_replacement
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.management.commands import export_session
@@ -85,7 +85,7 @@ class Command(export_session.Command):
 
 def _record_export_event(workspace: Workspace, head: SessionHead, form: str, *, masked: bool) -> None:
     details = {"what": "session", "form": form, "version": head.row.version, "masked": masked}
-    append_events.append_event(
+    insert_unchained_events.append_event(
         "default",
         workspace.pk,
         AuditKind.EXPORTED,

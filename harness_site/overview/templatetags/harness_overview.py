@@ -14,8 +14,8 @@ from harness_site.core.formatting import format_exact_time, format_iso_time, for
 from harness_site.core.masking.reversible_tokens_for_masked_names import build_masked_reference
 from harness_site.core.rendering.fast_format_html import join_html
 from harness_site.overview.charts import Bar, Chart, format_step_of_period
-from harness_site.overview.periods import Period
 from harness_site.overview.totals import SessionTotals
+from harness_site.overview.utc_periods import Period
 from harness_site.sessions.session_formatting import format_count, render_rounded_money
 
 register = template.Library()

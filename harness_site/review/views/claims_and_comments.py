@@ -11,7 +11,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.notifications.models import Event
 from harness_site.notifications.recipients import find_email_recipient
-from harness_site.review import claim_services, comments, presence
+from harness_site.review import claim_services, claims_and_presence, comments
 from harness_site.review.decision_card_context import may_member_decide_call
 from harness_site.review.forms import CommentForm
 from harness_site.review.views.decision_card import get_call_or_404, list_colleagues, render_decision_card
@@ -65,9 +65,12 @@ def _add_handover_message(request: MemberRequest, receiver: Membership) -> None:
 @require_member(Role.AUDITOR)
 def record_presence_and_show_people(request: MemberRequest, pk: int) -> HttpResponse:
     """Record the heartbeat that an open card sends every ten seconds, and render the people at the call."""
-    call, people = get_call_or_404(request, pk), presence.load_presence_of_call(pk, request.membership)
+    call, people = (
+        get_call_or_404(request, pk),
+        claims_and_presence.load_claims_and_presence_of_call(pk, request.membership),
+    )
     if call.undecided:
-        presence.record_card_presence(call, by=request.membership, mine=people.mine is not None)
+        claims_and_presence.record_presence_and_extend_claim(call, by=request.membership, mine=people.mine is not None)
     return render(
         request,
         "review/parts/people.html",

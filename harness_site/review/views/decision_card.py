@@ -27,7 +27,8 @@ from harness_site.accounts.sessions_shown_in_response import (
 from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core import formatting
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
-from harness_site.review import claim_services, decision_card_context, evidence_files, presence
+from harness_site.review import claim_services, claims_and_presence, decision_card_context, evidence_files
+from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.decision_errors import (
     NOTHING,
     DecisionProblem,
@@ -43,7 +44,6 @@ from harness_site.review.forms import (
     WithdrawForm,
     build_bound_decision_form,
 )
-from harness_site.review.presence import CallPresence
 from harness_site.review.record_decision import build_decision_target, submit_decision
 from harness_site.review.selectors import call_evidence
 from harness_site.review.upload_limits import is_upload_too_large
@@ -54,9 +54,11 @@ from harness_site.review.upload_limits import is_upload_too_large
 def show_decision_card(request: MemberRequest, pk: int) -> HttpResponse:
     call = get_call_or_404(request, pk)
     if request.method == "GET":
-        people = presence.load_presence_of_call(pk, request.membership)
+        people = claims_and_presence.load_claims_and_presence_of_call(pk, request.membership)
         if call.undecided and not request.htmx:
-            presence.record_card_presence(call, by=request.membership, mine=people.mine is not None)
+            claims_and_presence.record_presence_and_extend_claim(
+                call, by=request.membership, mine=people.mine is not None
+            )
         return render_decision_card(request, call, people=people)
     form = build_bound_decision_form(request.POST, call, request.FILES)
     form.too_large = is_upload_too_large(request)
@@ -187,7 +189,7 @@ def render_decision_card(
     request: MemberRequest,
     call: ToolCall,
     *,
-    people: CallPresence | None = None,
+    people: CallClaimsAndPresence | None = None,
     form: OutcomeForm | ApprovalForm | None = None,
     problem: DecisionProblem | None = None,
     comment_form: CommentForm | None = None,
@@ -201,7 +203,7 @@ def render_decision_card(
         **decision_card_context.build_card_context(call, request.membership),
         "evidence_limit": settings.EVIDENCE_BYTES,
         "files": evidence_files.list_evidence_files(call),
-        "company": people or presence.load_presence_of_call(call.pk, request.membership),
+        "company": people or claims_and_presence.load_claims_and_presence_of_call(call.pk, request.membership),
         "refused": problem,
         "seen": _get_seen_revision(request) or str(call.revision),
         "comment_form": comment_form,

@@ -32,15 +32,15 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import (
     build_masked_reference,
     resolve_masked_reference,
 )
-from harness_site.review import bulk_decision_results, decision_preview, presence
+from harness_site.review import bulk_decision_results, claims_and_presence, decision_preview
 from harness_site.review.bulk_decisions import (
     CallAnswer,
     ChosenCall,
     record_decisions_by_answers,
     record_decisions_by_late_results,
 )
+from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.forms import CallAnswerForm, build_evidence_from_text
-from harness_site.review.presence import CallPresence
 from harness_site.review.selectors import outage_groups
 from harness_site.review.selectors.outage_groups import PAGE, LateResultSummary, Outage
 from harness_site.review.views.decision_card import build_decision_actor
@@ -84,7 +84,7 @@ class OutageCallRow:
     late: tuple[LateResult, ...]
     witness: LateResultSummary | None
     waiting_run: Run | None
-    company: CallPresence
+    company: CallClaimsAndPresence
     #: Time of the last request for its probe.
     asked_at: datetime | None
 
@@ -271,7 +271,7 @@ def _load_outage_calls_page(request: MemberRequest, window: OutageWindow) -> out
 def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCallPage) -> list[OutageCallRow]:
     """Build the rows of a page with the known facts about each call; five queries."""
     calls = page.calls
-    people = presence.load_presence_of_calls([call.pk for call in calls], request.membership)
+    people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
     probe_times = run_events_from_audit_trail.load_probe_times(
         [call.session_id for call in calls if call.verify_requested_by]
     )
@@ -288,7 +288,7 @@ def _load_outage_call_rows(request: MemberRequest, page: outage_groups.OutageCal
             tuple(late_results[call.pk]),
             outage_groups.summarize_agreeing_late_results(late_results[call.pk]),
             decision_preview.get_run_waiting_for_decision(call.session),
-            people.get(call.pk, presence.NOBODY),
+            people.get(call.pk, claims_and_presence.NOBODY),
             probe_times.get((call.session_id, (call.call_id, call.step))),
         )
         for call in calls

@@ -20,11 +20,11 @@ from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
 from harness_site.accounts.voter_eligibility import build_voter_lookup
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
-from harness_site.review import presence
+from harness_site.review import claims_and_presence
+from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import build_decision_list_row
 from harness_site.review.detect_lost_runs_on_page_load import interrupt_calls_of_lost_runs
 from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder
-from harness_site.review.presence import NOBODY
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
@@ -146,7 +146,7 @@ def _build_pending_rows(
     agreements_by_call = multi_person_approvals.load_agreements_of_calls(
         calls, build_voter_lookup(request.membership.workspace)
     )
-    people = presence.load_presence_of_calls([call.pk for call in calls], request.membership)
+    people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
 
     def build_row(call: ToolCall) -> PendingCallRow:
         outage = outages_by_call.get(call.pk)

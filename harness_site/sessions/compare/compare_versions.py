@@ -186,7 +186,7 @@ def _compare_messages_after_prefix(old: Version, new: Version, shared: int) -> t
     """
     if shared in {old.length, new.length}:
         return [*_iterate_one_sided_lines(old, shared, Removed), *_iterate_one_sided_lines(new, shared, Added)], 0, 0
-    before, after = _load_compared_messages(old, shared), _load_compared_messages(new, shared)
+    before, after = _load_messages_of_version_from(old, shared), _load_messages_of_version_from(new, shared)
     if before is None or after is None:
         before = after = []
     return align_messages(before, after), old.length - shared - len(before), new.length - shared - len(after)
@@ -207,7 +207,7 @@ def _iterate_one_sided_lines(version: Version, first: int, kind: type[Added | Re
             at = message.position + 1
 
 
-def _load_compared_messages(version: Version, first: int) -> list[ComparedMessage] | None:
+def _load_messages_of_version_from(version: Version, first: int) -> list[ComparedMessage] | None:
     upto = min(version.length, first + COMPARED)
     stored = message_windows.load_message_window(version.segment_id, first, upto, size=COMPARED_SIZE)
     return [_build_compared_message(message) for message in stored] if len(stored) == upto - first else None

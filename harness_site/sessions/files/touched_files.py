@@ -91,7 +91,7 @@ def load_touched_files(session_pk: int) -> TouchedFiles:
         count, characters = count + 1, characters + len(args)
         if count > MAX_CALLS or characters > MAX_CHARACTERS:
             return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=False)
-        open_path = _add_call_to_files(
+        open_path = _add_call_to_files_and_get_open_path(
             files, (pk, tool, issued_at), parse_or_text(args), status == CallStatus.COMPLETED, open_path
         )
     return TouchedFiles(_sort_changed_files_first(files.values()), is_complete=True)
@@ -106,7 +106,7 @@ def _sort_changed_files_first(files: Iterable[TouchedFile]) -> tuple[TouchedFile
     return tuple(sorted(files, key=lambda file: not file.is_changed))
 
 
-def _add_call_to_files(
+def _add_call_to_files_and_get_open_path(
     files: dict[str, TouchedFile], call: tuple[int, str, datetime], args: Any, is_applied: bool, open_path: str
 ) -> str:
     """Add a call to the files that it touched; return the path of the file that an editor has open after it."""

@@ -100,7 +100,7 @@ class CallRecord:
     late: tuple[LateCallResult, ...]
 
     @property
-    def args_as_called(self) -> str:
+    def args_json_in_caller_order(self) -> str:
         """Return the arguments as JSON text in the order of the caller."""
         return sort_stored_arguments(self.args, self.args_order)
 

@@ -370,7 +370,7 @@ class _ConversationBuilder:
         )
 
     def _build_call_card(self, call: CallPart, spot: Spot, version: int | None) -> CallCard:
-        attempts = self._match_call_attempts(call, version)
+        attempts = self._find_and_use_up_call_attempts(call, version)
         if attempts:
             call = replace(call, args=sort_arguments(call.args, attempts[0].args_order))
         if spot not in self.pairs.answers:
@@ -381,7 +381,7 @@ class _ConversationBuilder:
             call, result if isinstance(result, ResultPart) else None, self.messages[index].position, attempts
         )
 
-    def _match_call_attempts(self, call: CallPart, version: int | None) -> tuple[CallRecord, ...]:
+    def _find_and_use_up_call_attempts(self, call: CallPart, version: int | None) -> tuple[CallRecord, ...]:
         """Find the logged attempts of a call in the transcript.
 
         Providers reuse call ids, so the tool, the arguments and the step have to match too; without an unused match, an
@@ -438,7 +438,7 @@ class _ConversationBuilder:
             last = rows[-1]
             yield from self._build_handovers(run_number, last.run_number)
             run_number = max(run_number or 0, last.run_number)
-            call = CallPart(last.call_id, last.tool, parse_or_text(last.args_as_called))
+            call = CallPart(last.call_id, last.tool, parse_or_text(last.args_json_in_caller_order))
             yield CallCard(call, None, None, tuple(rows))
         if self.runs:
             yield from self._build_handovers(run_number, max(self.runs))

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from checkpoints.db import keyset_pagination
 from checkpoints.db.keyset_pagination import AmountCursor, Cursor
 from checkpoints.models import Session
-from checkpoints.sessions.list_filters import (
+from checkpoints.sessions.session_list_filters import (
     SessionFilter,
     Sort,
     get_order_fields,

@@ -37,7 +37,7 @@ from checkpoints.sessions.display_status import (
     get_session_display_status,
 )
 from checkpoints.sessions.known_agents_and_labels import SessionFacets, deserialize_labels, list_known_agents_and_labels
-from checkpoints.sessions.list_filters import (
+from checkpoints.sessions.session_list_filters import (
     SessionFilter,
     filter_sessions,
     get_order_fields,

@@ -15,7 +15,7 @@ from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
 from checkpoints.sessions.display_status import Standing
-from checkpoints.sessions.list_filters import Sort
+from checkpoints.sessions.session_list_filters import Sort
 from harness_site.audit import event_details
 from harness_site.core import formatting
 from harness_site.core.masking.masker import mask_text

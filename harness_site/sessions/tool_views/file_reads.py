@@ -26,7 +26,7 @@ def build_read_view(use: ToolUse) -> ToolView | None:
     text, chips = _separate_reminders(use.result or "")
     if use.is_error or parse_json_container(text) is not None:
         return None
-    first, plain = _strip_line_numbers(text)
+    first, plain = _strip_line_numbers_and_get_first(text)
     if first is None:
         first = (use.get_number("offset", "start_line") or 1) if text else 1
     shown = use.mask_text_for_display(plain)
@@ -52,7 +52,7 @@ def _separate_reminders(result: str) -> tuple[str, list[str]]:
     return (result[:at].rstrip("\n"), chips) if chips else (result, [])
 
 
-def _strip_line_numbers(text: str) -> tuple[int | None, str]:
+def _strip_line_numbers_and_get_first(text: str) -> tuple[int | None, str]:
     """Remove the numbers that begin the lines; return the first of them, None if the lines have none."""
     match = _NUMBERED.match(text)
     if match is None:

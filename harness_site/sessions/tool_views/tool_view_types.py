@@ -101,7 +101,7 @@ def make_tool_use(name: str, args: Any, result: str | None, *, is_error: bool, i
         args = {"input": args}
     if not isinstance(args, dict):
         return None
-    if is_whole and max(map(get_byte_size, _list_texts(args, result)), default=0) > LONGEST:
+    if is_whole and max(map(get_byte_size, _list_argument_and_result_texts(args, result)), default=0) > LONGEST:
         return None
     if is_error and (tagged := _ERROR_TAG.fullmatch(result or "")):
         result = tagged[1]
@@ -109,6 +109,6 @@ def make_tool_use(name: str, args: Any, result: str | None, *, is_error: bool, i
     return ToolUse(name, values, result, is_error, is_whole)
 
 
-def _list_texts(args: dict[str, Any], result: str | None) -> list[str]:
+def _list_argument_and_result_texts(args: dict[str, Any], result: str | None) -> list[str]:
     texts = [value for value in args.values() if isinstance(value, str)]
     return [*texts, result] if result is not None else texts

@@ -71,7 +71,7 @@ def _describe_list_filters(request: MemberRequest) -> str:
     return query.urlencode(safe="*")[:300]
 
 
-def _build_jsonl_response(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+def _record_and_build_jsonl_export(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     _record_export_event(request, head, "jsonl")
     # Estimate: a few runs, decisions and events are added to these.
     records = head.row.messages + head.versions + head.calls
@@ -83,7 +83,7 @@ def _build_jsonl_response(request: MemberRequest, head: SessionHead) -> HttpResp
     )
 
 
-def _build_html_response(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+def _record_and_build_html_export(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     _record_export_event(request, head, "html")
     return build_download_response(
         html_export.generate_html_pieces(head, zone=timezone.get_current_timezone(), language=get_language()),
@@ -93,7 +93,7 @@ def _build_html_response(request: MemberRequest, head: SessionHead) -> HttpRespo
     )
 
 
-def _build_archive_response(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
+def _record_and_build_archive_export(request: MemberRequest, head: SessionHead) -> HttpResponseBase:
     """Send the stored data unmasked; only for members who may see secrets."""
     if masker.is_masking_active():
         role = Role(masking_rules.load_masking_settings(request.membership.workspace).reveal_role)
@@ -116,9 +116,9 @@ def _build_archive_response(request: MemberRequest, head: SessionHead) -> HttpRe
 
 
 FORMS: Final[dict[str, Callable[[MemberRequest, SessionHead], HttpResponseBase]]] = {
-    "jsonl": _build_jsonl_response,
-    "html": _build_html_response,
-    "file": _build_archive_response,
+    "jsonl": _record_and_build_jsonl_export,
+    "html": _record_and_build_html_export,
+    "file": _record_and_build_archive_export,
 }
 
 

@@ -66,14 +66,14 @@ def show_or_create_fork(request: MemberRequest, pk: int) -> HttpResponse:
         return _render_fork_page(
             request,
             head,
-            _get_existing_version(head, version) if version else _get_newest_version(head),
+            _get_version_or_404(head, version) if version else _get_newest_version_or_404(head),
             form,
             status=422,
         )
-    return _create_fork(request, head, form)
+    return _create_fork_and_redirect(request, head, form)
 
 
-def _create_fork(request: MemberRequest, head: SessionHead, form: ForkForm) -> HttpResponse:
+def _create_fork_and_redirect(request: MemberRequest, head: SessionHead, form: ForkForm) -> HttpResponse:
     workspace = request.membership.workspace
     version, name = form.cleaned_data["version"], form.cleaned_data["session_id"]
     actor = Actor(ActorKind.PERSON, request.membership.user.get_username(), Role(request.membership.role))
@@ -81,7 +81,7 @@ def _create_fork(request: MemberRequest, head: SessionHead, form: ForkForm) -> H
         SyncCheckpointer(workspace=workspace.slug).fork_session(head.row.session_id, name, version=version, actor=actor)
     except (SessionExists, InvalidIdentifier) as error:
         form.add_error("session_id", f"{error.detail} {error.hint}")
-        return _render_fork_page(request, head, _get_existing_version(head, version), form, status=422)
+        return _render_fork_page(request, head, _get_version_or_404(head, version), form, status=422)
     except (VersionNotFound, SessionNotFound):
         raise build_missing_version_error(head, str(version)) from None
     fork_pk = session_rows.find_session_pk(workspace.pk, name)
@@ -93,14 +93,14 @@ def _create_fork(request: MemberRequest, head: SessionHead, form: ForkForm) -> H
 def _get_requested_version(request: MemberRequest, head: SessionHead) -> Version:
     text = request.GET.get("v", "")
     if not text:
-        return _get_newest_version(head)
+        return _get_newest_version_or_404(head)
     version = parse_number_parameter(request, "v")
     if version is None:
         raise build_missing_version_error(head, text[:20])
-    return _get_existing_version(head, version)
+    return _get_version_or_404(head, version)
 
 
-def _get_newest_version(head: SessionHead) -> Version:
+def _get_newest_version_or_404(head: SessionHead) -> Version:
     version = version_list.load_newest_version(head.row.pk)
     if version is None:
         raise PageNotFound(
@@ -109,7 +109,7 @@ def _get_newest_version(head: SessionHead) -> Version:
     return version
 
 
-def _get_existing_version(head: SessionHead, version: int) -> Version:
+def _get_version_or_404(head: SessionHead, version: int) -> Version:
     version_row = version_list.load_version(head.row.pk, version)
     if version_row is None:
         raise build_missing_version_error(head, str(version))

@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from checkpoints.sessions.list_filters import SessionFilter, Sort
+from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
@@ -65,7 +65,7 @@ def show_search_results(
     if exact_match is not None:
         pks = (exact_match, *(pk for pk in pks if pk != exact_match))
     rows = session_rows.load_sessions_with_keys(workspace, pks, wanted)
-    secrets = {**found.secrets, **_load_missing_secrets(pks, found)}
+    secrets = {**found.secrets, **_load_secrets_of_sessions_without_passages(pks, found)}
     lines = session_row_display.build_session_lines(rows, secrets, sort=Sort.UPDATED, since="", query=request.GET)
     limit = None if session_pk is not None else SHOWN
     groups = [_build_result_group(line, by_session.get(line.pk, []), limit, query, found) for line in lines]
@@ -88,7 +88,7 @@ def show_search_results(
     return render(request, "sessions/search_results.html", context)
 
 
-def _load_missing_secrets(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:
+def _load_secrets_of_sessions_without_passages(pks: Iterable[int], found: SearchPage) -> dict[int, frozenset[str]]:
     """Load the secrets of the session that is found by its id alone."""
     missing = set(pks).difference(passage.session_id for passage in found.passages)
     return session_secrets_from_call_arguments.load_known_secrets_of_sessions(missing)

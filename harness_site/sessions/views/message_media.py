@@ -31,7 +31,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{1,15})-(\d{0,15})\Z", re.ASCII)
 @serve_session_page
 def serve_message_image(request: MemberRequest, pk: int, position: int, index: int) -> HttpResponse:
     """Serve an image of a message with its own content type; anything else is refused."""
-    head, parts = _load_message_parts(request, pk, position)
+    head, parts = _load_session_head_and_message_parts(request, pk, position)
     images = list(content_blocks.iterate_media(parts, ImagePart))
     match = DATA_URL.match(images[index - 1].url) if 0 < index <= len(images) else None
     if match is None:
@@ -46,7 +46,7 @@ def serve_message_image(request: MemberRequest, pk: int, position: int, index: i
 @serve_session_page
 def serve_message_audio(request: MemberRequest, pk: int, position: int, index: int) -> HttpResponse:
     """Serve a recording of a message, or the part of it that a player asks for; anything else is refused."""
-    head, parts = _load_message_parts(request, pk, position)
+    head, parts = _load_session_head_and_message_parts(request, pk, position)
     recordings = list(content_blocks.iterate_media(parts, AudioPart))
     found = parse_audio_data_url(recordings[index - 1].url) if 0 < index <= len(recordings) else None
     if found is None:
@@ -57,7 +57,9 @@ def serve_message_audio(request: MemberRequest, pk: int, position: int, index: i
     return _build_ranged_response(request.headers.get("Range", ""), content, found[0])
 
 
-def _load_message_parts(request: MemberRequest, pk: int, position: int) -> tuple[SessionHead, tuple[Part, ...]]:
+def _load_session_head_and_message_parts(
+    request: MemberRequest, pk: int, position: int
+) -> tuple[SessionHead, tuple[Part, ...]]:
     head = get_session_head_or_404(request, pk)
     stored = load_stored_message(find_requested_transcript_version(request, head, head.stored), position)
     return head, content_blocks.parse_message_parts(stored.body) if stored else ()

@@ -57,10 +57,10 @@ def show_or_release_quarantine(request: MemberRequest, pk: int) -> HttpResponse:
     form = ReleaseForm(request.POST)
     if not form.is_valid():
         return _render_quarantine_page(request, head, form, status=422)
-    return _release_quarantine(request, head, form)
+    return _release_quarantine_and_redirect(request, head, form)
 
 
-def _release_quarantine(request: MemberRequest, head: SessionHead, form: ReleaseForm) -> HttpResponse:
+def _release_quarantine_and_redirect(request: MemberRequest, head: SessionHead, form: ReleaseForm) -> HttpResponse:
     try:
         SyncCheckpointer(workspace=request.membership.workspace.slug).release_quarantine(
             head.row.session_id,

@@ -87,6 +87,16 @@ def test_hosts_that_take_turns_write_one_transcript(
     assert describe(cp, MIRRORED)["transcript"] == describe(cp, SESSION)["transcript"]
 
 
+def test_lines_are_stored_after_the_newest_version_was_deleted(
+    cp: SyncCheckpointer, store: HarnessSessionStore, tmp_path: Path
+) -> None:
+    lines = read_file(write_conversation(tmp_path / f"{SESSION}.jsonl").path)
+    mirror(store, lines[:-2])
+    cp.delete_checkpoint(MIRRORED, cp.list_checkpoints(MIRRORED)[0]["version"])
+    mirror(store, lines[-2:])
+    assert load(store) == lines
+
+
 # the readable transcript
 
 

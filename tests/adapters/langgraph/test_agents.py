@@ -73,6 +73,21 @@ def test_a_thread_is_a_session_that_reads_like_any_other(cp: SyncCheckpointer, e
     assert Run.objects.count() == 2
 
 
+def test_transcript_is_whole_after_its_newest_version_was_deleted(cp: SyncCheckpointer) -> None:
+    def answer(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage(f"answer to {state['messages'][-1].content}")]}
+
+    graph = StateGraph(MessagesState).add_node("answer", answer).add_edge(START, "answer")
+    agent = graph.compile(checkpointer=HarnessSaver(cp))
+    agent.invoke({"messages": [HumanMessage("one")]}, config())
+    cp.delete_checkpoint("s", cp.list_checkpoints("s")[0]["version"])
+    agent.invoke({"messages": [HumanMessage("two")]}, config())
+    latest = cp.load_latest("s")
+    assert latest is not None
+    said = [message["content"] for message in latest["transcript"]]
+    assert said == ["one", "answer to one", "two", "answer to two"]
+
+
 def test_an_async_agent_is_the_same(workspace: object, effects: Path) -> None:
     async def run() -> Any:
         async with Checkpointer() as client:
@@ -169,7 +184,7 @@ def test_an_error_of_a_tool_stops_the_graph_and_frees_the_session(cp: SyncCheckp
     calls = AIMessage("", tool_calls=[{"name": "send", "args": {"to": "bob"}, "id": "call_1"}])
 
     class Model(ScriptedModel):
-        def _answer(self, place: int, results: Any) -> AIMessage:
+        def _build_next_message(self, place: int, results: Any) -> AIMessage:
             return AIMessage("done") if results else calls
 
     agent = create_agent(Model(), [send], checkpointer=saver, middleware=[HarnessMiddleware(saver)])
@@ -198,7 +213,7 @@ def _build_pausing_agent(client: SyncCheckpointer | Checkpointer) -> Any:
     calls = [{"name": "send", "args": {"to": to}, "id": f"call_{to}"} for to in ("bob", "carol")]
 
     class Model(ScriptedModel):
-        def _answer(self, place: int, results: Any) -> AIMessage:
+        def _build_next_message(self, place: int, results: Any) -> AIMessage:
             return AIMessage("done") if results else AIMessage("", tool_calls=calls)
 
     return create_agent(Model(), [send], checkpointer=saver, middleware=[HarnessMiddleware(saver)])

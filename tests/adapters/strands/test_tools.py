@@ -29,7 +29,7 @@ class _CallOnce(ScriptedModel):
         super().__init__()
         self._call = (name, args_json)
 
-    def _answer(self, messages: Any) -> tuple[list[tuple[str, str]], str]:
+    def _choose_next_calls_and_text(self, messages: Any) -> tuple[list[tuple[str, str]], str]:
         last = messages[-1]["content"][0].get("toolResult")
         return ([self._call], "") if last is None else ([], f"{last['status']}: {last['content']}")
 

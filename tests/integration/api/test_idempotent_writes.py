@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
 from checkpoints.db import clock
-from checkpoints.models import Checkpoint, ToolCall
+from checkpoints.models import Checkpoint, LateResult, ToolCall
+from checkpoints.store import row_lookups
+from checkpoints.versions import save_version
+from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
-from harness_site.api import client_checkpointer_cache, idempotent_writes, rate_limit
+from harness_site.api import client_checkpointer_cache, idempotent_writes, json_request_bodies, rate_limit
 from harness_site.api.models import ApiWrite
 from harness_site.core import deferred_writes
-from tests.support.api_client import ApiClient, make_token
+from tests.support.api_client import API, ApiClient, make_token
+from tests.support.sealed_mode import set_sealed_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LONG_AGO = "2026-01-01T00:00:00Z"
+
+#: What a request reads to find what its first attempt has written.
+CALL_READER, VERSION_READER = (row_lookups, "get_latest_attempt"), (save_version, "find_repeated_version")
 
 #: Statements of one save and of the two requests of a dispatch. PostgreSQL checks the token, notes the key and writes
 #: in one; SQLite does so in one transaction, between a `BEGIN` and a `COMMIT`.
@@ -98,6 +107,7 @@ def test_changed_token_is_noticed_by_the_next_write(change: dict[str, Any], stat
     ApiToken.objects.update(**change)
     answers = [agent.save(1), agent.issue("c2"), agent.settle("c1")]
     assert [answer.status_code for answer in answers] == [status] * 3
+    assert ["RateLimit" in answer for answer in answers] == [status == 403] * 3
     assert [version["version"] for version in SyncCheckpointer().list_checkpoints("s")] == [1]
     assert [(call.call_id, call.status) for call in ToolCall.objects.all()] == [("c1", "issued")]
 
@@ -106,6 +116,47 @@ def test_note_is_not_younger_than_what_its_write_has_written() -> None:
     agent = Agent()
     agent.save(1)
     assert ApiWrite.objects.get(key="save 1").created_at <= Checkpoint.objects.get(version=2).created_at
+
+
+@pytest.mark.parametrize("is_token_known", [True, False])
+def test_repetition_finds_its_write_though_the_clock_of_the_process_is_behind_the_database(
+    is_token_known: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with set_sealed_environment(tmp_path):  # times of sealed rows are those of the process
+        agent = Agent()
+        behind = clock.now() - timedelta(seconds=30)
+        monkeypatch.setattr(clock, "now", lambda: behind)
+        ApiToken.objects.update(last_used_at=None)  # so the write does not check the token itself
+        agent.client.get("/sessions")
+        if not is_token_known:
+            monkeypatch.setattr(api_tokens, "_values_by_digest", {})
+        first = agent.save(1)
+        client_checkpointer_cache.clear_client_cache()
+        deferred_writes.discard_all_waiting_values()
+        second = agent.save(1)
+    assert (first.status_code, second.status_code, second.json()) == (201, 201, first.json())
+    assert Checkpoint.objects.count() == 2
+
+
+def test_database_that_is_busy_is_asked_once() -> None:
+    agent, asked = Agent(), []
+
+    def fail(execute: Any, sql: str, *args: Any) -> Any:
+        asked.append(sql)
+        raise OperationalError("database is locked")
+
+    with connection.execute_wrapper(fail):
+        response = agent.save(1)
+    assert (response.status_code, response.json()["type"], len(asked)) == (503, "StorageBusy", 1)
+    assert agent.save(1).json() == {"version": 2}
+
+
+def test_body_of_a_token_that_is_known_to_be_revoked_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = Agent()
+    ApiToken.objects.update(revoked_at=LONG_AGO)
+    assert agent.save(1).status_code == 401
+    monkeypatch.setattr(json_request_bodies, "read_decompressed_body", None)
+    assert agent.save(1).status_code == 401
 
 
 def test_note_of_an_intent_claims_the_call() -> None:
@@ -167,6 +218,35 @@ def test_another_process_finds_the_write_before_its_answer_is_stored() -> None:
         assert "Idempotency-Replayed" not in second
     assert [version["version"] for version in SyncCheckpointer().list_checkpoints("s")] == [2, 1]
     assert ToolCall.objects.get().status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "reader"),
+    [
+        ("PATCH", "calls/c1", {"status": "completed", "result": "paid", "step": 1, "attempt": 1}, CALL_READER),
+        ("POST", "versions", {"messages": [{"role": "user"}], "expected_version": 1}, VERSION_READER),
+    ],
+)
+def test_repetition_finds_what_its_first_attempt_writes_meanwhile(
+    method: str, path: str, body: dict[str, Any], reader: tuple[Any, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, read = Agent(), getattr(*reader)
+    agent.issue("c1")
+    content = json.dumps({"fence": agent.fence, **body}).encode()
+    write = idempotent_writes.KeyedWrite(method, f"{API}/sessions/s/{path}", content, "k")
+    ApiWrite.objects.create(token=ApiToken.objects.get(), key=write.key, digest=write.digest)
+
+    def read_before_the_first_attempt_writes(*args: Any, **options: Any) -> Any:
+        monkeypatch.setattr(*reader, read)
+        found = read(*args, **options)
+        assert agent.send(method, path, "in place of the first attempt", **body).status_code < 300
+        return found
+
+    monkeypatch.setattr(*reader, read_before_the_first_attempt_writes)
+    response = agent.send(method, path, "k", **body)
+    assert response.status_code < 300, response.content
+    assert not LateResult.objects.exists()
+    assert Checkpoint.objects.count() == (1 if path == "calls/c1" else 2)
 
 
 def test_answer_that_a_repetition_cannot_build_again_is_stored_before_it_is_sent() -> None:

@@ -15,7 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from pytest_django.fixtures import Settings
 
 from checkpoints import audit
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session, Workspace
@@ -43,7 +43,7 @@ def happened(
     workspace: Workspace | None = None,
     **details: Any,
 ) -> AuditEvent:
-    append_events.append_event(
+    insert_unchained_events.append_event(
         "default",
         (workspace or make_workspace()).pk,
         kind,

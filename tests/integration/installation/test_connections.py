@@ -5,6 +5,7 @@ import subprocess
 import sys
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
@@ -12,8 +13,11 @@ from django.test import Client
 from django.utils.html import strip_tags
 
 from checkpoints.enums import Role
+from harness_site.core import management_commands
+from harness_site.installation import agent_connection_examples
 from harness_site.installation.agent_connection_examples import CONNECTIONS, Connection, get_connection_or_first
 from tests.support.factories import make_user
+from tests.support.page_text import visible_text
 from tests.support.site_process import fresh_database, prepare
 
 
@@ -51,3 +55,15 @@ def test_programs_contain_no_database_password() -> None:
     password = str(settings.DATABASES["default"].get("PASSWORD") or "no password")
     texts = [block.text for way in CONNECTIONS for block in way.build_blocks()]
     assert all(password not in text for text in texts)
+
+
+@pytest.mark.django_db
+def test_project_that_includes_the_site_is_told_its_own_command(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_connection_examples, "connection", SimpleNamespace(vendor="postgresql"))
+    monkeypatch.setattr(management_commands, "is_site_of_its_own", lambda: False)
+    client.force_login(make_user(role=Role.ADMIN))
+    text = visible_text(client.get("/settings/connect/"))
+    assert text.count("python manage.py create_agent_login") == 2
+    assert "harness create_agent_login" not in text

@@ -113,7 +113,7 @@ def test_failing_check_does_not_hide_others(admin: Client, monkeypatch: pytest.M
 )
 def test_invalid_site_address_is_refused(admin: Client, settings: Settings, address: str, words: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"^HARNESS_ADDRESS is .*: ") as refusal:
-        site_address.parse_site_address(address)
+        site_address.validate_and_strip_site_address(address)
     assert words in str(refusal.value)
     settings.SITE_ADDRESS = address
     assert words in visible_text(admin.get("/settings/system/"))

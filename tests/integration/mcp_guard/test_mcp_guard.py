@@ -27,7 +27,7 @@ from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts.models import TokenRole
 from harness_site.api.client_checkpointer_cache import get_or_attach_run
 from harness_site.mcp_guard.command import parse_guard_options
-from harness_site.mcp_guard.guarded_session import GuardedSession
+from harness_site.mcp_guard.log_guarded_calls_in_session import GuardedSession
 from harness_site.mcp_guard.proxy import CALL_ID_META, GuardProxy
 from harness_site.mcp_guard.tool_policies import UNKNOWN_TOOL, ToolPolicy, parse_policies
 from tests.support.api_client import make_token

@@ -15,7 +15,7 @@ from django.http import StreamingHttpResponse
 from django.test import Client
 
 from checkpoints import SyncCheckpointer
-from checkpoints.enums import CallStatus, Role
+from checkpoints.enums import CallStatus, CostBasis, Role
 from checkpoints.formats import to_canonical_json
 from checkpoints.models import AuditEvent, Segment, Session
 from harness_site.accounts.models import MaskingSettings
@@ -270,6 +270,16 @@ def test_filtered_list_is_exported_as_csv(reader: Client) -> None:
     assert [(row["session"], row["title"]) for row in everything] == [("a", 'A "lamp", broken'), ("b", "'=1+1")]
     told = [json.loads(event.details) for event in AuditEvent.objects.filter(kind="exported").order_by("pk")]
     assert [each["filters"] for each in told] == ["agent=refund-desk&q=*", ""]
+
+
+def test_unknown_cost_and_times_are_empty_cells(reader: Client) -> None:
+    make_session(session_id="known", budget_spent_usd="1.5", cost_basis=CostBasis.STATED)
+    make_session(session_id="unknown", cost_basis=CostBasis.UNKNOWN, has_times=False)
+    rows = {row["session"]: row for row in table(reader.get("/sessions/export/"))}
+    assert rows["known"]["cost_usd"].startswith("1.5")
+    assert rows["known"]["started"]
+    assert rows["known"]["updated"]
+    assert [rows["unknown"][name] for name in ("cost_usd", "started", "updated", "ended")] == ["", "", "", ""]
 
 
 def test_list_offers_its_filtered_export(reader: Client) -> None:

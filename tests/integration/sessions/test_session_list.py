@@ -10,7 +10,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, CostBasis, RunStatus, SessionStatus
 from checkpoints.models import Session
-from checkpoints.sessions.list_filters import SessionFilter, Sort
+from checkpoints.sessions.session_list_filters import SessionFilter, Sort
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.views.session_list import FOUR_LINES
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace

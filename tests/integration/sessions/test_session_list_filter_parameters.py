@@ -13,7 +13,7 @@ from django.test import Client
 
 from checkpoints.enums import ActorKind, CallStatus
 from checkpoints.models import Session
-from checkpoints.sessions.list_filters import SessionFilter, Sort, filter_sessions, get_order_fields
+from checkpoints.sessions.session_list_filters import SessionFilter, Sort, filter_sessions, get_order_fields
 from harness_site.saved_views.filterable_lists import FILTERS
 from harness_site.search import indexer
 from harness_site.search.models import Fact, Progress

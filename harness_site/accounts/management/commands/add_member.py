@@ -5,10 +5,11 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from harness_site.accounts.models import Membership
+from harness_site.core.management_commands import format_management_command
 
 
 class Command(BaseCommand):
@@ -22,7 +23,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["name"]).first()
         if user is None:
-            raise CommandError(f"There is no account {options['name']!r}. Create it with harness createsuperuser.")
+            command = format_management_command("createsuperuser")
+            raise CommandError(f"There is no account {options['name']!r}. Create it with {command}.")
         slug, role = options["workspace"], Role(options["role"])
         with transaction.atomic():
             workspace, _ = Workspace.objects.get_or_create(slug=slug, defaults={"name": slug})
@@ -30,7 +32,7 @@ class Command(BaseCommand):
                 Membership.objects.filter(user=user, workspace=workspace).values_list("role", flat=True).first()
             )
             Membership.objects.update_or_create(user=user, workspace=workspace, defaults={"role": role})
-            append_events.append_event(
+            insert_unchained_events.append_event(
                 "default",
                 workspace.pk,
                 AuditKind.MEMBER_ADDED if previous_role is None else AuditKind.ROLE_CHANGED,

@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from harness_site.accounts.models import Membership
 from harness_site.accounts.user_sessions import end_user_sessions
@@ -26,7 +26,7 @@ class Command(BaseCommand):
             removed_count = Authenticator.objects.filter(user=user).delete()[0]
             ended_count = end_user_sessions(user)
             for workspace in Membership.objects.filter(user=user).values_list("workspace_id", flat=True):
-                append_events.append_event(
+                insert_unchained_events.append_event(
                     "default",
                     workspace,
                     AuditKind.FACTOR_REMOVED,

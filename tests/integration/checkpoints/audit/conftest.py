@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from checkpoints.audit import append_events
+from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.models import Workspace
 
@@ -17,7 +17,7 @@ def record_events(workspace: Workspace) -> RecordEvents:
 
     def record(times: int = 1, *, in_: Workspace = workspace, **details: object) -> None:
         for number in range(times):
-            append_events.append_event(
+            insert_unchained_events.append_event(
                 "default",
                 in_.pk,
                 AuditKind.DECIDED,

@@ -6,14 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection, transaction
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import CheckpointCorrupted, OwnershipLost, SessionBusy, SessionExists, SessionFinished
+from checkpoints.exceptions import (
+    CheckpointCorrupted,
+    OwnershipLost,
+    SessionBusy,
+    SessionExists,
+    SessionFinished,
+    StorageError,
+)
 from checkpoints.framework_states import remove_and_copy_states, state_store
 from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
+from checkpoints.integrity import verification
+from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Message, Run, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
+from checkpoints.versions import opaque_contents
 from checkpoints.versions.blobs import EncodedValue, NewValue, convert_value_to_json, patch_if_shorter
 from tests.integration.checkpoints.session_setups import conversation, text_message
 
@@ -297,6 +308,28 @@ def test_value_whose_message_is_altered_or_missing_is_refused(cp: SyncCheckpoint
         _load(cp)
 
 
+def test_value_is_read_again_if_its_message_was_deleted_since(cp: SyncCheckpointer) -> None:
+    expected = _save_with_text(cp, "msgpack")
+    _save(cp, 2, transcript=[text_message("other")], versions={"a": 1})
+    blobs = list(Blob.objects.exclude(base_segment=None).order_by("base_position"))
+    cp.prune("s", keep_last=1)
+    assert opaque_contents.read_contents("default", blobs[1:]) == [expected[1]["a"][1]]
+
+
+def test_value_that_is_deleted_during_a_verification_is_no_problem(
+    cp: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _save_with_text(cp, "msgpack")
+    read = opaque_contents.read_contents
+
+    def delete_and_read(using: str, rows: Any) -> Any:
+        remove_and_copy_states.delete_session_with_states(cp.store, "s")
+        return read(using, rows)
+
+    monkeypatch.setattr(opaque_contents, "read_contents", delete_and_read)
+    assert not list(verification.find_session_problems("default", Session.objects.get(), VerificationCounts()))
+
+
 def test_states_are_exported_with_the_session(cp: SyncCheckpointer, tmp_path: Any) -> None:
     _save(cp, 0, transcript=conversation("ab"), messages=[_item(number) for number in range(20)])
     cp.export_session("s", tmp_path / "s.jsonl")
@@ -412,3 +445,31 @@ def test_state_that_is_saved_again_is_replaced(cp: SyncCheckpointer) -> None:
     assert _load(cp) == {"a": _item(77), "b": _item(999)}
     _save(cp, 3, a=_item(78), versions={"b": 0})
     assert _load(cp) == {"a": _item(78), "b": _item(999)}
+
+
+def test_write_whose_commit_fails_is_not_taken_for_known(
+    cp: SyncCheckpointer, open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = open_checkpointer()
+    _save_in_turn(cp, 0)
+    _save(other, 1, a=_item(1), versions={"b": 0})
+
+    def fail_to_commit() -> None:
+        raise OperationalError("the server has gone away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection, "_commit", fail_to_commit)
+        with pytest.raises(StorageError):
+            _save(cp, 2, a=_item(2), b=_item(998))
+    _save(other, 2, a=_item(3), versions={"b": 0})  # the session has the revision that the failed write gave it
+    _save(cp, 3, a=_item(4), versions={"b": 2})
+    assert _load(cp) == {"a": _item(4)}
+
+
+def test_state_is_replaced_within_the_transaction_of_a_test_case(cp: SyncCheckpointer) -> None:
+    with transaction.atomic():
+        connection.atomic_blocks[-1]._from_testcase = True  # type: ignore[attr-defined]
+        for number in range(3):
+            _save_in_turn(cp, number)
+        _save(cp, 2, a=_item(77), versions={"b": 0})
+        assert _load(cp) == {"a": _item(77), "b": _item(999)}

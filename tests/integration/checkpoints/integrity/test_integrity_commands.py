@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from checkpoints.exceptions import RowNotSealed
+from checkpoints.exceptions import RowNotSealed, SealKeyMissing
+from checkpoints.framework_states import locked_message_list, state_store
+from checkpoints.framework_states.state_store import NewWrite
 from checkpoints.integrity import verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import AuditEvent, IntegrityCheck, Message, Session, ToolCall
+from checkpoints.sessions.create_finish_release import SessionDescription
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.conftest import KEY
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, create_sealed_session, plain
@@ -37,6 +41,29 @@ def test_unsealed_rows_are_sealed_once(open_checkpointer: Open, settings: Any) -
     assert json.loads(run("verify_integrity", "--all", "--json")[0])["problems"] == []
     assert AuditEvent.objects.filter(kind="session_sealed").count() == 2
     assert run("seal_sessions")[0].startswith("0 rows")
+
+
+@pytest.mark.parametrize("is_version", [False, True], ids=["writes", "version"])
+def test_process_without_the_key_writes_nothing_to_a_session_sealed_since_its_last_write(
+    open_checkpointer: Open, settings: Any, is_version: bool
+) -> None:
+    settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
+    store, description = open_checkpointer().store, SessionDescription("Refund order 17")
+    for message in conversation("ab"):
+        locked_message_list.append_messages(store, "s", [message], description)
+    settings.HARNESS_SEAL_KEY = KEY
+    run("seal_sessions")
+    settings.HARNESS_SEAL_KEY = ""
+    writes = [NewWrite(0, "a", ("json", b"1"))]
+    write = (
+        partial(locked_message_list.append_messages, store, "s", conversation("c"), description)
+        if is_version
+        else partial(state_store.save_task_writes, store, "s", "", "1", "task", "", writes)
+    )
+    with pytest.raises(SealKeyMissing):
+        write()
+    settings.HARNESS_SEAL_KEY = KEY
+    assert json.loads(run("verify_integrity", "--all", "--json")[0])["problems"] == []
 
 
 def test_altered_transcript_is_not_sealed(open_checkpointer: Open, settings: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from checkpoints import SyncCheckpointer, SyncWriteBehind, ToolRegistry
-from checkpoints.conf import LEASE_SECONDS
+from checkpoints.constants import LEASE_SECONDS
 from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, SessionBusy
 from checkpoints.models import AuditEvent, Run
 from checkpoints.sessions import ownership

@@ -75,7 +75,14 @@ def test_call_runs_and_is_logged(registry: ToolRegistry, effects: Path) -> None:
 
     assert result == ToolResult("call_1", "paid 40.50 for order 17")
     assert done(effects) == ["pay 17 40.50"]
-    assert (call.status, call.result_text, call.args, call.args_as_called, call.side_effects, call.attempt) == (
+    assert (
+        call.status,
+        call.result_text,
+        call.args,
+        call.args_json_in_caller_order,
+        call.side_effects,
+        call.attempt,
+    ) == (
         "completed",
         "paid 40.50 for order 17",
         '{"amount":"40.50","order":17}',

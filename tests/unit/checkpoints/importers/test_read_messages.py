@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from checkpoints import conf
+from checkpoints import constants
 from checkpoints.importers import transcript_source_files
 from checkpoints.importers.import_report import ImportReport
 from checkpoints.importers.imported_message import UsageTotals, parse_time
@@ -64,7 +64,7 @@ def test_too_long_line_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     reading = read(path)
     assert [line.value for line in reading.iterate_values()] == [{"b": 1}]
     assert [(damaged.line, damaged.why) for damaged in reading.report.damaged] == [(1, "it is too long")]
-    assert conf.MAX_VALUE_BYTES > 100
+    assert constants.MAX_VALUE_BYTES > 100
 
 
 def test_incomplete_last_line_of_a_live_file_is_not_read(tmp_path: Path) -> None:

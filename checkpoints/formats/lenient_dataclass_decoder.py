@@ -1,4 +1,7 @@
-"""Rebuild dataclasses from stored data, nested ones too."""
+"""Lenient decoding of dataclasses from stored data: a value of another type mostly passes as it is.
+
+`strict_dataclass_codec` refuses such a value with its path.
+"""
 
 from __future__ import annotations
 

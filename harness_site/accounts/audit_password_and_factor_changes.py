@@ -1,4 +1,4 @@
-"""Audit events for account changes, from the signals of django-allauth."""
+"""Receivers of django-allauth's signals: audit changes of passwords and of second factors, and failed factors."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
 
 
-def connect_signals() -> None:
+def connect_receivers() -> None:
     for signal in (password_changed, password_set):
         signal.connect(_record_password_change)
     authenticator_added.connect(_record_factor_added)

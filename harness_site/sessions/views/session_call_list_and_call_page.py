@@ -56,7 +56,9 @@ def show_call(request: MemberRequest, pk: int, call_pk: int) -> HttpResponse:
         )
     mask_values_until_response(collect_secret_values(parse_stored_value(call.args)))
     attempts = [record for record in logged.load_calls_with_ids(pk, [call.call_id]) if record.step == call.step]
-    card = CallCard(CallPart(call.call_id, call.tool, parse_or_text(call.args_as_called)), None, None, (call,))
+    card = CallCard(
+        CallPart(call.call_id, call.tool, parse_or_text(call.args_json_in_caller_order)), None, None, (call,)
+    )
     if part_name := request.GET.get("as"):
         return clipboard_text.build_text_response(clipboard_text.format_call_for_clipboard(part_name, card))
     words = SearchQuery.parse(request.GET.get("find", ""))

@@ -1,4 +1,4 @@
-"""Release of a user's call claims on logout."""
+"""Receiver of Django's logout signal: releases the user's claims on calls."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from harness_site.review import claim_services
 
 
-def connect_signals() -> None:
+def connect_receiver() -> None:
     user_logged_out.connect(_release_claims_on_logout, dispatch_uid="review-claims")
 
 

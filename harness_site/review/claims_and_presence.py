@@ -1,4 +1,4 @@
-"""Presence of people at a call: claims and open cards."""
+"""People at a call: who has claimed it, and who has its card open."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class CallPresence:
+class CallClaimsAndPresence:
     """People at a call: the reader's own claim `mine`, somebody else's claim `theirs`, and the names of others
     `looking`."""
 
@@ -47,17 +47,19 @@ class CallPresence:
         return tuple(name for name in self.looking if name != holder)
 
 
-NOBODY: Final = CallPresence()
+NOBODY: Final = CallClaimsAndPresence()
 
 
-def load_presence_of_calls(pks: Iterable[int], reader: Membership) -> dict[int, CallPresence]:
-    """Load the presence of each call that has any, by primary key; two queries."""
+def load_claims_and_presence_of_calls(pks: Iterable[int], reader: Membership) -> dict[int, CallClaimsAndPresence]:
+    """Load the claim on each call and the people who look at it, by primary key; two queries."""
     call_pks, now = sorted(pks), clock.now()
     claims = {call: claim for call, *claim in _query_live_claims(call_pks, now)} if call_pks else {}
     names: defaultdict[int, list[str]] = defaultdict(list)
     for pk, name in _query_recent_presence(call_pks, now - PRESENT_FOR, reader.pk) if call_pks else ():
         names[pk].append(name)
-    return {pk: _build_call_presence(claims.get(pk), tuple(names[pk]), reader) for pk in claims.keys() | names.keys()}
+    return {
+        pk: _build_claims_and_presence(claims.get(pk), tuple(names[pk]), reader) for pk in claims.keys() | names.keys()
+    }
 
 
 def _query_live_claims(calls: list[int], now: datetime) -> QuerySet[Claim, tuple[Any, ...]]:
@@ -78,8 +80,8 @@ def _query_recent_presence(
     return rows.order_by("member__user__username").values_list("call", "member__user__username")
 
 
-def load_presence_of_call(pk: int, reader: Membership) -> CallPresence:
-    return load_presence_of_calls([pk], reader).get(pk, NOBODY)
+def load_claims_and_presence_of_call(pk: int, reader: Membership) -> CallClaimsAndPresence:
+    return load_claims_and_presence_of_calls([pk], reader).get(pk, NOBODY)
 
 
 def build_claimed_condition(by: Membership | None = None) -> Q:
@@ -88,15 +90,17 @@ def build_claimed_condition(by: Membership | None = None) -> Q:
     return Q(Exists(claims if by is None else claims.filter(member=by)))
 
 
-def _build_call_presence(claim: list[Any] | None, names: tuple[str, ...], reader: Membership) -> CallPresence:
+def _build_claims_and_presence(
+    claim: list[Any] | None, names: tuple[str, ...], reader: Membership
+) -> CallClaimsAndPresence:
     if claim is None:
-        return CallPresence(looking=names)
+        return CallClaimsAndPresence(looking=names)
     member, *facts = claim
     claimed = Claimed(*facts)
     return (
-        CallPresence(mine=claimed, looking=names)
+        CallClaimsAndPresence(mine=claimed, looking=names)
         if member == reader.pk
-        else CallPresence(theirs=claimed, looking=names)
+        else CallClaimsAndPresence(theirs=claimed, looking=names)
     )
 
 
@@ -104,7 +108,7 @@ def _build_call_presence(claim: list[Any] | None, names: tuple[str, ...], reader
 _RETENTION: Final = timedelta(days=1)
 
 
-def record_card_presence(call: ToolCall, *, by: Membership, mine: bool) -> None:
+def record_presence_and_extend_claim(call: ToolCall, *, by: Membership, mine: bool) -> None:
     """Record that a member has the card of a call open; `mine` also extends their claim."""
     now = clock.now()
     # Updated first: an open card comes again and again, and an insertion takes a transaction of three statements.

@@ -1,0 +1,32 @@
+"""Configuration of Django where a program has no project of its own."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import django
+from django.apps import apps
+from django.conf import ENVIRONMENT_VARIABLE, settings
+
+
+def ensure_configured() -> None:
+    """Configure Django unless it is: with the project's settings if there are any, else with this app alone.
+
+    A plain script thus needs no settings; it opens its database by URL.
+    """
+    if not settings.configured and not os.environ.get(ENVIRONMENT_VARIABLE):
+        settings.configure(**build_library_settings())
+    if not apps.ready and not apps.loading:
+        django.setup()
+
+
+def build_library_settings(database: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Build the Django settings of a program that uses only this library; `database` becomes the default connection."""
+    return {
+        "DATABASES": {} if database is None else {"default": database},
+        "INSTALLED_APPS": ["checkpoints"],
+        "USE_TZ": True,
+        "TIME_ZONE": "UTC",
+        "DEFAULT_AUTO_FIELD": "django.db.models.BigAutoField",
+    }

@@ -1,0 +1,156 @@
+"""One idempotency key that two server processes get at the same time: one of them writes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from checkpoints import SyncCheckpointer
+from checkpoints.db import clock
+from checkpoints.models import LateResult, Session, ToolCall
+from harness_site.accounts.models import ApiToken, TokenRole
+from harness_site.api import client_checkpointer_cache, idempotent_writes
+from harness_site.api.models import ApiWrite
+from harness_site.core import deferred_writes
+from tests.support.api_client import ApiClient, make_token
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class TwoProcesses:
+    """Two threads that know no more of each other than two server processes do.
+
+    The first one has served an agent that opened a session and issued a call; the second one has read that run.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._create, self._clients = client_checkpointer_cache.get_or_create_checkpointer, threading.local()
+        monkeypatch.setattr(client_checkpointer_cache, "get_or_create_checkpointer", self._get_client_of_thread)
+        monkeypatch.setattr(idempotent_writes, "serve_one_request_per_key", lambda *_: nullcontext())
+        self._secret = make_token(TokenRole.AGENT)
+        ApiToken.objects.update(last_used_at=clock.now())
+        self._threads = [ThreadPoolExecutor(1) for _ in range(2)]
+        self._fence = self._threads[0].submit(self._open_session).result()
+        self._threads[1].submit(self.send, "POST", "calls", "again", call_id="c1", tool="pay", args={}).result()
+
+    def close(self) -> None:
+        for thread in self._threads:
+            thread.submit(lambda: connection.close()).result()
+            thread.shutdown()
+
+    def _get_client_of_thread(self, token: ApiToken, client: str) -> Any:
+        if not hasattr(self._clients, "found"):
+            client_checkpointer_cache.clear_client_cache()
+            self._clients.found = self._create(token, client)
+        return self._clients.found
+
+    def _open_session(self) -> int:
+        opened = ApiClient(self._secret, client="c").post("/sessions", {"session_id": "s"}).json()
+        self._fence = int(opened["run"]["fence"])
+        self.send("POST", "versions", "first", messages=[{"role": "user"}], expected_version=0)
+        self.send("POST", "calls", "call", call_id="c1", tool="pay", args={})
+        return self._fence
+
+    def send(self, method: str, path: str, key: str, **body: Any) -> Any:
+        client = ApiClient(self._secret, client="c")
+        text = json.dumps({"fence": self._fence, **body})
+        return client.send(method, f"/sessions/s/{path}", text, {"Idempotency-Key": key})
+
+    def send_together(self, *requests: Callable[[], Any]) -> list[Any]:
+        """Send one request to each process while the session is locked; on PostgreSQL what writes waits for it."""
+        with transaction.atomic():
+            Session.objects.select_for_update().get()
+            answers = [thread.submit(request) for thread, request in zip(self._threads, requests, strict=True)]
+            while connection.vendor == "postgresql":
+                if _count_waiting_statements() + sum(answer.done() for answer in answers) == len(answers):
+                    break
+        return [answer.result() for answer in answers]
+
+
+def _count_waiting_statements() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # a transaction reads the activity once
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return int(cursor.fetchone()[0])
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoProcesses]:
+    monkeypatch.setattr(deferred_writes, "DELAY_SECONDS", 60.0)
+    started = TwoProcesses(monkeypatch)
+    yield started
+    started.close()
+    deferred_writes.discard_all_waiting_values()
+    deferred_writes.flush_all()
+
+
+def test_save(processes: TwoProcesses) -> None:
+    def save(text: str) -> Callable[[], Any]:
+        messages = [{"role": "assistant", "content": text}]
+        return lambda: processes.send("POST", "versions", "k", messages=messages, expected_version=1)
+
+    answers = processes.send_together(save("a"), save("a"))
+    assert (201, {"version": 2}) in [(answer.status_code, answer.json()) for answer in answers]
+    assert {answer.status_code for answer in answers} <= {201, 409}  # the first attempt may lose to the repetition
+    assert [version["version"] for version in SyncCheckpointer().list_checkpoints("s")] == [2, 1]
+    assert ApiWrite.objects.filter(key="k").count() == 1
+
+
+def test_save_with_another_body(processes: TwoProcesses) -> None:
+    def save(text: str) -> Callable[[], Any]:
+        messages = [{"role": "assistant", "content": text}]
+        return lambda: processes.send("POST", "versions", "k", messages=messages, expected_version=1)
+
+    answers = processes.send_together(save("a"), save("b"))
+    assert sorted(answer.status_code for answer in answers) == [201, 422]
+    assert [version["version"] for version in SyncCheckpointer().list_checkpoints("s")] == [2, 1]
+
+
+def test_intent(processes: TwoProcesses) -> None:
+    def issue() -> Any:
+        return processes.send("POST", "calls", "k", call_id="c2", tool="pay", args={"n": 2})
+
+    answers = processes.send_together(issue, issue)
+    assert {(answer.status_code, answer.json()["state"]) for answer in answers} <= {(201, "run"), (202, "running")}
+    assert len({answer.json()["number"] for answer in answers if answer.status_code == 201}) == 1
+    assert ToolCall.objects.filter(call_id="c2").count() == 1
+    assert ApiWrite.objects.get(key="k").call == ToolCall.objects.get(call_id="c2").pk
+
+
+def test_intents_of_other_calls(processes: TwoProcesses) -> None:
+    def issue(call_id: str) -> Callable[[], Any]:
+        return lambda: processes.send("POST", "calls", "k", call_id=call_id, tool="pay", args={"n": call_id})
+
+    answers = processes.send_together(issue("c2"), issue("c3"))
+    assert sorted(answer.status_code for answer in answers) == [201, 422]
+    assert ToolCall.objects.filter(call_id__in=["c2", "c3"]).count() == 1
+
+
+def test_outcome(processes: TwoProcesses) -> None:
+    def settle() -> Any:
+        body = {"status": "completed", "result": "paid", "step": 1, "attempt": 1}
+        return processes.send("PATCH", "calls/c1", "k", **body)
+
+    answers = processes.send_together(settle, settle)
+    assert (200, {"status": "completed"}) in [(answer.status_code, answer.json()) for answer in answers]
+    assert {answer.status_code for answer in answers} <= {200, 409}
+    assert ToolCall.objects.get().status == "completed"
+
+
+def test_outcomes_that_differ(processes: TwoProcesses) -> None:
+    def settle(result: str) -> Callable[[], Any]:
+        body = {"status": "completed", "result": result, "step": 1, "attempt": 1}
+        return lambda: processes.send("PATCH", "calls/c1", "k", **body)
+
+    answers = processes.send_together(settle("a"), settle("b"))
+    assert sorted(answer.status_code for answer in answers) == [200, 422]
+    assert not LateResult.objects.exists()
