@@ -27,7 +27,8 @@ _LONGEST_RUN_UP: Final = 250_000
 _NAME_DISTANCE: Final = 2_000
 #: Characters that are searched at once on the way back to a delimiter.
 _BLOCK: Final = 50_000
-_LINE_START: Final = re.compile(r"\n(?=\S)")
+#: The start of a line that ends values of several lines without delimiters, such as lists of YAML.
+_LINE_AFTER_VALUE: Final = re.compile(r"\n(?![ \t]{1,40}-[ \t])[ \t]*+\S")
 _END_OF_KEY: Final = re.compile(r"-----END [A-Z0-9 ]{0,60}-----")
 
 
@@ -80,7 +81,7 @@ def find_window_start(text: str, start: int, *, longest_value_length: int, hint:
         if begin <= 0:
             return 0
         readings = list(iterate_readings(text[begin:start]))
-        if any(len(reading) < shortest or _LINE_START.search(reading) is None for reading in readings):
+        if any(len(reading) < shortest or _LINE_AFTER_VALUE.search(reading) is None for reading in readings):
             return 0
         if _may_be_in_private_key(text, begin, readings):
             return 0
@@ -109,11 +110,11 @@ def iterate_readings(text: str) -> Iterator[str]:
 
 
 def _find_line_start(text: str, at: int) -> int:
-    """Return the start of the last line before `at` that is neither empty nor indented; 0 if there is none near."""
+    """Return the start of the last line before `at` that is not empty; 0 if there is none near."""
     lowest = max(0, at - _LONGEST_RUN_UP)
     while at > lowest:
         at = text.rfind("\n", lowest, at)
-        if at >= 0 and not text[at + 1].isspace():
+        if at >= 0 and text[at + 1] not in "\r\n":
             return at + 1
     return 0
 

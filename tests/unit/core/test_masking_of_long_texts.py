@@ -26,6 +26,7 @@ LINES: dict[str, Callable[[int], str]] = {
     "secrets": lambda number: f"{number} password=hunter{number}x and more",
     "other scripts": lambda number: f"{number} größer als «{number}» – 名前",
     "indented": lambda number: f"  - item {number}" if number % 40 else f"list {number}:",
+    "indented JSON": lambda number: f'  {{\n   "id": {number},\n   "password": "hunter{number}x"\n  }},',
     "code": lambda number: f'    if token is None: return {number}  # it isn\'t "there"' if number % 7 else "def f():",
     "first line quoted": lambda number: f"line {number} of a text" if number else 'The "first" <line> isn\'t like them',
 }
@@ -134,7 +135,9 @@ def test_secret_that_begins_pages_before_is_masked(opening: str, encode: Callabl
         assert visible(masker.mask_text_slice(text, start, stop)) <= whole, start
 
 
-@pytest.mark.parametrize("kind", ["log", "quotes", "markup", "escapes", "secrets", "other scripts", "code"])
+@pytest.mark.parametrize(
+    "kind", ["log", "quotes", "markup", "escapes", "secrets", "other scripts", "indented JSON", "code"]
+)
 def test_search_begins_near_the_slice(kind: str) -> None:
     text = fill(kind, 10 * PAGE)
     assert masker.USUAL.name_patterns is not None
