@@ -11,11 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from checkpoints.formats.content_blocks import OtherPart, Part, ReasoningPart, ResultPart, TextPart
-from harness_site.core.masking.masker import (
-    mask_secret_fields_only,
-    mask_text_beginning,
-    mask_text_slice,
-)
+from harness_site.core.masking.masker import MASK, mask_secret_fields_only, mask_text_slice
 from harness_site.core.masking.reversible_tokens_for_masked_names import compute_keyed_fingerprint
 from harness_site.core.rendering.display_text import get_byte_size
 from harness_site.core.rendering.json_tree import dump_json_for_display
@@ -45,7 +41,7 @@ def build_text_page(text: str, number: int) -> TextPage:
     count = count_pages(text)
     number = max(1, min(number, count))
     start = (number - 1) * PAGE
-    masked = mask_text_slice(text, start, start + PAGE) if start else mask_text_beginning(text, PAGE)
+    masked = mask_text_slice(text, start, start + PAGE)
     return TextPage(build_text_key(text), masked, number, count, get_byte_size(text))
 
 
@@ -90,9 +86,17 @@ def find_page_with_words(texts: Iterable[str], words: Iterable[str]) -> TextPage
         if len(text) <= PAGE:
             continue
         for number in range(1, count_pages(text) + 1):
+            if not _may_show_words(text[(number - 1) * PAGE : number * PAGE], folded_words):
+                continue
             page = build_text_page(text, number)
             if any(word in page.text.casefold() for word in folded_words):
                 if number > 1:
                     return page
                 break
     return None
+
+
+def _may_show_words(stored: str, folded_words: Iterable[str]) -> bool:
+    """Return whether one of these words may be visible in a text once it is masked, without masking it."""
+    folded = stored.casefold()
+    return any(word in folded or word in MASK or MASK[0] in word or MASK[-1] in word for word in folded_words)

@@ -18,7 +18,7 @@ from itertools import groupby
 from threading import Lock
 from typing import Any, Final, TypeVar
 
-from harness_site.core.masking import secret_names, secret_shapes
+from harness_site.core.masking import long_text_window, secret_names, secret_shapes
 from harness_site.core.masking.escape_decoding import DecodedText, decode_escapes
 from harness_site.core.masking.known_secret_value_search import KnownValues, iterate_value_texts
 from harness_site.core.masking.secret_shapes import Span
@@ -30,12 +30,14 @@ T = TypeVar("T")
 MASK: Final = "‹masked›"
 #: Longer texts are cached by their digest, as thousands of them would exhaust memory.
 _MAX_CACHED_TEXT_LENGTH: Final = 2_000
-#: Maximum nesting of encodings, such as an ANSI sequence inside of JSON.
-_CODES_IN_CODES: Final = 3
 #: Characters scanned beyond the displayed end, to recognize a secret that is cut off there.
 MARGIN: Final = 8_000
 #: Characters that write one character, such as `\\u0041`.
 _LONGEST_ESCAPE: Final = 8
+#: Of longer texts, only the surroundings of a displayed slice are searched.
+_LONGEST_SEARCHED_COMPLETELY: Final = 300_000
+#: Characters searched beyond the end of a slice; the next number is tried if a secret may continue there.
+_DISTANCES_AFTER_SLICE: Final = (long_text_window.RUN_UP, 250_000, 1_100_000)
 #: Maximum number of secrets in all cached long texts, each text counting as a few more.
 _CACHED_SPANS: Final = 200_000
 _COST_OF_TEXT: Final = 10
@@ -214,8 +216,17 @@ def mask_text_beginning(text: str, size: int) -> str:
 
 
 def mask_text_slice(text: str, start: int, stop: int) -> str:
-    """Mask the characters from `start` to `stop` of a text. A secret that only ends or begins there is masked too."""
-    spans = [(max(begin, start), min(end, stop)) for begin, end in find_secret_spans(text)]
+    """Mask the characters from `start` to `stop` of a text. A secret that only ends or begins there is masked too.
+
+    Of a long text, only the surroundings of the slice are searched, unless a secret may extend further.
+    """
+    rules = _reader.get()
+    found = (
+        find_secret_spans(text)
+        if rules is None or len(text) <= _LONGEST_SEARCHED_COMPLETELY
+        else _find_secret_spans_near_slice(text, start, stop, rules)
+    )
+    spans = [(max(begin, start), min(end, stop)) for begin, end in found]
     inner_spans = [(begin - start, end - start) for begin, end in spans if begin < end]
     return _replace_spans_with_mask(text[start:stop], inner_spans)
 
@@ -416,12 +427,28 @@ def _find_secret_spans_with_decoding(text: str, rules: MaskingRules, *, is_cut: 
     places = set(find(text, rules))
     readings: list[DecodedText] = []
     while (
-        len(readings) < _CODES_IN_CODES
+        len(readings) < long_text_window.CODES_IN_CODES
         and (decoded := decode_escapes(readings[-1].text if readings else text)) is not None
     ):
         readings.append(decoded)
         places.update(_map_span_to_original(place, readings) for place in find(decoded.text, rules))
     return _merge_overlapping_spans(sorted(places)) if places else ()
+
+
+def _find_secret_spans_near_slice(text: str, start: int, stop: int, rules: MaskingRules) -> Sequence[Span]:
+    """Return the spans that are secret between `start` and `stop`; others may be missing."""
+    longest = rules.known_values.longest_value_length
+    hint = None if rules.name_patterns is None else rules.name_patterns.hint
+    begin = long_text_window.find_window_start(text, start, longest_value_length=longest, hint=hint)
+    for distance in _DISTANCES_AFTER_SLICE:
+        end = stop + max(distance, _LONGEST_ESCAPE * longest)
+        if end >= len(text):
+            break
+        spans = _find_secret_spans_with_decoding(text[begin:end], rules, is_cut=True)
+        if not any(first < stop - begin and last == end - begin for first, last in spans):
+            return [(first + begin, last + begin) for first, last in spans]
+    rest = text[begin:]
+    return [(first + begin, last + begin) for first, last in _find_cached_spans_of_long_text(rest, rules)]
 
 
 def _map_span_to_original(place: Span, readings: Sequence[DecodedText]) -> Span:

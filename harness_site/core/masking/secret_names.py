@@ -86,8 +86,8 @@ WORDS: Final = ("auth", "pass", "psw", "pw")
 _COUNT_SUFFIXES: Final = ("tokens", "cookies", "otps")
 #: Headers whose value is the rest of the line.
 _LINES: Final = ("cookie", "setcookie")
-_SCHEMES: Final = compile_pattern(r"^(?i:bearer|basic|token|apikey|negotiate|ntlm)[ \t]+")
-_WHOLE_SCHEMES: Final = compile_pattern(r"^(?i:digest|aws4-hmac-sha256|hawk|signature)[ \t]")
+_SCHEMES: Final = re.compile(r"(?:bearer|basic|token|apikey|negotiate|ntlm)[ \t]+", re.IGNORECASE | re.ASCII)
+_WHOLE_SCHEMES: Final = re.compile(r"(?:digest|aws4-hmac-sha256|hawk|signature)[ \t]", re.IGNORECASE | re.ASCII)
 _NON_WORD: Final = re.compile(r"[\W_]+")
 
 #: Every usual name contains one of these, so most names need no further check.
@@ -335,21 +335,17 @@ def _find_pair_value(text: str, match: Match, is_secret: IsSecret) -> Span | Non
     quoted = _find_quoted_span(text, start)
     if quoted is not None:
         return quoted
-    if match[_CLOSE] == "`":  # a list of field descriptions: “`token`: the key of …”
+    if text.startswith("`", match.start(_CLOSE)):  # a list of field descriptions: “`token`: the key of …”
         return None
     if text[start : start + 1] in ("{", "["):
         return start, _find_closing_bracket(text, start)
     compared = normalize_field_name(name)
     if compared.endswith(_LINES):
         return start, _find_match_end(_LINE, text, start)
-    list_items = _YAML_LIST.match(text, start)
-    end = (
-        list_items.end()
-        if list_items is not None and text.endswith("- ", 0, start)
-        else _find_unquoted_value_end(text, start, compared)
-    )
+    list_items = _YAML_LIST.match(text, start) if text.endswith("- ", 0, start) else None
+    end = list_items.end() if list_items is not None else _find_unquoted_value_end(text, start, compared)
     value = text[start : _trim_sentence_end(text, start, end)]
-    return (start, start + len(value)) if _is_unquoted_value_secret(compared, value, match[_SIGN]) else None
+    return (start, start + len(value)) if _is_unquoted_value_secret(compared, value, match) else None
 
 
 def _find_value_start(text: str, start: int) -> int:
@@ -382,10 +378,10 @@ def _find_table_cell_value(text: str, match: Match, is_secret: IsSecret) -> Span
     return (start, end) if is_secret_value else None
 
 
-def _is_unquoted_value_secret(compared: str, value: str, sign: str) -> bool:
+def _is_unquoted_value_secret(compared: str, value: str, match: Match) -> bool:
     """Return whether an unquoted text after a name is its value, and not a number, a path or prose."""
     if compared in WORDS:
-        return ("=" in sign or compared in _SHORT_PASSWORD_NAMES) and not value.isdecimal()
+        return ("=" in match[_SIGN] or compared in _SHORT_PASSWORD_NAMES) and not value.isdecimal()
     if compared.endswith(_COUNT_SUFFIXES):
         return len(value) >= 8 and not value.isalpha() and not value.replace(".", "").isdecimal()
     if compared == "pwd":
@@ -480,9 +476,9 @@ def _find_unquoted_value_end(text: str, start: int, compared: str) -> int:
     “Bearer abc” is one value; a login with several parts extends to the end of the line.
     """
     head = text[start : start + 40]
-    if _WHOLE_SCHEMES.search(head):
+    if _WHOLE_SCHEMES.match(head):
         return _find_match_end(_LINE_WITH_QUOTES, text, start)
-    known_scheme = _SCHEMES.search(head)
+    known_scheme = _SCHEMES.match(head)
     scheme = (
         _UNKNOWN_SCHEME.match(head) if known_scheme is None and compared.endswith("authorization") else known_scheme
     )

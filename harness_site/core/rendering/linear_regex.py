@@ -7,7 +7,7 @@ once for a search and releases the GIL.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, TypeAlias
 
 import re2
@@ -43,6 +43,31 @@ class Match(Protocol):
     def __getitem__(self, group: int | str, /) -> Any: ...
 
 
+class _AsciiMatch:
+    """A match in the bytes of a text whose characters are one byte each.
+
+    RE2 maps the positions of every match in a `str` from bytes to characters, which takes several times as long.
+    """
+
+    __slots__ = ("_match", "end", "span", "start")
+
+    def __init__(self, match: Any) -> None:
+        self._match = match
+        self.start: Callable[..., int] = match.start
+        self.end: Callable[..., int] = match.end
+        self.span: Callable[..., tuple[int, int]] = match.span
+
+    def __getitem__(self, group: int | str, /) -> Any:
+        found = self._match[group]
+        return None if found is None else found.decode("ascii")
+
+    def group(self, group: int | str = 0, /) -> Any:
+        return self[group]
+
+    def groups(self) -> tuple[Any, ...]:
+        return tuple(None if found is None else found.decode("ascii") for found in self._match.groups())
+
+
 class LinearPattern:
     """A compiled pattern.
 
@@ -61,8 +86,7 @@ class LinearPattern:
 
     def search(self, text: str) -> Match | None:
         """Return the first match in `text`."""
-        match: Match | None = self._compiled.search(_replace_surrogates(text))
-        return match
+        return next(self.finditer(text), None)
 
     def finditer(self, text: str) -> Iterator[Match]:
         """Yield the matches in `text` in order, none inside another.
@@ -70,7 +94,9 @@ class LinearPattern:
         The sum of all searches is linear where a search cannot read far beyond the match it finds: give repetitions
         an upper bound, or let nothing but the end of the repeated characters follow them.
         """
-        matches: Iterator[Match] = self._compiled.finditer(_replace_surrogates(text))
+        if text.isascii():
+            return map(_AsciiMatch, self._compiled.finditer(text.encode("ascii")))
+        matches: Iterator[Match] = self._compiled.finditer(SURROGATE.sub("\ufffd", text))
         return matches
 
 

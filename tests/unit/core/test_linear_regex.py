@@ -65,3 +65,17 @@ def test_text_of_token_prefixes_is_masked_in_linear_time() -> None:
 def test_token_inside_a_longer_word_is_masked() -> None:
     assert mask_text(f"eyJ-{TOKEN}") == MASK
     assert mask_text(f"x-{TOKEN} y") == f"x-{MASK} y"
+
+
+@pytest.mark.parametrize("text", ["a=1; b", "ä=1; b"])
+def test_groups_of_a_match_are_the_same_for_ascii_and_other_text(text: str) -> None:
+    found = list(compile_pattern(r"(?P<name>\pL)(=(\d))?").finditer(text))
+    first = text[0]
+    assert [(match.span(), match.start(1), match.end(), match.span(3)) for match in found] == [
+        ((0, 3), 0, 3, (2, 3)),
+        ((5, 6), 5, 6, (-1, -1)),
+    ]
+    assert [(match[0], match["name"], match.group("name"), match.groups()) for match in found] == [
+        (f"{first}=1", first, first, (first, "=1", "1")),
+        ("b", "b", "b", ("b", None, None)),
+    ]

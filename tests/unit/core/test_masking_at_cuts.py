@@ -39,7 +39,7 @@ def numbered(pieces: int, separator: str = "") -> str:
 
 
 def visible(text: str) -> set[str]:
-    return set(re.findall(r"z\d{4}q", text))
+    return set(re.findall(r"z\d{4,}q", text))
 
 
 def build(name: str, pieces: int, before: int) -> tuple[str, masker.MaskingRules]:
