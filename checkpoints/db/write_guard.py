@@ -18,7 +18,8 @@ from django.db.backends.utils import CursorWrapper
 
 
 class GuardedWriteRefused(BaseException):
-    """Refusal of a guarded write: nothing was written, and the caller has to begin again without the guard.
+    """Refusal of a guarded write: neither it nor the caller's row is there, and the caller has to begin again without
+    the guard. As after a hot statement without a guard, PostgreSQL may have marked the session as changed.
 
     It is no `Exception`, because a web framework makes an answer of each of those.
     """
