@@ -31,7 +31,7 @@ from checkpoints.sessions import append_without_lease, create_finish_release, fo
 from checkpoints.sessions import prune_versions_and_delete_sessions as sessions_retention
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.sessions.prune_versions_and_delete_sessions import RemovalCounts, RetentionRule
-from checkpoints.store import call_records
+from checkpoints.store import call_intent_and_outcome
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.tools.registry import ToolRegistry
@@ -765,7 +765,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             NotRepresentable: `args` has no exact JSON form.
             InvalidInput: An argument cannot be used as such.
         """
-        intent = call_records.build_call_intent(
+        intent = call_intent_and_outcome.build_call_intent(
             call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
         )
         with quarantine.quarantine_on_integrity_error(self.store, session_id):

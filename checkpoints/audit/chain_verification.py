@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 from django.db.models.functions import Now
 
-from checkpoints.audit.chain_writer import seal_events
 from checkpoints.audit.hash_chain import compute_seal
+from checkpoints.audit.number_and_chain_events import seal_events
 from checkpoints.exceptions import IntegrityError, InvalidInput
 from checkpoints.models import AuditChain, AuditEvent
 from checkpoints.seals import row_seals, sealed_model

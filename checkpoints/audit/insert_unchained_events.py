@@ -1,7 +1,7 @@
 """Insert audit events in the transaction of the recorded change, not yet part of the hash chain.
 
 An append is a single insert: no lock is taken and no earlier row is read, so that recording never makes one operation
-wait for another. `chain_writer` assigns the numbers in the chain afterwards.
+wait for another. `number_and_chain_events` assigns the numbers in the chain afterwards.
 """
 
 from __future__ import annotations

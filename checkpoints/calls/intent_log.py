@@ -47,7 +47,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
 from checkpoints.store import row_lookups, session_head_optimistic_lock
-from checkpoints.store.call_records import CallIntent, IssuedCall
+from checkpoints.store.call_intent_and_outcome import CallIntent, IssuedCall
 from checkpoints.store.database_client_state import OwnedSession, Store
 
 #: Statuses of approvals that the next dispatch uses up.
@@ -167,7 +167,9 @@ def _read_intent_after_lost_commit(
     return IssuedCall(call.pk, call.call_id, call.step, call.attempt)
 
 
-def _is_unconfirmed_issue(store: Store, owned_session: OwnedSession, call: ToolCall, intent: CallIntent) -> bool:
+def _is_own_issue_with_lost_commit_answer(
+    store: Store, owned_session: OwnedSession, call: ToolCall, intent: CallIntent
+) -> bool:
     """Return whether this run logged the call itself and got no answer: then nothing has run."""
     is_unreported = call.run_id == owned_session.run_id and call.pk not in store.issued
     return is_unreported and call.status == CallStatus.ISSUED and intent.key in store.unanswered
@@ -224,7 +226,7 @@ def _issue_call_under_session_lock(
         )
         if rejected_call is not None:
             return rejected_call
-        if live_call is not None and _is_unconfirmed_issue(store, owned_session, live_call, intent):
+        if live_call is not None and _is_own_issue_with_lost_commit_answer(store, owned_session, live_call, intent):
             return IssuedCall(live_call.pk, live_call.call_id, live_call.step, live_call.attempt, live_call.args)
         if live_call is not None and live_call.status not in _CONSUMABLE_STATUSES:
             _require_complete_log_of_owner(store, owned_session, live_call)

@@ -19,7 +19,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
-from checkpoints.store.call_records import CallIntent
+from checkpoints.store.call_intent_and_outcome import CallIntent
 from checkpoints.store.database_client_state import Store
 
 

@@ -39,7 +39,7 @@ from checkpoints.sessions import append_without_lease, create_finish_release, fr
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.sessions.framework_state_retention import Channels
 from checkpoints.store import row_lookups
-from checkpoints.store.call_records import CallIntent
+from checkpoints.store.call_intent_and_outcome import CallIntent
 from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.versions import opaque_contents, save_version
 from checkpoints.versions.blobs import (

@@ -23,7 +23,7 @@ from checkpoints.remote import ask_verify_hooks_of_agent
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sansio import Flow, Sleep, Transact
-from checkpoints.store.call_records import CallOutcome, IssuedCall
+from checkpoints.store.call_intent_and_outcome import CallOutcome, IssuedCall
 from checkpoints.store.database_client_state import OwnedSession
 from checkpoints.tools.dispatch import APPROVAL_POLL_SECONDS, POLL_SECONDS, DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function, get_policy_name

@@ -29,8 +29,8 @@ from checkpoints.remote.http_client_backend import RemoteBackend, parse_amount
 from checkpoints.remote.remote_client_state import RemoteStore
 from checkpoints.remote.transport import escape_path_part
 from checkpoints.sessions.prune_versions_and_delete_sessions import RemovalCounts
-from checkpoints.store import call_records
-from checkpoints.store.call_records import CallOutcome, IssuedCall
+from checkpoints.store import call_intent_and_outcome
+from checkpoints.store.call_intent_and_outcome import CallOutcome, IssuedCall
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
 from checkpoints.versions.phase_record_import import ImportedRecord, migrate_phase_record
 
@@ -267,7 +267,7 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         side_effects: Iterable[str] = ("mutate",),
         step: int | None = None,
     ) -> None:
-        intent = call_records.build_call_intent(
+        intent = call_intent_and_outcome.build_call_intent(
             call_id, tool_name, args, idempotency_key, side_effects=side_effects, step=step
         )
         held = self.backend.flush_and_require_owned_session(session_id)

@@ -24,7 +24,7 @@ from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.session_heads import SessionHead
-from checkpoints.store.call_records import IssuedCall
+from checkpoints.store.call_intent_and_outcome import IssuedCall
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionState
 

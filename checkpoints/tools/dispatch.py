@@ -44,7 +44,7 @@ from checkpoints.integrity import quarantine
 from checkpoints.models import ToolCall
 from checkpoints.sansio import Flow, Invoke, Sleep, Transact
 from checkpoints.store import row_lookups, run_liveness
-from checkpoints.store.call_records import CallIntent, CallOutcome, IssuedCall, require_args_dict
+from checkpoints.store.call_intent_and_outcome import CallIntent, CallOutcome, IssuedCall, require_args_dict
 from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.store.replayed_call_matching import CallFingerprint
 from checkpoints.tools.idempotency import IdempotencyPolicy, get_policy_name, make_idempotency_key, make_unanswered_key

@@ -18,7 +18,7 @@ from checkpoints.calls.outcome_types import Answer, ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, KeyScope, Risk, SideEffect
 from checkpoints.exceptions import InvalidArguments, InvalidInput
 from checkpoints.ids import validate_number
-from checkpoints.store.call_records import validate_side_effects, validate_tool_name
+from checkpoints.store.call_intent_and_outcome import validate_side_effects, validate_tool_name
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy

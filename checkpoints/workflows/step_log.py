@@ -14,7 +14,7 @@ from checkpoints.formats.canonical import parse_json
 from checkpoints.models import ToolCall, Workflow, WorkflowStep
 from checkpoints.sansio import Flow, Transact
 from checkpoints.store import row_lookups
-from checkpoints.store.call_records import CallIntent, IssuedCall
+from checkpoints.store.call_intent_and_outcome import CallIntent, IssuedCall
 from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, StoreExecution, WaitOptions

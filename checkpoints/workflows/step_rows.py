@@ -23,7 +23,7 @@ from checkpoints.ids import MAX_LENGTH, validate_id
 from checkpoints.models import Decision, Session, ToolCall, Workflow, WorkflowStep
 from checkpoints.seals import row_seals
 from checkpoints.store import row_lookups
-from checkpoints.store.call_records import TOOL_NAME_LENGTH
+from checkpoints.store.call_intent_and_outcome import TOOL_NAME_LENGTH
 from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.tools.idempotency import make_idempotency_key
 from checkpoints.tools.registry import Tool

@@ -14,7 +14,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import CheckpointsError
 from examples.refund_desk.agent import RefundDesk
 from examples.refund_desk.crash import CrashOnce
-from examples.refund_desk.model import ScriptedModel
+from examples.refund_desk.scripted_model import ScriptedModel
 from examples.refund_desk.shop import Shop
 from examples.refund_desk.tools import build_refund_tools
 

@@ -15,7 +15,8 @@ from typing import Any
 from checkpoints import ResumePoint, SyncCheckpointer, ToolRegistry, ToolResult
 from checkpoints.exceptions import ReviewRequired, SessionBusy, SessionNotFound
 from checkpoints.formats import load_as
-from examples.refund_desk.model import (
+from examples.refund_desk.plan_and_budget import Budget, Plan, StepStatus, Usage
+from examples.refund_desk.scripted_model import (
     SYSTEM_PROMPT,
     Message,
     ScriptedModel,
@@ -23,7 +24,6 @@ from examples.refund_desk.model import (
     build_text_block,
     list_tool_calls,
 )
-from examples.refund_desk.plan_and_budget import Budget, Plan, StepStatus, Usage
 
 
 @dataclass

@@ -21,8 +21,8 @@ from harness_site.accounts.api_tokens import build_token_actor
 from harness_site.api import request_schemas, response_schemas, session_read_audit
 from harness_site.api.calls import encode_call
 from harness_site.api.idempotent_writes import KEPT_FOR, mark_response_as_storable
-from harness_site.api.if_match_precondition import parse_if_match
 from harness_site.api.json_responses import build_json_response
+from harness_site.api.parse_if_match import parse_if_match
 from harness_site.api.request_pipeline import APPROVER, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value, restore_masked_values
 

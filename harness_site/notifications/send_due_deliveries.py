@@ -26,7 +26,7 @@ from checkpoints.db import clock
 from checkpoints.enums import AuditKind
 from harness_site.accounts.models import Membership
 from harness_site.mail_transport import NoMailServer
-from harness_site.notifications import delivery_errors, emails, safe_http, webhook_requests, webhook_services
+from harness_site.notifications import delivery_error_text, emails, safe_http, webhook_requests, webhook_services
 from harness_site.notifications.models import Delivery, DeliveryStatus, Event, Notice, Webhook
 from harness_site.notifications.notice_text import NoticeMessage, build_notice_message
 from harness_site.notifications.recipients import has_role_for_event
@@ -161,13 +161,13 @@ def _send_and_get_outcome(delivery: Delivery) -> DeliveryOutcome:
         )
     except (smtplib.SMTPRecipientsRefused, smtplib.SMTPDataError, UnicodeError) as error:
         # The server may accept other recipients.
-        return DeliveryOutcome(problem=delivery_errors.format_delivery_error(error))
+        return DeliveryOutcome(problem=delivery_error_text.format_delivery_error(error))
     except (OSError, http.client.HTTPException, safe_http.AddressRefused, NoMailServer) as error:
-        return DeliveryOutcome(problem=delivery_errors.format_delivery_error(error), away=True)
+        return DeliveryOutcome(problem=delivery_error_text.format_delivery_error(error), away=True)
     except Exception as error:
         # One message that cannot be built must not block all others.
         logger.exception("Delivery %s could not be made.", delivery.pk)
-        return DeliveryOutcome(problem=delivery_errors.format_delivery_error(error))
+        return DeliveryOutcome(problem=delivery_error_text.format_delivery_error(error))
 
 
 def _explain_unneeded_delivery(delivery: Delivery, message: NoticeMessage | None) -> str:

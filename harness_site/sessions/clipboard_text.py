@@ -10,7 +10,7 @@ from harness_site.core.rendering.hidden_characters import replace_hidden_charact
 from harness_site.core.rendering.json_tree import dump_json_for_display, dump_masked_json
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_formatting import get_call_result_parts, parse_stored_value
-from harness_site.sessions.transcript_search import iterate_visible_texts
+from harness_site.sessions.transcript_search import iterate_masked_texts_of_part
 
 _HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
 
@@ -24,7 +24,7 @@ def build_text_response(text: str) -> HttpResponse:
 
 def format_message_text(parts: tuple[Part | CallCard, ...]) -> str:
     return "\n\n".join(
-        format_call_json(part) if isinstance(part, CallCard) else "\n".join(iterate_visible_texts(part))
+        format_call_json(part) if isinstance(part, CallCard) else "\n".join(iterate_masked_texts_of_part(part))
         for part in parts
     )
 
@@ -34,7 +34,7 @@ def format_call_json(card: CallCard) -> str:
     named = {"call_id": card.call.call_id, "tool": card.call.name, "arguments": _get_current_arguments(card)}
     content = mask_json_value(named)
     if parts := get_call_result_parts(card):
-        content["result"] = "\n".join(text for part in parts for text in iterate_visible_texts(part))
+        content["result"] = "\n".join(text for part in parts for text in iterate_masked_texts_of_part(part))
     return dump_json_for_display(content, indent=2)
 
 

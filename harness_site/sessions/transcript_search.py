@@ -77,12 +77,12 @@ def _iterate_hit_positions(
     for position, body in transcript_matches.iterate_messages_with_words(at, query.words, beyond=start, back=back):
         parts = content_blocks.parse_message_parts(body)
         with mask_secret_fields_in_context(*(part.args for part in parts if isinstance(part, CallPart))):
-            visible_text = "\n".join(text for part in parts for text in iterate_visible_texts(part)).casefold()
+            visible_text = "\n".join(text for part in parts for text in iterate_masked_texts_of_part(part)).casefold()
         if all(word.casefold() in visible_text for word in query.words):
             yield position
 
 
-def iterate_visible_texts(part: Part) -> Iterator[str]:
+def iterate_masked_texts_of_part(part: Part) -> Iterator[str]:
     """Yield the texts of a part as the current reader sees them."""
     match part:
         case TextPart(text=text) | ReasoningPart(text=text):
@@ -106,6 +106,6 @@ def _iterate_result_texts(part: Part) -> Iterator[str]:
     """
     value = parse_json_container(part.text) if isinstance(part, TextPart) else None
     if value is None:
-        yield from iterate_visible_texts(part)
+        yield from iterate_masked_texts_of_part(part)
     else:
         yield dump_masked_json(value)

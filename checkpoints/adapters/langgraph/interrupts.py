@@ -20,7 +20,7 @@ from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.models import ToolCall
 from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
-from checkpoints.store.call_records import CallIntent
+from checkpoints.store.call_intent_and_outcome import CallIntent
 from checkpoints.tools.dispatch import build_tool_intent
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 

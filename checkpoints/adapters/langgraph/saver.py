@@ -42,7 +42,7 @@ from checkpoints.framework_states.state_store import GrownListNotStored, LoadedS
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import FrameworkState, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.store.call_records import CallIntent
+from checkpoints.store.call_intent_and_outcome import CallIntent
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.versions.blobs import (

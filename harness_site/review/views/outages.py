@@ -32,7 +32,7 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import (
     build_masked_reference,
     resolve_masked_reference,
 )
-from harness_site.review import bulk_decision_results, claims_and_presence, decision_preview
+from harness_site.review import bulk_results_in_user_session, claims_and_presence, decision_preview
 from harness_site.review.bulk_decisions import (
     CallAnswer,
     ChosenCall,
@@ -175,7 +175,7 @@ def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
         choices, by=request.membership, actor=build_decision_actor(request), reason=form.cleaned_data["reason"]
     )
     return redirect(
-        f"{window.first_page_url}&settled={bulk_decision_results.store_bulk_results_in_user_session(request, results)}"
+        f"{window.first_page_url}&settled={bulk_results_in_user_session.store_bulk_results(request, results)}"
     )
 
 
@@ -206,7 +206,7 @@ def decide_calls_without_evidence(request: MemberRequest) -> HttpResponse:
     ]
     results = record_decisions_by_answers(answers, by=request.membership, actor=build_decision_actor(request))
     return redirect(
-        f"{window.first_page_url}&settled={bulk_decision_results.store_bulk_results_in_user_session(request, results)}"
+        f"{window.first_page_url}&settled={bulk_results_in_user_session.store_bulk_results(request, results)}"
     )
 
 
@@ -240,7 +240,7 @@ def _render_outage_page(
         "form": form,
         "shared_form": shared_form or SharedReasonForm(),
         "invalid": status == HTTPStatus.UNPROCESSABLE_ENTITY,
-        "outcome": bulk_decision_results.load_bulk_results_from_user_session(request, request.GET.get("settled", "")),
+        "outcome": bulk_results_in_user_session.load_bulk_results(request, request.GET.get("settled", "")),
     }
     results = context["outcome"].rows if context["outcome"] else ()
     session_pks = [*(row.call.session_id for row in rows), *(result.call.session_id for result in results)]

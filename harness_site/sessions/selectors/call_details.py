@@ -197,11 +197,11 @@ def load_calls_with_ids(
     """Load the calls with these ids; with `since_step` also the open ones and those issued at that step or later."""
     storable_ids = [call_id for call_id in call_ids if is_storable(call_id)]
     pks = [] if since_step is None else list(_query_call_keys_since_step(session_pk, since_step))
-    calls = list(_query_calls_with_ids_or_keys(session_pk, storable_ids, pks)) if storable_ids or pks else []
+    calls = list(_query_calls_with_ids_or_pks(session_pk, storable_ids, pks)) if storable_ids or pks else []
     return build_verified_call_records(sorted(calls, key=attrgetter("step", "attempt", "pk")))
 
 
-def _query_calls_with_ids_or_keys(session: int, call_ids: list[str], pks: list[int]) -> QuerySet[ToolCall]:
+def _query_calls_with_ids_or_pks(session: int, call_ids: list[str], pks: list[int]) -> QuerySet[ToolCall]:
     wanted = Q(session=session, call_id__in=call_ids) if call_ids else Q(pk__in=pks)
     return select_record_columns(ToolCall.objects.filter(wanted | Q(pk__in=pks) if pks else wanted))
 

@@ -202,7 +202,7 @@ def _query_sessions_by_pk(workspace_id: int, pks: tuple[int, ...]) -> QuerySet[S
 
 def load_session_head(workspace_id: int, pk: int) -> SessionHead | None:
     """Load one session with the counts that its pages display; None if the workspace has no such session."""
-    session = next(iter(_query_session_head(workspace_id, pk)), None)
+    session = next(iter(_query_session_with_page_header_values(workspace_id, pk)), None)
     if session is None:
         return None
     blocking_calls = list(_query_blocking_calls(pk))
@@ -243,7 +243,7 @@ def _annotate_owner_run(sessions: QuerySet[Session]) -> QuerySet[Session]:
     return sessions.select_related("owner").annotate(driven=driven, ended=ended_at, last_run_status=LAST_RUN_STATUS)
 
 
-def _query_session_head(workspace_id: int, pk: int) -> QuerySet[Session]:
+def _query_session_with_page_header_values(workspace_id: int, pk: int) -> QuerySet[Session]:
     return _select_session_heads().filter(workspace_id=workspace_id, pk=pk)
 
 

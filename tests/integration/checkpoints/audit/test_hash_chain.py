@@ -201,7 +201,7 @@ def test_long_chains_are_read_and_sealed_in_batches(
     workspace: Workspace, record_events: RecordEvents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chain_verification, "_CHUNK", 3)
-    monkeypatch.setattr("checkpoints.audit.chain_writer._BATCH_SIZE", 4)
+    monkeypatch.setattr("checkpoints.audit.number_and_chain_events._BATCH_SIZE", 4)
     record_events(11)
     verdict = audit.verify_chain(workspace.pk)
     assert (verdict.checked, verdict.number, verdict.is_intact) == (11, 11, True)

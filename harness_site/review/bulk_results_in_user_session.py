@@ -30,7 +30,7 @@ class BulkResults:
         return [row for row in self.rows if row.refused is not None]
 
 
-def store_bulk_results_in_user_session(request: MemberRequest, settled: list[BulkDecisionResult]) -> str:
+def store_bulk_results(request: MemberRequest, settled: list[BulkDecisionResult]) -> str:
     """Store these results in place of the previous ones; return the name by which they are loaded again."""
     name = token_urlsafe(6)
     request.session[_KEY] = {
@@ -42,7 +42,7 @@ def store_bulk_results_in_user_session(request: MemberRequest, settled: list[Bul
     return name
 
 
-def load_bulk_results_from_user_session(request: MemberRequest, name: str) -> BulkResults | None:
+def load_bulk_results(request: MemberRequest, name: str) -> BulkResults | None:
     """Load the stored results in one query, or None if they were replaced or belong to another workspace."""
     stored: Any = request.session.get(_KEY)
     workspace = request.membership.workspace_id

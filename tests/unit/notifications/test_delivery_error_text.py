@@ -6,7 +6,7 @@ import ssl
 import pytest
 
 from harness_site.mail_transport import NoMailServer
-from harness_site.notifications.delivery_errors import format_delivery_error
+from harness_site.notifications.delivery_error_text import format_delivery_error
 from harness_site.notifications.safe_http import AddressRefused
 
 
