@@ -19,6 +19,8 @@ RUN_NEXT := $(VENV_NEXT)/bin/python
 VENV_ADAPTERS := .venv-adapters
 RUN_ADAPTERS := $(VENV_ADAPTERS)/bin/python
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+# `venv --clear` follows a link and empties the environment of another working tree.
+REFUSE_LINK = @[[ ! -L $(@D) ]] || { echo "$(@D) is a link to another environment, which is out of date and would be emptied. Remove the link, or update that one." >&2; exit 1; }
 # Without an address of a database, everything runs on SQLite.
 ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
 ON_POSTGRES := $(RUN) -m tests.support.cluster --
@@ -46,6 +48,7 @@ demo: setup ## Play the story: an agent dies in a payment, you decide in the bro
 setup: $(VENV)/.complete ## Set up the environment in .venv from requirements.lock
 
 $(VENV)/.complete: requirements.lock
+	$(REFUSE_LINK)
 	@.ci/system-parts python
 	@echo "Setting up $(VENV) (once, about a minute) …"
 	@$(PYTHON) -m venv --clear $(VENV)
@@ -125,6 +128,7 @@ next:
 	@if newer="$$(.ci/newer-python)"; then $(MAKE) NEWER="$$newer" $(VENV_NEXT)/.complete; fi
 
 $(VENV_NEXT)/.complete: requirements.lock
+	$(REFUSE_LINK)
 	@echo "Setting up $(VENV_NEXT) with $(NEWER) …"
 	@$(NEWER) -m venv --clear $(VENV_NEXT)
 	@$(RUN_NEXT) $(PIP_INSTALL) --require-hashes -r requirements.lock
@@ -147,6 +151,7 @@ adapters: $(VENV_ADAPTERS)/.complete
 # It has the packages of $(VENV), and the frameworks beside them. The wheels of the Claude Agent SDK bring a program of 360 MB that
 # no test starts; its source does not.
 $(VENV_ADAPTERS)/.complete: tests/adapters/requirements.lock $(VENV)/.complete
+	$(REFUSE_LINK)
 	@echo "Setting up $(VENV_ADAPTERS) …"
 	@$(PYTHON) -m venv --clear $(VENV_ADAPTERS)
 	@packages='import sysconfig; print(sysconfig.get_path("purelib"))'; \
