@@ -151,6 +151,7 @@ def test_page_is_in_the_language_of_the_browser_and_reads_no_database(
 
 
 @pytest.mark.asyncio
+@pytest.mark.django_db(transaction=True)  # the thread that asks may have a connection of an earlier test, and closes it
 @pytest.mark.usefixtures("unmigrated")
 async def test_websocket_is_refused_before_migrations() -> None:
     sent = list[dict[str, Any]]()
