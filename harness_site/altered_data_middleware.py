@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from checkpoints.exceptions import DecisionNotSigned, IntegrityError, RowNotSealed, SealError
 from checkpoints.integrity import quarantine
-from harness_site.core.management_commands import format_management_command
+from harness_site.core.management_command_hints import format_management_command
 
 logger = logging.getLogger(__name__)
 

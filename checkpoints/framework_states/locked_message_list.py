@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from checkpoints.framework_states import known_sessions, state_store, write_transcript_version
+from checkpoints.framework_states import last_written_sessions, state_store, write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
@@ -152,7 +152,7 @@ def write_next_version_under_lock(
                     store, row, owned_session, content, newest
                 )
         if is_repeatable:
-            known_sessions.remember_session(store, session_id, owned_session, {})
+            last_written_sessions.remember_session(store, session_id, owned_session, {})
     if written is not None:
         store.notify_save_listeners(session_id)
 
@@ -164,11 +164,11 @@ def _try_append_to_known_session(
     build: Callable[[Session, Checkpoint | None], VersionContent | None],
 ) -> bool:
     """Write the version of a function in one statement. Returns whether that was possible."""
-    known = known_sessions.find_known_session(store, session_id, description)
+    known = last_written_sessions.find_known_session(store, session_id, description)
     content = None if known is None else build(known.row, known.newest)
     if known is None or content is None:
         return False
-    after = known_sessions.write_simple_version_of_known_session(store, session_id, known, content)
+    after = last_written_sessions.write_simple_version_of_known_session(store, session_id, known, content)
     if after is not None:
         store.notify_save_listeners(session_id)
     return after is not None

@@ -28,8 +28,8 @@ from checkpoints.exceptions import (
     SessionNotFound,
 )
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.framework_states import known_sessions, state_rows, write_transcript_version
-from checkpoints.framework_states.known_sessions import KnownSession
+from checkpoints.framework_states import last_written_sessions, state_rows, write_transcript_version
+from checkpoints.framework_states.last_written_sessions import KnownSession
 from checkpoints.framework_states.write_transcript_version import VersionContent, WrittenVersion
 from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
@@ -219,7 +219,7 @@ def save_state(
     writer = BlobWriter()
     digests = {name: writer.add_value(value) for name, value in new.values.items()}
     if not must_own:
-        known = known_sessions.find_known_session(store, session_id, description)
+        known = last_written_sessions.find_known_session(store, session_id, description)
         chain = _try_save_state_of_known_session(store, known, new, writer, digests, build_content)
         if chain is not None:
             return chain
@@ -240,7 +240,9 @@ def save_state(
         writer.insert_blobs(store.using, row, () if written is None else written.messages)
         if is_shown and written is None:
             row_lookups.increment_session_revision(store, row.pk)
-        known_sessions.remember_session(store, session_id, owned_session, {(new.namespace, new.state_id): channels})
+        last_written_sessions.remember_session(
+            store, session_id, owned_session, {(new.namespace, new.state_id): channels}
+        )
     if written is None:
         return bytes(row.head_chain)
     store.notify_save_listeners(session_id)
@@ -271,9 +273,9 @@ def _try_save_state_of_known_session(
     content = None if build_content is None else build_content(known.row)
     if content is None:
         rows = [state_rows.build_state_rows([state_row]), writer.build_rows()]
-        after = known_sessions.write_rows_of_known_session(store, session_id, known, rows)
+        after = last_written_sessions.write_rows_of_known_session(store, session_id, known, rows)
     else:
-        after = known_sessions.write_simple_version_of_known_session(
+        after = last_written_sessions.write_simple_version_of_known_session(
             store,
             session_id,
             known,
@@ -282,7 +284,7 @@ def _try_save_state_of_known_session(
         )
     if after is None:
         return None
-    known_sessions.remember_state(store, session_id, after, new.namespace, new.state_id, channels)
+    last_written_sessions.remember_state(store, session_id, after, new.namespace, new.state_id, channels)
     if content is not None:
         store.notify_save_listeners(session_id)
     return bytes(after.row.head_chain)
@@ -400,7 +402,7 @@ def save_task_writes(
     by_position = {write.position: _build_write_columns(write, writer) for write in writes}
     place = {"namespace": namespace, "state_id": state_id, "task_id": task_id}
     if not (requests or must_own):
-        known = known_sessions.find_known_session(store, session_id, description)
+        known = last_written_sessions.find_known_session(store, session_id, description)
         status = _try_save_writes_of_known_session(store, known, place, task_path, by_position, writer)
         if status is not None:
             return status == SessionStatus.NEEDS_REVIEW
@@ -426,9 +428,9 @@ def save_task_writes(
                 store, row, requests, lambda: _get_or_create_run_of_request(store, row, owned_session)
             )
         if not requests:
-            known_sessions.remember_session(store, session_id, owned_session, {})
+            last_written_sessions.remember_session(store, session_id, owned_session, {})
     if requests:
-        known_sessions.forget_session(store, session_id)
+        last_written_sessions.forget_session(store, session_id)
         store.notify_save_listeners(session_id)
     return bool(requests) or row.status == SessionStatus.NEEDS_REVIEW
 
@@ -449,7 +451,7 @@ def _try_save_writes_of_known_session(
         for position, columns in sorted(by_position.items(), key=itemgetter(0))
     ]
     rows = [state_rows.build_state_rows(writes), writer.build_rows()]
-    after = known_sessions.write_rows_of_known_session(store, known.row.session_id, known, rows)
+    after = last_written_sessions.write_rows_of_known_session(store, known.row.session_id, known, rows)
     return None if after is None else after.row.status
 
 

@@ -25,7 +25,6 @@ from checkpoints.db.connection import has_pool
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import StorageBusy, StorageError
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
-from checkpoints.importers.file_groups import group_files, split_into_transactions
 from checkpoints.importers.import_errors import ImportOvertaken
 from checkpoints.importers.import_report import (
     LISTS,
@@ -42,6 +41,7 @@ from checkpoints.importers.import_transcripts import (
     ImportOptions,
     save_imported_file_rows,
 )
+from checkpoints.importers.parallel_file_groups import group_files, split_into_transactions
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
 from checkpoints.store.database_client_state import Store

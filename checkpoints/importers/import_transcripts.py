@@ -17,10 +17,10 @@ from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.formats.digests import digest_text
 from checkpoints.importers import detect_format
 from checkpoints.importers.claude_code.transcript_reader import is_internal_subagent_file
-from checkpoints.importers.file_groups import can_fork, choose_number_of_workers
 from checkpoints.importers.import_errors import FormatRefused, ImportOvertaken, NothingToImport
 from checkpoints.importers.import_report import ImportProgress, ImportReport, Progress, RefusedFile
 from checkpoints.importers.imported_session_builder import ImportContext, TranscriptFormat, TranscriptReader
+from checkpoints.importers.parallel_file_groups import can_fork, choose_number_of_workers
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.transcript_source_files import (
     FileReader,

@@ -18,7 +18,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from harness_site.core.management_commands import format_management_command, is_site_of_its_own
+from harness_site.core.management_command_hints import format_management_command, is_site_of_its_own
 
 logger = logging.getLogger(__name__)
 

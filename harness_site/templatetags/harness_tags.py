@@ -29,7 +29,7 @@ from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.cached_urls import get_page_path, get_static_path
-from harness_site.core.management_commands import format_management_command
+from harness_site.core.management_command_hints import format_management_command
 from harness_site.core.masking.masker import (
     is_masking_active,
     mask_secret_fields_in_context,

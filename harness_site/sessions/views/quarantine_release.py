@@ -20,7 +20,7 @@ from checkpoints.integrity.quarantine import read_quarantine
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.permissions import MemberRequest, RoleTooSmall, list_members_with_role
 from harness_site.accounts.sessions_shown_in_response import mark_session_shown_in_response
-from harness_site.core.management_commands import format_management_command
+from harness_site.core.management_command_hints import format_management_command
 from harness_site.sessions.selectors.session_rows import SessionHead
 from harness_site.sessions.session_lookup import PageNotFound, get_session_head_or_404, serve_session_page
 

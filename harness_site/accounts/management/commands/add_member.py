@@ -9,7 +9,7 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.enums import ActorKind, AuditKind, Role
 from checkpoints.models import DEFAULT_WORKSPACE, Workspace
 from harness_site.accounts.models import Membership
-from harness_site.core.management_commands import format_management_command
+from harness_site.core.management_command_hints import format_management_command
 
 
 class Command(BaseCommand):

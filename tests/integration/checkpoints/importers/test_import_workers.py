@@ -15,14 +15,14 @@ from django.db import connections, transaction
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
-from checkpoints.importers.file_groups import (
+from checkpoints.importers.import_in_processes import import_group
+from checkpoints.importers.import_transcripts import FileImport, FolderImport, ImportOptions
+from checkpoints.importers.parallel_file_groups import (
     can_fork,
     choose_number_of_workers,
     group_files,
     split_into_transactions,
 )
-from checkpoints.importers.import_in_processes import import_group
-from checkpoints.importers.import_transcripts import FileImport, FolderImport, ImportOptions
 from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
 from checkpoints.management.commands.import_transcripts import (
     DAMAGED_STATUS,
@@ -116,7 +116,7 @@ def test_files_of_spans_are_in_one_group_and_others_apart(tmp_path: Path) -> Non
 def test_number_of_workers_is_that_of_the_processors_if_there_is_much_to_import(
     db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("checkpoints.importers.file_groups.can_fork", lambda using: True)
+    monkeypatch.setattr("checkpoints.importers.parallel_file_groups.can_fork", lambda using: True)
     small = [SourceFile(tmp_path / str(number), str(number), 100, 0) for number in range(60)]
     large = [SourceFile(tmp_path / str(number), str(number), 1024 * 1024, 0) for number in range(2)]
     numbers = {}
