@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any, Final
 
+from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.formats.canonical import parse_json
 
 #: Shorter bytes are stored as they are.
@@ -21,11 +22,16 @@ def compress(content: bytes) -> bytes | None:
 
 
 def decompress(packed: bytes) -> bytes:
-    """Return the bytes that `compress` got. Raises `ValueError`."""
+    """Return the bytes that `compress` got. Raises `ValueError`, also for more than `MAX_VALUE_BYTES`."""
+    unpacker = zlib.decompressobj()
     try:
-        return zlib.decompress(packed)
+        content = unpacker.decompress(packed, MAX_VALUE_BYTES + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from error
+    _require_size_within_limit(len(content))
+    if not unpacker.eof:
+        raise ValueError("it ends early")
+    return content
 
 
 def compress_difference(content: bytes, base: bytes) -> bytes:
@@ -38,16 +44,27 @@ def compress_difference(content: bytes, base: bytes) -> bytes:
 
 
 def decompress_difference(packed: bytes, base: bytes) -> bytes:
-    """Return the bytes that `compress_difference` got with the same base. Raises `ValueError`."""
-    content = b""
+    """Return the bytes that `compress_difference` got with the same base.
+
+    Raises `ValueError`, also for more than `MAX_VALUE_BYTES`.
+    """
+    content = bytearray()
     try:
         while packed:
             unpacker = zlib.decompressobj(zdict=_get_window(base, len(content)))
-            content += unpacker.decompress(packed) + unpacker.flush()
+            content += unpacker.decompress(packed, _CHUNK_SIZE + 1)
+            _require_size_within_limit(len(content))
+            if not unpacker.eof:
+                raise ValueError("it ends early, or a part of it is too long")
             packed = unpacker.unused_data
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    return content
+    return bytes(content)
+
+
+def _require_size_within_limit(size: int) -> None:
+    if size > MAX_VALUE_BYTES:
+        raise ValueError(f"it has more than {MAX_VALUE_BYTES:,} bytes")
 
 
 def _get_window(base: bytes, start: int) -> bytes:

@@ -12,8 +12,8 @@ from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_quoting import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions import framework_state_retention
-from checkpoints.sessions.framework_state_retention import Channels
+from checkpoints.versions import state_channels
+from checkpoints.versions.state_channels import Channels
 
 #: Columns that the database, a seal or the statement fills.
 _FILLED = frozenset({"id", "session", "row_seal", "created_at"})
@@ -83,7 +83,7 @@ def read_channels_of_states(
     with connections[using].cursor() as cursor:
         cursor.execute(_build_channels_sql(len(state_ids)), [session.pk, namespace, *state_ids])
         found = cursor.fetchall()
-    return {state_id: framework_state_retention.parse_channels(session.session_id, text) for state_id, text in found}
+    return {state_id: state_channels.parse_channels(session.session_id, text) for state_id, text in found}
 
 
 @cache
