@@ -142,7 +142,7 @@ def list_rows(session: Session) -> list[tuple[type[models.Model], Any]]:
 
     Entries of the audit trail are verified with their chain, and not here.
     """
-    tables: list[type[models.Model]] = [model for model in (*SEALED_TABLES, Blob) if model is not AuditEvent]
+    tables: list[type[models.Model]] = [Blob, *(model for model in SEALED_TABLES if model is not AuditEvent)]
     rows = [(model, plain(model).filter(**{"pk" if model is Session else "session": session.pk})) for model in tables]
     return [(model, key) for model, found in rows for key in found.order_by("pk").values_list("pk", flat=True)]
 
