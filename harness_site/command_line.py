@@ -25,6 +25,13 @@ def main(arguments: list[str] | None = None) -> None:
 
         print(__version__)
         return
+    if command_line[1:] in ([], ["help"], ["--help"], ["-h"]):
+        from harness_site.command_overview import format_overview
+
+        print(format_overview(is_site_installed=not list_missing_site_packages()))
+        return
+    if command_line[1:2] == ["help"] and command_line[2:] in (["mcp"], ["mcp-guard"]):
+        command_line = ["harness", command_line[2], "--help"]
     if command_line[1:2] == ["mcp"]:
         _run_mcp_server(command_line[2:])
         return
@@ -58,6 +65,12 @@ def _describe_configuration_error(error: Exception) -> str:
         return str(error)
     if not isinstance(error, OperationalError | ProgrammingError):
         return ""
+    if type(error.__cause__).__name__ == "PoolTimeout":
+        from django.db import connection
+
+        from checkpoints.db.connection import build_connection_failed_error
+
+        return str(build_connection_failed_error(connection, error))
     reason = str(error).strip().partition("\n")[0].rstrip(".")
     lowered = reason.lower()
     if "no such table" in lowered or ("relation" in lowered and "does not exist" in lowered):
