@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 
 from harness_site.core.management_command_hints import format_management_command
-from harness_site.database_roles import (
+from harness_site.database_role_privileges import (
     InvalidRoleName,
     RoleNames,
     build_database_url,

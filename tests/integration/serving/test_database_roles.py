@@ -18,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from psycopg import sql
 
-from harness_site import database_roles
+from harness_site import database_role_privileges
 from harness_site.installation.agent_connection_examples import get_connection_or_first
 from tests.support.cluster import Cluster
 from tests.support.site_process import PASSWORD, Agent, Site, prepare
@@ -163,7 +163,7 @@ class Browser:
 def test_agent_role_cannot_read_tables_of_the_site(urls: dict[str, str]) -> None:
     tables = {
         model._meta.db_table
-        for model in database_roles.list_models_sorted_by_table()
+        for model in database_role_privileges.list_models_sorted_by_table()
         if model._meta.app_label != "checkpoints"
     }
     assert {
