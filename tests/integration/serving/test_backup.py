@@ -25,6 +25,7 @@ _PAGE = (ROOT / "docs" / "operations.md").read_text()
 
 def documented(beginning: str) -> str:
     """Return the line of the page that begins so, without its comment."""
+    line: str
     [line] = re.findall(rf"^{re.escape(beginning)} .*$", _PAGE, re.MULTILINE)
     return line.partition("  #")[0].strip()
 

@@ -17,7 +17,6 @@ WITH_DEFAULT = sys.argv[1:] == ["all"]
 def main() -> None:
     django.setup()
     settings.ROOT_URLCONF = "tests.integration.embedding.clinic.language_urls"
-    settings.PREFIX_DEFAULT_LANGUAGE = WITH_DEFAULT
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0, run_syncdb=True)
