@@ -3,6 +3,7 @@ from django.urls import include, path
 
 from harness_site import home_and_health_views
 from harness_site.api.otlp_traces import receive_traces
+from harness_site.core.non_atomic_views import exclude_views_from_atomic_requests
 from harness_site.sessions.views import workspace_call_log
 
 _pages = [
@@ -34,6 +35,8 @@ urlpatterns = [
 
 if settings.DEBUG:
     urlpatterns.append(path("development/", include("harness_site.development.urls")))
+
+exclude_views_from_atomic_requests(urlpatterns)
 
 handler400 = "harness_site.error_pages.show_bad_request"
 handler403 = "harness_site.error_pages.show_permission_denied"
