@@ -123,7 +123,9 @@ def _list_uncounted_days(workspace: int, now: datetime) -> set[date]:
 
 def _list_newest_days_with_sessions(workspace: int, now: datetime, number: int) -> set[date]:
     """List those of the newest days on which sessions have started: one look into an index for each of them."""
-    start_times = Session.objects.filter(workspace=workspace).order_by("created_at").values_list("created_at", flat=True)
+    start_times = (
+        Session.objects.filter(workspace=workspace).order_by("created_at").values_list("created_at", flat=True)
+    )
     days: set[date] = set()
     first = now.date() - timedelta(days=number - 1)
     while (found := start_times.filter(created_at__gte=datetime.combine(first, time.min, UTC)).first()) is not None:
