@@ -33,7 +33,7 @@ def read_modes_of_idle_connections(pool: Any) -> list[tuple[str, str]]:
     connection.close()
     taken = [pool.getconn() for _ in range(pool.get_stats()["pool_size"])]
     try:
-        return [tuple(_read_setting(one, name) for name in ("plan_cache_mode", "enable_seqscan")) for one in taken]
+        return [(_read_setting(one, "plan_cache_mode"), _read_setting(one, "enable_seqscan")) for one in taken]
     finally:
         for one in taken:
             pool.putconn(one)
