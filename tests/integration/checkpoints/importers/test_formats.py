@@ -78,7 +78,7 @@ GEMINI = {
         },
     ],
 }
-PI = [
+PI: list[dict[str, Any]] = [
     {"type": "session", "version": 3, "id": "p-1", "timestamp": T.format(0), "cwd": "/srv"},
     {
         "type": "message",
