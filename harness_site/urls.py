@@ -1,5 +1,5 @@
 from django.conf import settings
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
 
 from harness_site import home_and_health_views
 from harness_site.api.otlp_traces import receive_traces
@@ -14,7 +14,7 @@ _pages = [
     path("words.js", home_and_health_views.show_words, name="words"),
     path("calls/", workspace_call_log.show_call_log, name="calls-log"),
 ]
-urlpatterns = [
+urlpatterns: list[URLPattern | URLResolver] = [
     # First, because programs make far more requests than readers.
     path("api/v1/", include("harness_site.api.urls")),
     path("", include((_pages, "harness"))),
