@@ -144,6 +144,8 @@ class ApprovalForm(DecisionForm):
     def __init__(self, *args: Any, call: ToolCall, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.call = call
+        if call.is_question:
+            self.fields["message"].label = _("Message")
         typed = {name: str(value) for name, value in self.data.items()}
         self.argument_fields = argument_form_fields.build_argument_fields(call.args_json_in_caller_order, typed)
         #: Parsed edited arguments, and their differences to those that the model asked for.
