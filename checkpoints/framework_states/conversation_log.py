@@ -27,7 +27,7 @@ from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
-from checkpoints.versions import save_version, segment_queries, transcript_segments, version_seals
+from checkpoints.versions import find_new_messages, save_version, segment_queries, version_seals
 from checkpoints.versions.blobs import Encoded
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -288,9 +288,7 @@ class _ConversationWrite:
         head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
         start = self._find_transcript_ending_with_entry(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
-        prepared = transcript_segments.encode_and_digest_transcript(
-            list(messages), after=start.chain, first=start.length
-        )
+        prepared = find_new_messages.encode_and_digest_transcript(list(messages), after=start.chain, first=start.length)
         end = save_version.build_end_of_prepared_messages(prepared, start)
         if is_branch:
             repeated = save_version.count_results_after_edited_message(
@@ -334,7 +332,7 @@ class _ConversationWrite:
     def _create_segment(self, start: TranscriptHead) -> Segment:
         if start.length == 0:
             return Segment.objects.using(self.store.using).create(session=self.row)
-        return transcript_segments.create_branch_segment(self.store.using, self.row.pk, start, start.length)
+        return find_new_messages.create_branch_segment(self.store.using, self.row.pk, start, start.length)
 
 
 def _split_entries_into_chains(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:

@@ -119,9 +119,18 @@ class ImportContext:
         return make_session_id(base, *parts)
 
     def open_builder(
-        self, session_id: str, *, agent: str = "", labels: tuple[str, ...] = (), by_place: bool = True
+        self,
+        session_id: str,
+        *,
+        agent: str = "",
+        labels: tuple[str, ...] = (),
+        by_place: bool = True,
+        begins_alike: bool | None = None,
     ) -> TranscriptBuilder:
-        """Open the builder of a session. Raises `ImportRefused`."""
+        """Open the builder of a session; for the last two options see `TranscriptRecorder`. Raises `ImportRefused`.
+
+        By default all files of a session have to begin alike if keys stand for a position.
+        """
         origin = TranscriptOrigin(
             validate_id("session id", session_id),
             self.format.name,
@@ -138,6 +147,7 @@ class ImportContext:
             otherwise=self.modified_at,
             live=self.live,
             by_place=by_place,
+            begins_alike=by_place if begins_alike is None else begins_alike,
             prices=self.prices,
             open_writer=self.open_writer,
         )

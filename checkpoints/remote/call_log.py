@@ -27,7 +27,7 @@ from checkpoints.store.call_intent_and_outcome import CallOutcome, IssuedCall
 from checkpoints.store.database_client_state import OwnedSession
 from checkpoints.tools.dispatch import APPROVAL_POLL_SECONDS, POLL_SECONDS, DispatchRequest, WaitOptions
 from checkpoints.tools.idempotency import compute_key_with_function, get_policy_name
-from checkpoints.tools.registry import Tool
+from checkpoints.tools.tool import Tool
 
 
 def encode_tool(tool: Tool) -> dict[str, Any]:

@@ -50,7 +50,8 @@ from checkpoints.store.replayed_call_matching import CallFingerprint
 from checkpoints.tools.idempotency import IdempotencyPolicy, get_policy_name, make_idempotency_key, make_unanswered_key
 
 if TYPE_CHECKING:
-    from checkpoints.tools.registry import Tool, ToolRegistry
+    from checkpoints.tools.registry import ToolRegistry
+    from checkpoints.tools.tool import Tool
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from checkpoints.store.call_intent_and_outcome import CallOutcome
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools import dispatch
 from checkpoints.tools.dispatch import Execution, WaitOptions
-from checkpoints.tools.registry import Tool
+from checkpoints.tools.tool import Tool
 from checkpoints.workflows.step_log import StepLog, StepValue
 from checkpoints.workflows.step_rows import BoundStepRequest, StepRequest
 

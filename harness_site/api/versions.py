@@ -22,7 +22,7 @@ from checkpoints.store.version_state_columns import UNCHANGED, VersionChange
 from checkpoints.versions import phase_versions
 from checkpoints.versions import save_version as saving
 from harness_site.api import request_schemas, response_schemas, session_read_audit
-from harness_site.api.client_checkpointer_cache import get_or_attach_run
+from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
@@ -48,7 +48,7 @@ def save_version(
     if body.fence is None:
         version = _append_version_without_run(request, checkpointer.store, session_id, body, change, expected)
     else:
-        owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
+        owned_session = get_or_reattach_run(checkpointer, session_id, body.fence)
         version = _find_or_save_version(
             partial(
                 _find_version_of_unanswered_attempt,
@@ -78,7 +78,7 @@ def save_phase(
     store = checkpointer.store
     expected = parse_if_match(request, body.expected_version, "expected_version")
     details, snapshot = decode_phase(body.phase, body.details, body.snapshot)
-    owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
+    owned_session = get_or_reattach_run(checkpointer, session_id, body.fence)
     phase: Any = {
         "snapshot": snapshot,
         "transcript": body.messages,

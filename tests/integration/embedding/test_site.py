@@ -16,18 +16,21 @@ from harness_site import base_settings
 from tests.support.processes import ROOT
 
 CLINIC = "tests.integration.embedding.clinic"
-Run = Callable[[str], Any]
+Run = Callable[..., Any]
 
 
 @pytest.fixture
 def run(fresh_url: str) -> Run:
-    """Run a module of the project in a process of its own; returns the last line that it printed, read as JSON."""
+    """Run a module of the project in a process of its own; returns the last line that it printed, read as JSON.
+
+    The words after its name are its arguments.
+    """
     given = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS_")}
     project = {"DJANGO_SETTINGS_MODULE": f"{CLINIC}.settings", "CLINIC_DATABASE_URL": fresh_url}
 
-    def run_(module: str) -> Any:
+    def run_(module: str, *arguments: str) -> Any:
         done = subprocess.run(
-            [sys.executable, "-W", "error", "-m", f"{CLINIC}.{module}"],
+            [sys.executable, "-W", "error", "-m", f"{CLINIC}.{module}", *arguments],
             cwd=ROOT,
             env={**given, **project},
             capture_output=True,
@@ -51,6 +54,19 @@ def test_every_page_answers_below_a_prefix(run: Run) -> None:
     assert seen["typed"] == ["/harness/accounts/login/?next=/harness/review/", 302, "/harness/review/"]
     assert seen["prices"] == [200, None]
     assert seen["live"] is True
+
+
+@pytest.mark.parametrize(("arguments", "english"), [(["all"], "/en"), ([], "")])
+def test_links_stay_in_the_language_of_the_address(run: Run, arguments: list[str], english: str) -> None:
+    seen = run("languages", *arguments)
+
+    assert seen["pages"]["outside"] == []
+    assert seen["pages"]["sign-in"] == [
+        f"{place}/harness/accounts/login/?next={place}/harness/review/" for place in (english, "/de")
+    ]
+    assert seen["pages"]["api"] == [200, 200]
+    assert seen["pages"]["chosen"] == [200, "de", True]
+    assert seen["live"] == [True, True]
 
 
 def test_page_before_migrations_names_the_command_of_the_project(run: Run) -> None:
