@@ -258,6 +258,8 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
         may_not = run_command(url, "create_agent_login", "second")
         assert may_not.returncode == 1
         assert "harness create_agent_login second --print-sql | sudo -u postgres psql harness_office" in may_not.stderr
+        rights_only = run_command(url, "create_agent_login", "--rights-only", "--role", "no_role_yet")
+        assert "create_agent_login --rights-only --role no_role_yet --print-sql | sudo" in rights_only.stderr
         printed = run_command(url, "create_agent_login", "second", "--print-sql")
         with psycopg.connect(re.sub(r"/[^/]*$", f"/{database}", server.url), autocommit=True) as admin:
             admin.execute(printed.stdout.encode())

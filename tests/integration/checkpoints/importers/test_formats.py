@@ -11,6 +11,7 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import ImportReport, import_transcripts
+from checkpoints.importers.detect_format import FORMATS
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 
 T = "2025-03-04T10:00:{:02}.000Z"
@@ -78,7 +79,7 @@ GEMINI = {
         },
     ],
 }
-PI = [
+PI: list[dict[str, Any]] = [
     {"type": "session", "version": 3, "id": "p-1", "timestamp": T.format(0), "cwd": "/srv"},
     {
         "type": "message",
@@ -423,6 +424,14 @@ def test_facts_are_stored_where_the_documentation_says(cp: SyncCheckpointer, tmp
     assert block == {"kind": "compaction", "messages_before": 3, "tokens_before": 90}
 
 
+def test_fork_of_pi_counts_only_its_own_tokens(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    own = {**PI[2], "id": "z", "parentId": "c", "timestamp": T.format(30)}
+    header = {**PI[0], "id": "p-2", "timestamp": T.format(20), "parentSession": "/old.jsonl"}
+    read_sample(cp, tmp_path, [header, *PI[1:4], own])
+    session = Session.objects.get()
+    assert (session.total_tokens, str(session.budget_spent_usd), session.message_count) == (26, "0.250000", 4)
+
+
 ODD: list[Any] = [None, 7, "", [], {}, [[]], {"a": []}, True]
 
 
@@ -457,3 +466,8 @@ def _replace(value: Any, field: str, new: Any) -> Any:
     if isinstance(value, dict):
         return {name: new if name == field else _replace(item, field, new) for name, item in value.items()}
     return value
+
+
+def test_every_format_is_documented() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "importing.md").read_text()
+    assert [name for name in FORMATS if f"\n| `{name}` | " not in page] == []
