@@ -214,7 +214,7 @@ def observation(number: int, kind: str, start: int, end: int, **fields: Any) -> 
     return {"id": f"o{number}", "traceId": "l-1", "type": kind, "name": fields.pop("name", kind), **times, **fields}
 
 
-LANGFUSE = {
+LANGFUSE: dict[str, Any] = {
     "trace": {"id": "l-1", "name": "Weather", "timestamp": T.format(0)},
     "observations": [
         observation(3, "TOOL", 3, 5, name="weather", input='{"c": 1}', output='"sunny"'),
