@@ -60,6 +60,7 @@ __all__ = [
     "NotQuarantined",
     "NotRepresentable",
     "NotUndecided",
+    "OpenedInAnotherProcess",
     "OwnershipError",
     "OwnershipLost",
     "PausedForPeers",
@@ -326,6 +327,21 @@ class AtGate(NotOwner):
     def __init__(self, session_id: str) -> None:
         super().__init__(session_id)
         self.args = (f"The run of session {session_id!r} waits for decisions about its calls. Nothing was written.",)
+
+
+class OpenedInAnotherProcess(NotOwner):
+    """This checkpointer was opened in the process from which this one was forked, and can take no session here."""
+
+    code = "opened_in_another_process"
+    hint = "Open a checkpointer in each process, after the fork, with the same path or URL."
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        CheckpointsError.__init__(
+            self,
+            f"This checkpointer was opened in another process and cannot own session {session_id!r} in this one. "
+            "Nothing was written.",
+        )
 
 
 class ReleasedWhenIdle(NotOwner):

@@ -6,6 +6,8 @@ import os
 import sys
 from importlib.util import find_spec
 
+from harness_site.command_overview import format_overview, needs_site
+
 #: Packages that `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings them.
 SITE_PACKAGES = ("allauth", "channels", "csp", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
 
@@ -26,8 +28,6 @@ def main(arguments: list[str] | None = None) -> None:
         print(__version__)
         return
     if command_line[1:] in ([], ["help"], ["--help"], ["-h"]):
-        from harness_site.command_overview import format_overview
-
         print(format_overview(is_site_installed=not list_missing_site_packages()))
         return
     if command_line[1:2] == ["help"] and command_line[2:] in (["mcp"], ["mcp-guard"]):
@@ -39,12 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
         _run_mcp_guard(command_line[2:])
         return
     if "DJANGO_SETTINGS_MODULE" not in os.environ:
-        missing = list_missing_site_packages()
-        if not missing:
-            os.environ["DJANGO_SETTINGS_MODULE"] = "harness_site.settings"
-            _print_state_dir_before_creation()
-        else:
-            _configure_django_with_library_alone(missing)
+        _configure_django(command_line[1])
     try:
         execute_from_command_line(command_line)
     except Exception as error:
@@ -119,7 +114,22 @@ def _print_state_dir_before_creation() -> None:
         sys.stderr.write(f"harness: keys and, without HARNESS_DATABASE_URL, the database are kept in {folder}\n")
 
 
-def _configure_django_with_library_alone(missing: list[str]) -> None:
+def _configure_django(command: str) -> None:
+    """Choose the settings of the site, or without its packages those of the library."""
+    missing = list_missing_site_packages()
+    if not missing:
+        os.environ["DJANGO_SETTINGS_MODULE"] = "harness_site.settings"
+        _print_state_dir_before_creation()
+    elif needs_site(command):
+        raise SystemExit(
+            f"harness: {command} is a command of the site, whose packages are not installed ({', '.join(missing)}): "
+            'pip install "harness-checkpoints[site]"'
+        )
+    else:
+        _configure_django_with_library_alone()
+
+
+def _configure_django_with_library_alone() -> None:
     """Configure Django with the library alone, which needs an explicit database."""
     from django.conf import settings
 
@@ -134,7 +144,6 @@ def _configure_django_with_library_alone(missing: list[str]) -> None:
         raise SystemExit(
             f"harness: {error}\n"
             "Set HARNESS_DATABASE_URL to run the library's commands (migrate, pending, sweep, prune, …).\n"
-            f"The site's commands need its packages ({', '.join(missing)} missing): "
-            'pip install "harness-checkpoints[site]"'
+            'The site brings more commands: pip install "harness-checkpoints[site]"'
         ) from None
     settings.configure(**build_library_settings(database))

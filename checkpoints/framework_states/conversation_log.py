@@ -7,7 +7,7 @@ common with its origin, as every fork does, and inherits them if the origin is d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -213,31 +213,62 @@ def write_record_and_entries(
     validate_id("session id", session_id)
     for entry in entries:
         validate_id("entry id", entry.entry_id)
-    try:
-        with (
-            state_store.lock_or_create_session(
-                store, session_id, description if expected_revision is None else None
-            ) as (
-                row,
-                owned_session,
-            ),
-            write_transcript_version.restore_head_on_error(owned_session),
-        ):
-            operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
-            _ConversationWrite(store, row, owned_session, record, operations).write_record_and_entries(
-                entries, expected_revision
+    origin_ids = set[str]()
+    while True:
+        try:
+            _try_write_record_and_entries(
+                store, session_id, record, entries, expected_revision, description, pairings, origin_ids
             )
-    except SessionNotFound as error:
-        raise LogConflict(f"There is no session {session_id!r}.") from error
+        except _OriginNotLocked as error:
+            origin_ids.add(error.session_id)
+        except SessionNotFound as error:
+            if error.session_id not in origin_ids:
+                raise LogConflict(f"There is no session {session_id!r}.") from error
+            origin_ids.remove(error.session_id)  # it was deleted, which gave its messages to a fork
+        else:
+            break
     store.notify_save_listeners(session_id)
+
+
+class _OriginNotLocked(Exception):
+    """The transcript goes on after a message of another session, which has to be locked before the write.
+
+    That session may be deleted meanwhile, which gives its messages to its forks.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+
+
+def _try_write_record_and_entries(
+    store: Store,
+    session_id: str,
+    record: NewRecord,
+    entries: Sequence[NewEntry],
+    expected_revision: str | None,
+    description: SessionDescription,
+    pairings: OpenOperations | None,
+    origin_ids: Collection[str],
+) -> None:
+    """Store a record with its new entries, with locks of the session and its origins. Raises `_OriginNotLocked`."""
+    with (
+        state_store.lock_or_create_session(
+            store, session_id, description if expected_revision is None else None, source_ids=origin_ids
+        ) as (row, owned_session),
+        write_transcript_version.restore_head_on_error(owned_session),
+    ):
+        operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
+        write = _ConversationWrite(store, row, frozenset(origin_ids), owned_session, record, operations)
+        write.write_record_and_entries(entries, expected_revision)
 
 
 @dataclass
 class _ConversationWrite:
-    """One write to a locked session."""
+    """One write to a locked session; `origin_ids` are the other ones that are locked."""
 
     store: Store
     row: Session
+    origin_ids: Collection[str]
     owned_session: OwnedSession | None
     record: NewRecord
     operations: OpenOperations
@@ -321,12 +352,11 @@ class _ConversationWrite:
             if [message_id for (message_id,) in last] == [entry_id]:
                 return head
         message = _find_entry_messages(self.store, [entry_id]).get(entry_id)
-        if message is not None and message.session_id != self.row.pk:
-            # The origin may be deleted meanwhile, which gives its messages to its forks.
-            Session.objects.using(self.store.using).select_for_update().filter(pk=message.session_id).first()
-            message = _find_entry_messages(self.store, [entry_id]).get(entry_id)
         if message is None:
             raise LogConflict(f"There is no entry {entry_id!r}.")
+        if message.session_id != self.row.pk and message.session.session_id not in self.origin_ids:
+            self.operations.mark_for_reload()  # what this write has changed in them is rolled back
+            raise _OriginNotLocked(message.session.session_id)
         return TranscriptHead(message.segment_id, message.position + 1, bytes(message.chain), head.version)
 
     def _create_segment(self, start: TranscriptHead) -> Segment:

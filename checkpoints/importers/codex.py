@@ -216,6 +216,7 @@ class CodexReader:
             return
         if builder.message_count == 0:
             for role, text, timestamp in self._events:
+                builder.set_title(get_request_from_editor(text) if role == "user" else "")
                 builder.add_message({"role": role, "content": text}, at=parse_time(timestamp))
         self._events = []
         builder.finish()

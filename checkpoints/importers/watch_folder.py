@@ -56,6 +56,8 @@ class FolderWatch:
             return
         try:
             self._folder.import_files(self.path, files, progress, skip_unchanged=True, workers=self._workers)
+        except NothingToImport:
+            pass  # the files may get their first lines later
         except (CheckpointsError, OSError) as error:
             self.report.refused.append(RefusedFile(str(self.path), str(error)))
         now = clock.now()

@@ -14,6 +14,7 @@ from django.utils.functional import Promise
 from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
+from checkpoints.enums import DecisionKind
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -205,10 +206,13 @@ def build_timeline_item(entry: Occurrence, run: int) -> TimelineItem:
 
 def _build_event_item(event: Event, at: datetime, run: int) -> TimelineItem:
     if event.kind == "decision":
-        name = gettext("%(person)s decided about %(tool)s") % {
-            "person": mask_and_reveal_hidden(event.actor),
-            "tool": mask_and_reveal_hidden(event.tool),
-        }
+        tool = mask_and_reveal_hidden(event.tool)
+        name = (
+            gettext("The verify hook was asked about %(tool)s") % {"tool": tool}
+            if event.decision == DecisionKind.PROBE_UNKNOWN
+            else gettext("%(person)s decided about %(tool)s")
+            % {"person": mask_and_reveal_hidden(event.actor), "tool": tool}
+        )
         shape, outcome = status_labels.get_status_shape_and_label(event.decision)
         return TimelineItem("decision", at, at, run, name, outcome, call_pk=event.call_pk, shape=shape)
     name, moment = gettext("Run %(number)s") % {"number": run}, str(_MOMENTS[event.kind])

@@ -130,6 +130,12 @@ def test_turns_that_were_taken_back_remain_in_earlier_versions(cp: SyncCheckpoin
     assert read_texts(cp, "parent")[1:] == ["E"]
 
 
+def test_title_is_what_the_person_wrote_in_the_editor(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    prompt = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nFix the lamp"
+    import_lines(cp, tmp_path, [PARENT[0], event(1, "user_message", message=prompt)])
+    assert Session.objects.get().title.strip() == "Fix the lamp"
+
+
 def test_name_of_a_thread_is_its_title(cp: SyncCheckpointer, tmp_path: Path) -> None:
     import_lines(cp, tmp_path, [*PARENT, event(6, "thread_name_updated", thread_name="The fix")])
     assert Session.objects.get().title == "The fix"

@@ -78,7 +78,7 @@ GEMINI = {
         },
     ],
 }
-PI = [
+PI: list[dict[str, Any]] = [
     {"type": "session", "version": 3, "id": "p-1", "timestamp": T.format(0), "cwd": "/srv"},
     {
         "type": "message",
@@ -421,6 +421,14 @@ def test_facts_are_stored_where_the_documentation_says(cp: SyncCheckpointer, tmp
     }
     block = json.loads(Message.objects.get(message_id="d").body)["blocks"][0]
     assert block == {"kind": "compaction", "messages_before": 3, "tokens_before": 90}
+
+
+def test_fork_of_pi_counts_only_its_own_tokens(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    own = {**PI[2], "id": "z", "parentId": "c", "timestamp": T.format(30)}
+    header = {**PI[0], "id": "p-2", "timestamp": T.format(20), "parentSession": "/old.jsonl"}
+    read_sample(cp, tmp_path, [header, *PI[1:4], own])
+    session = Session.objects.get()
+    assert (session.total_tokens, str(session.budget_spent_usd), session.message_count) == (26, "0.250000", 4)
 
 
 ODD: list[Any] = [None, 7, "", [], {}, [[]], {"a": []}, True]
