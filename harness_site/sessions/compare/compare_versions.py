@@ -105,10 +105,11 @@ def compare_two_versions(
     and displayed.
     """
     other = session_pk if other is None else other
-    sides = version_list.load_version_with_payload(session_pk, a), version_list.load_version_with_payload(other, b)
-    if sides[0] is None or sides[1] is None:
+    old_row = version_list.load_version_with_payload(session_pk, a)
+    new_row = version_list.load_version_with_payload(other, b)
+    if old_row is None or new_row is None:
         return None
-    (old, old_payload), (new, new_payload) = sides
+    (old, old_payload), (new, new_payload) = old_row, new_row
     shared = common_prefix.count_common_messages(old, new)
     lines, rest_a, rest_b = _compare_messages_after_prefix(old, new, shared)
     calls_a, calls_b = _load_calls_on_both_sides((session_pk, old), (other, new), shared)
