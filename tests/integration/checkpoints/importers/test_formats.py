@@ -11,6 +11,7 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import ImportReport, import_transcripts
+from checkpoints.importers.detect_format import FORMATS
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 
 T = "2025-03-04T10:00:{:02}.000Z"
@@ -213,7 +214,7 @@ def observation(number: int, kind: str, start: int, end: int, **fields: Any) -> 
     return {"id": f"o{number}", "traceId": "l-1", "type": kind, "name": fields.pop("name", kind), **times, **fields}
 
 
-LANGFUSE = {
+LANGFUSE: dict[str, Any] = {
     "trace": {"id": "l-1", "name": "Weather", "timestamp": T.format(0)},
     "observations": [
         observation(3, "TOOL", 3, 5, name="weather", input='{"c": 1}', output='"sunny"'),
@@ -465,3 +466,8 @@ def _replace(value: Any, field: str, new: Any) -> Any:
     if isinstance(value, dict):
         return {name: new if name == field else _replace(item, field, new) for name, item in value.items()}
     return value
+
+
+def test_every_format_is_documented() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "importing.md").read_text()
+    assert [name for name in FORMATS if f"\n| `{name}` | " not in page] == []
