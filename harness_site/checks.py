@@ -86,7 +86,7 @@ def check_sign_in_settings(app_configs: Sequence[AppConfig] | None, **options: A
     """Refuse a sign-in other than the site's own: roles, second factors and the audit trail depend on it."""
     problems: list[CheckMessage] = []
     if settings.AUTH_USER_MODEL != "auth.User":
-        hint = "Serve the site as a project of its own, beside yours and on the same database for the library."
+        hint = f"Serve the site by itself, with a database of its own that this project opens by URL. {_EMBEDDING}"
         message = f"People are kept in {settings.AUTH_USER_MODEL}; the site needs auth.User."
         problems.append(Error(message, hint=hint, id="harness.E006"))
     problems += [

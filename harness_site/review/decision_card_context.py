@@ -79,7 +79,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "call": call,
         "session": call.session,
         "args": formatting.parse_json_or_text(call.args_json_in_caller_order),
-        "is_asked_in_full": call.is_question and formatting.parse_json_or_text(call.args) == {"value": call.sentence},
+        "is_asked_in_full": _is_sentence_all_of_question(call),
         "secrets_hidden": is_masking_active(),
         "undecided": undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
@@ -116,6 +116,13 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "withdrawn": _find_withdrawal_that_reopened_call(evidence) if undecided else None,
         "next_call": None if undecided else pending_calls.find_longest_waiting_call(call.workspace_id),
     }
+
+
+def _is_sentence_all_of_question(call: ToolCall) -> bool:
+    """Return whether the value of a question holds nothing but the text that the sentence shows."""
+    args = formatting.parse_json_or_text(call.args) if call.is_question else None
+    value = args.get("value") if isinstance(args, dict) else None
+    return [call.sentence] == (list(value.values()) if isinstance(value, dict) else [value])
 
 
 def _has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:

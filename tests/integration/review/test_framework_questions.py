@@ -29,8 +29,9 @@ def question(value: Any = QUESTION, **fields: Any) -> ToolCall:
     return awaiting(call_id="q1", idempotency_key=key, **{**given, **fields})
 
 
-def test_card_shows_the_question_once_and_its_answers(alice: Client) -> None:
-    page = visible_text(alice.get(url(question())))
+@pytest.mark.parametrize("value", [QUESTION, {"question": QUESTION}])
+def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any) -> None:
+    page = visible_text(alice.get(url(question(value))))
     about, _, form = page.partition("Decide revision 1")
     assert "The agent asks a question Awaiting answer · " in about
     assert about.partition("Raw JSON")[0].count(QUESTION) == 1
