@@ -138,6 +138,21 @@ SWE = {
     },
 }
 
+MINI_SWE = {
+    "trajectory_format": "mini-swe-agent-1",
+    "info": {"model_stats": {"instance_cost": 0.25}, "config": {"model": {"model_name": "m-8"}}, "submission": ""},
+    "messages": [
+        {"role": "system", "content": "You are an agent."},
+        {"role": "user", "content": "Fix the bug"},
+        {
+            "role": "assistant",
+            "content": "THOUGHT: Look.\n\n```bash\nls -a\n```",
+            "extra": {"response": {"usage": {"prompt_tokens": 70, "completion_tokens": 9}}},
+        },
+        {"role": "user", "content": "<returncode>0</returncode>\n<output>\na.py\n</output>"},
+    ],
+}
+
 
 def attribute(name: str, value: Any) -> dict[str, Any]:
     kind = "intValue" if isinstance(value, int) else "stringValue"
@@ -283,6 +298,13 @@ SAMPLES: list[Sample] = [
         {"tokens": 79, "seconds": 0.0, "cost": "0.500000", "times": False},
     ),
     (
+        "swe-agent",
+        MINI_SWE,
+        "sample",
+        ["system", "user", "assistant", "tool"],
+        {"tokens": 79, "seconds": 0.0, "cost": "0.250000", "times": False, "title": "Fix the bug"},
+    ),
+    (
         "opentelemetry",
         GEN_AI,
         "t-1",
@@ -386,6 +408,17 @@ def test_edit_that_the_editor_of_swe_agent_rejected_is_a_failed_call(cp: SyncChe
         ("ls", "completed"),
         ("edit", "failed"),
     ]
+
+
+def test_command_of_mini_swe_agent_is_a_call(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    read_sample(cp, tmp_path, MINI_SWE)
+    call, answer = ToolCall.objects.get(), json.loads(Message.objects.get(role="assistant").body)
+    assert (call.tool, json.loads(call.args)) == ("bash", {"command": "ls -a"})
+    assert answer["blocks"][0]["text"] == "THOUGHT: Look."
+    assert (answer["source"]["content"], answer["source"]["usage"]["model"]) == (
+        MINI_SWE["messages"][2]["content"],  # type: ignore[index]
+        "m-8",
+    )
 
 
 @pytest.mark.parametrize(("submission", "messages"), [("\ndiff --git a/a.py b/a.py\r\n+new\n", 6), ("another diff", 7)])
