@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from checkpoints.tools.foreign_tool_guard import ToolPolicies as ToolPolicies
     from checkpoints.tools.foreign_tool_guard import aguard as aguard
     from checkpoints.tools.foreign_tool_guard import guard as guard
-    from checkpoints.tools.registry import Tool as Tool
     from checkpoints.tools.registry import ToolRegistry as ToolRegistry
-    from checkpoints.tools.registry import tool as tool
+    from checkpoints.tools.tool import Tool as Tool
+    from checkpoints.tools.tool import tool as tool
     from checkpoints.versions.save_cadence import Cadence as Cadence
     from checkpoints.versions.write_behind import SyncWriteBehind as SyncWriteBehind
     from checkpoints.versions.write_behind import WriteBehind as WriteBehind
@@ -55,7 +55,7 @@ _HOME = {
     "SyncSessionHandle": "checkpoints.session_handle",
     "SyncWriteBehind": "checkpoints.versions.write_behind",
     "SyncWorkflow": "checkpoints.workflows.workflow",
-    "Tool": "checkpoints.tools.registry",
+    "Tool": "checkpoints.tools.tool",
     "ToolPolicies": "checkpoints.tools.foreign_tool_guard",
     "ToolRegistry": "checkpoints.tools.registry",
     "ToolResult": "checkpoints.calls.outcome_types",
@@ -67,7 +67,7 @@ _HOME = {
     "aguard": "checkpoints.tools.foreign_tool_guard",
     "check_pending_tool_calls": "checkpoints.aio",
     "guard": "checkpoints.tools.foreign_tool_guard",
-    "tool": "checkpoints.tools.registry",
+    "tool": "checkpoints.tools.tool",
 }
 
 __all__ = [*sorted(_HOME), "exceptions"]

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, Self, TypeVar, cast
 from uuid import UUID
 
 from django.db import connections
@@ -207,6 +207,9 @@ class Checkpointer:
         self._executor.shutdown(wait=True)
         for connection in self._connections:
             connection.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(constants.CANNOT_BE_PICKLED)
 
     async def __aenter__(self) -> Self:
         return self

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 from uuid import UUID
 
 from checkpoints import constants, database_url, open_and_migrate, sansio
@@ -147,6 +147,9 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             NotDurable: Versions that were written behind could not be saved; the sessions are released all the same.
         """
         create_finish_release.release_all_sessions(self.store)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(constants.CANNOT_BE_PICKLED)
 
     def __enter__(self) -> Self:
         return self

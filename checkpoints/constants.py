@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 LEASE_SECONDS = 30.0
+#: What a checkpointer says that is passed to another process.
+CANNOT_BE_PICKLED = (
+    "A checkpointer belongs to the process that opened it. Open one in each process, with the same path or URL."
+)
 #: Schema version of the stored rows; a row with a larger number was written by a newer version of this library.
 SCHEMA_VERSION = 1
 #: Size limit of a message, argument object or plan, in bytes of canonical JSON, and of a value of a framework.

@@ -60,6 +60,7 @@ __all__ = [
     "NotQuarantined",
     "NotRepresentable",
     "NotUndecided",
+    "OpenedInAnotherProcess",
     "OwnershipError",
     "OwnershipLost",
     "PausedForPeers",
@@ -328,6 +329,21 @@ class AtGate(NotOwner):
         self.args = (f"The run of session {session_id!r} waits for decisions about its calls. Nothing was written.",)
 
 
+class OpenedInAnotherProcess(NotOwner):
+    """This checkpointer was opened in the process from which this one was forked, and can take no session here."""
+
+    code = "opened_in_another_process"
+    hint = "Open a checkpointer in each process, after the fork, with the same path or URL."
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        CheckpointsError.__init__(
+            self,
+            f"This checkpointer was opened in another process and cannot own session {session_id!r} in this one. "
+            "Nothing was written.",
+        )
+
+
 class ReleasedWhenIdle(NotOwner):
     """This checkpointer released the session by itself, because it was not used for a while."""
 
@@ -437,6 +453,17 @@ class CallInProgress(CallError):
     def __init__(self, session_id: str, call_id: str, tool: str) -> None:
         self.session_id, self.call_id, self.tool = session_id, call_id, tool
         super().__init__(f"{tool} is running as call {call_id!r} of session {session_id!r}.")
+
+
+class CallInsideItself(CallInProgress):
+    """A tool made the call that it runs for, directly or through other tools, and would wait for its own end."""
+
+    code = "call_inside_itself"
+    hint = "Nothing was run. Give the inner call other arguments, or the tool the idempotency policy 'call'."
+
+    def __init__(self, session_id: str, call_id: str, tool: str) -> None:
+        super().__init__(session_id, call_id, tool)
+        self.args = (f"{tool} made the same call while it ran as call {call_id!r} of session {session_id!r}.",)
 
 
 class CallAlreadySettled(CallError):

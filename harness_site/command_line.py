@@ -6,6 +6,8 @@ import os
 import sys
 from importlib.util import find_spec
 
+from harness_site.command_overview import format_overview, needs_site
+
 #: Packages that `harness_site.settings` needs beside Django; `pip install "harness-checkpoints[site]"` brings them.
 SITE_PACKAGES = ("allauth", "channels", "csp", "django_htmx", "markdown_it", "nh3", "uvicorn", "whitenoise")
 
@@ -25,6 +27,11 @@ def main(arguments: list[str] | None = None) -> None:
 
         print(__version__)
         return
+    if command_line[1:] in ([], ["help"], ["--help"], ["-h"]):
+        print(format_overview(is_site_installed=not list_missing_site_packages()))
+        return
+    if command_line[1:2] == ["help"] and command_line[2:] in (["mcp"], ["mcp-guard"]):
+        command_line = ["harness", command_line[2], "--help"]
     if command_line[1:2] == ["mcp"]:
         _run_mcp_server(command_line[2:])
         return
@@ -32,22 +39,17 @@ def main(arguments: list[str] | None = None) -> None:
         _run_mcp_guard(command_line[2:])
         return
     if "DJANGO_SETTINGS_MODULE" not in os.environ:
-        missing = list_missing_site_packages()
-        if not missing:
-            os.environ["DJANGO_SETTINGS_MODULE"] = "harness_site.settings"
-            _print_state_dir_before_creation()
-        else:
-            _configure_django_with_library_alone(missing)
+        _configure_django(command_line[1])
     try:
         execute_from_command_line(command_line)
     except Exception as error:
-        problem = _describe_configuration_error(error)
+        problem = _describe_configuration_error(error, command_line[1])
         if not problem or "--traceback" in command_line:
             raise
         raise SystemExit("\n".join(f"harness: {line}" for line in problem.splitlines())) from None
 
 
-def _describe_configuration_error(error: Exception) -> str:
+def _describe_configuration_error(error: Exception, command: str) -> str:
     """Describe an error that a setting causes; empty for one that may be a fault of this program."""
     from django.core.exceptions import ImproperlyConfigured
     from django.db import OperationalError, ProgrammingError
@@ -56,8 +58,19 @@ def _describe_configuration_error(error: Exception) -> str:
 
     if isinstance(error, ImproperlyConfigured | CheckpointsError):
         return str(error)
+    if command == "migrate" and _is_table_of_accounts_missing(error):
+        return (
+            "This database was migrated by a Django project with another user model, so it has no table auth_user. "
+            "Give the site a database of its own, and open it in that project by the same URL."
+        )
     if not isinstance(error, OperationalError | ProgrammingError):
         return ""
+    if type(error.__cause__).__name__ == "PoolTimeout":
+        from django.db import connection
+
+        from checkpoints.db.connection import build_connection_failed_error
+
+        return str(build_connection_failed_error(connection, error))
     reason = str(error).strip().partition("\n")[0].rstrip(".")
     lowered = reason.lower()
     if "no such table" in lowered or ("relation" in lowered and "does not exist" in lowered):
@@ -70,6 +83,15 @@ def _describe_configuration_error(error: Exception) -> str:
     if isinstance(error, ProgrammingError):
         return ""
     return f"The database does not answer: {reason}. Check HARNESS_DATABASE_URL, and that the server is running."
+
+
+def _is_table_of_accounts_missing(error: BaseException | None) -> bool:
+    """Return whether the error, or one before it in a transaction that it broke, names the table of Django's users."""
+    while error is not None:
+        if isinstance(error, Exception) and "auth_user" in str(error):
+            return True
+        error = error.__context__
+    return False
 
 
 def _run_mcp_server(arguments: list[str]) -> None:
@@ -106,7 +128,22 @@ def _print_state_dir_before_creation() -> None:
         sys.stderr.write(f"harness: keys and, without HARNESS_DATABASE_URL, the database are kept in {folder}\n")
 
 
-def _configure_django_with_library_alone(missing: list[str]) -> None:
+def _configure_django(command: str) -> None:
+    """Choose the settings of the site, or without its packages those of the library."""
+    missing = list_missing_site_packages()
+    if not missing:
+        os.environ["DJANGO_SETTINGS_MODULE"] = "harness_site.settings"
+        _print_state_dir_before_creation()
+    elif needs_site(command):
+        raise SystemExit(
+            f"harness: {command} is a command of the site, whose packages are not installed ({', '.join(missing)}): "
+            'pip install "harness-checkpoints[site]"'
+        )
+    else:
+        _configure_django_with_library_alone()
+
+
+def _configure_django_with_library_alone() -> None:
     """Configure Django with the library alone, which needs an explicit database."""
     from django.conf import settings
 
@@ -121,7 +158,6 @@ def _configure_django_with_library_alone(missing: list[str]) -> None:
         raise SystemExit(
             f"harness: {error}\n"
             "Set HARNESS_DATABASE_URL to run the library's commands (migrate, pending, sweep, prune, …).\n"
-            f"The site's commands need its packages ({', '.join(missing)} missing): "
-            'pip install "harness-checkpoints[site]"'
+            'The site brings more commands: pip install "harness-checkpoints[site]"'
         ) from None
     settings.configure(**build_library_settings(database))

@@ -1,14 +1,18 @@
 """Error pages: what happened, whether anything was lost, what to do."""
 
+import sys
 from typing import Final
 
 from django.core.exceptions import PermissionDenied
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseServerError
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.csrf import requires_csrf_token
 
+from checkpoints.exceptions import StorageUnavailable
 from harness_site.accounts.permissions import RoleTooSmall, list_members_with_role
+from harness_site.installation.migration_state import RETRY_SECONDS, StartupProblem, does_database_answer
 
 #: URL name of the heartbeat that an open card sends automatically.
 _BY_ITSELF: Final = "present"
@@ -45,7 +49,17 @@ def show_page_not_found(request: HttpRequest, exception: Exception) -> HttpRespo
 
 def show_server_error(request: HttpRequest) -> HttpResponse:
     # Rendered without the request, so that the cause of the error cannot fail again here.
-    return HttpResponseServerError(render_to_string("errors/500.html"))
+    if not _is_caused_by_missing_database(sys.exception()):
+        return HttpResponseServerError(render_to_string("errors/500.html"))
+    page = render_to_string("errors/database_away.html", {"advice": StartupProblem.DATABASE.advice})
+    return HttpResponse(page, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
+
+
+def _is_caused_by_missing_database(error: BaseException | None) -> bool:
+    # The pool has waited for the database already.
+    if isinstance(error, StorageUnavailable) or type(getattr(error, "__cause__", None)).__name__ == "PoolTimeout":
+        return True
+    return isinstance(error, OperationalError | InterfaceError) and not does_database_answer()
 
 
 def show_csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:

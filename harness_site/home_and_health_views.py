@@ -1,7 +1,6 @@
 """Start page redirect, health probes, and the words that scripts show."""
 
 from django.contrib.auth.decorators import login_not_required
-from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 from django.utils import translation
@@ -11,7 +10,13 @@ from django.views.i18n import JavaScriptCatalog
 from checkpoints.enums import Role
 from harness_site.accounts.permissions import MemberRequest, require_member
 from harness_site.installation.first_steps import find_oldest_session
-from harness_site.installation.migration_state import StartupProblem, mark_response_as_logged, probe
+from harness_site.installation.migration_state import (
+    RETRY_SECONDS,
+    StartupProblem,
+    does_database_answer,
+    mark_response_as_logged,
+    probe,
+)
 
 
 @require_GET
@@ -27,10 +32,8 @@ def redirect_to_home_page(request: MemberRequest) -> HttpResponse:
 @require_GET
 @login_not_required
 def report_health(request: HttpRequest) -> JsonResponse:
-    """Return 200 with `{"status": "ok"}` if this process answers and reaches its database."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
-    return JsonResponse({"status": "ok"})
+    """Return 200 if this process answers and reaches its database, else 503 as `report_readiness`."""
+    return _build_health_response(None if does_database_answer() else StartupProblem.DATABASE)
 
 
 @require_GET
@@ -44,17 +47,15 @@ def report_liveness(request: HttpRequest) -> JsonResponse:
 @login_not_required
 def report_readiness(request: HttpRequest) -> JsonResponse:
     """Return 200 if this process can serve pages, else 503 with `problem`, `detail` and a `hint` what to do."""
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-        problem = probe.find_problem()
-    except Error:
-        problem = StartupProblem.DATABASE
+    return _build_health_response(probe.find_problem() if does_database_answer() else StartupProblem.DATABASE)
+
+
+def _build_health_response(problem: StartupProblem | None) -> JsonResponse:
     if problem is None:
         return JsonResponse({"status": "ok"})
     with translation.override("en"):
         body = {"status": "unavailable", "problem": problem, "detail": problem.summary, "hint": problem.advice}
-    headers = {"Retry-After": "5"}
+    headers = {"Retry-After": str(RETRY_SECONDS)}
     response = JsonResponse(body, status=503, headers=headers, json_dumps_params={"ensure_ascii": False})
     mark_response_as_logged(response)
     return response

@@ -8,16 +8,19 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils import translation
 
 from checkpoints.exceptions import MigrationsMissing, StorageError, StorageUnavailable
 from harness_site.accounts.safe_redirect_targets import is_path_of_site
 from harness_site.api.problem_details import build_problem_response
-from harness_site.installation.migration_state import StartupProblem, mark_response_as_logged, probe
+from harness_site.core.cached_urls import list_page_paths
+from harness_site.installation.migration_state import (
+    RETRY_SECONDS,
+    StartupProblem,
+    mark_response_as_logged,
+    probe,
+)
 
-#: Seconds after which a client may ask again.
-RETRY_SECONDS: Final = 5
 #: The page has styles and no scripts.
 _POLICY: Final = "default-src 'none'; style-src 'self'; font-src 'self'; img-src 'self'; frame-ancestors 'none'"
 _API_ERRORS: Final[dict[StartupProblem, type[StorageError]]] = {
@@ -41,7 +44,7 @@ class UnmigratedDatabaseMiddleware:
 
 def _is_served_without_tables(path: str) -> bool:
     """Return whether a path is a health probe, or belongs to the project that includes the site."""
-    return not is_path_of_site(path) or path.startswith(reverse("harness:health"))
+    return not is_path_of_site(path) or path.startswith(list_page_paths("harness:health"))
 
 
 def _build_response(request: HttpRequest, problem: StartupProblem) -> HttpResponse:

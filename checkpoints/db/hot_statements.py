@@ -323,32 +323,32 @@ def _build_mark_calls_answered_sql(
 _ANSWERED_SOURCE = " FROM head, UNNEST(%s::bigint[], %s::int[], %s::bytea[]) AS known(pk, revision, seal)"
 
 
-#: Model, fields, number and conflict rule of rows that a statement inserts beside its own.
-_RowsShape = tuple[type[models.Model], tuple[str, ...], int, str]
+#: Model, fields and conflict rule of rows that a statement inserts beside its own.
+_RowsShape = tuple[type[models.Model], tuple[str, ...], str]
 
 
 def _get_shape_of_rows(beside: Sequence[NewRows]) -> tuple[_RowsShape, ...]:
-    return tuple((rows.model, rows.fields, len(rows.rows), rows.on_conflict) for rows in beside if rows.rows)
+    return tuple((rows.model, rows.fields, rows.on_conflict) for rows in beside if rows.rows)
 
 
 def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRows]) -> list[Any]:
-    return [
-        value
-        for rows in beside
-        for row in rows.rows
-        for value in convert_values_of_fields(connection, rows.model, rows.fields, row)
-    ]
+    """List the values of each field as an array, so that the statement is the same for any number of rows."""
+    params: list[Any] = []
+    for rows in beside:
+        converted = [convert_values_of_fields(connection, rows.model, rows.fields, row) for row in rows.rows]
+        params += map(list, zip(*converted, strict=True))
+    return params
 
 
 @cache
 def _build_insert_rows_sql(shapes: tuple[_RowsShape, ...]) -> str:
     """SQL of the rows beside a statement, for the session of its `head`."""
     parts = []
-    for number, (model, fields, count, on_conflict) in enumerate(shapes):
-        row = ", ".join(f"%s::{_get_postgresql_type_of_field(model, field)}" for field in fields)
+    for number, (model, fields, on_conflict) in enumerate(shapes):
+        arrays = ", ".join(f"%s::{_get_postgresql_type_of_field(model, field)}[]" for field in fields)
         parts.append(
             f", beside_{number} AS (INSERT INTO {quote_table(model)} ({quote_columns(model, ('session', *fields))}) "
-            f"SELECT head.session_pk, new.* FROM head, (VALUES {', '.join([f'({row})'] * count)}) AS new {on_conflict})"
+            f"SELECT head.session_pk, new.* FROM head, UNNEST({arrays}) AS new {on_conflict})"
         )
     return "".join(parts)
 

@@ -213,7 +213,9 @@ def _record_decision_in_transaction(store: Store, target: DecisionTarget, verdic
             store, session, target.call_id, step=target.step, attempt=target.attempt
         )
         call = ownership.interrupt_call_if_lost(store, session, seen_call)
-        require_undecided(store, session, call, _resolve_revision(store, target, seen_call, call), rule.before)
+        require_undecided(
+            store, session, call, _find_call_revision_to_decide(store, target, seen_call, call), rule.before
+        )
         if rule.goes_on and session.finished:
             raise SessionFinished(session.session_id, session.status)
         _require_decision_kind_allowed(session, call, verdict.kind)
@@ -308,7 +310,7 @@ def require_undecided(
     raise AlreadyDecided(session.session_id, call.call_id, label, decision.actor, decision.created_at)
 
 
-def _resolve_revision(store: Store, target: DecisionTarget, seen_call: ToolCall, call: ToolCall) -> int:
+def _find_call_revision_to_decide(store: Store, target: DecisionTarget, seen_call: ToolCall, call: ToolCall) -> int:
     """Return the revision of `call` that a decision is bound to.
 
     The actor may have seen the call as its run left it: that the run was then declared lost, in this transaction or

@@ -7,7 +7,7 @@ common with its origin, as every fork does, and inherits them if the origin is d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -27,7 +27,7 @@ from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged, VersionChange
-from checkpoints.versions import save_version, segment_queries, transcript_segments, version_seals
+from checkpoints.versions import find_new_messages, save_version, segment_queries, version_seals
 from checkpoints.versions.blobs import Encoded
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -213,31 +213,62 @@ def write_record_and_entries(
     validate_id("session id", session_id)
     for entry in entries:
         validate_id("entry id", entry.entry_id)
-    try:
-        with (
-            state_store.lock_or_create_session(
-                store, session_id, description if expected_revision is None else None
-            ) as (
-                row,
-                owned_session,
-            ),
-            write_transcript_version.restore_head_on_error(owned_session),
-        ):
-            operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
-            _ConversationWrite(store, row, owned_session, record, operations).write_record_and_entries(
-                entries, expected_revision
+    origin_ids = set[str]()
+    while True:
+        try:
+            _try_write_record_and_entries(
+                store, session_id, record, entries, expected_revision, description, pairings, origin_ids
             )
-    except SessionNotFound as error:
-        raise LogConflict(f"There is no session {session_id!r}.") from error
+        except _OriginNotLocked as error:
+            origin_ids.add(error.session_id)
+        except SessionNotFound as error:
+            if error.session_id not in origin_ids:
+                raise LogConflict(f"There is no session {session_id!r}.") from error
+            origin_ids.remove(error.session_id)  # it was deleted, which gave its messages to a fork
+        else:
+            break
     store.notify_save_listeners(session_id)
+
+
+class _OriginNotLocked(Exception):
+    """The transcript goes on after a message of another session, which has to be locked before the write.
+
+    That session may be deleted meanwhile, which gives its messages to its forks.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+
+
+def _try_write_record_and_entries(
+    store: Store,
+    session_id: str,
+    record: NewRecord,
+    entries: Sequence[NewEntry],
+    expected_revision: str | None,
+    description: SessionDescription,
+    pairings: OpenOperations | None,
+    origin_ids: Collection[str],
+) -> None:
+    """Store a record with its new entries, with locks of the session and its origins. Raises `_OriginNotLocked`."""
+    with (
+        state_store.lock_or_create_session(
+            store, session_id, description if expected_revision is None else None, source_ids=origin_ids
+        ) as (row, owned_session),
+        write_transcript_version.restore_head_on_error(owned_session),
+    ):
+        operations = owned_session.operations if owned_session is not None else pairings or OpenOperations()
+        write = _ConversationWrite(store, row, frozenset(origin_ids), owned_session, record, operations)
+        write.write_record_and_entries(entries, expected_revision)
 
 
 @dataclass
 class _ConversationWrite:
-    """One write to a locked session."""
+    """One write to a locked session; `origin_ids` are the other ones that are locked."""
 
     store: Store
     row: Session
+    origin_ids: Collection[str]
     owned_session: OwnedSession | None
     record: NewRecord
     operations: OpenOperations
@@ -288,9 +319,7 @@ class _ConversationWrite:
         head = write_transcript_version.get_or_create_head_of_locked_session(self.store, self.row)
         start = self._find_transcript_ending_with_entry(parent_id, head)
         is_branch = (start.length, start.chain) != (head.length, head.chain)
-        prepared = transcript_segments.encode_and_digest_transcript(
-            list(messages), after=start.chain, first=start.length
-        )
+        prepared = find_new_messages.encode_and_digest_transcript(list(messages), after=start.chain, first=start.length)
         end = save_version.build_end_of_prepared_messages(prepared, start)
         if is_branch:
             repeated = save_version.count_results_after_edited_message(
@@ -323,18 +352,17 @@ class _ConversationWrite:
             if [message_id for (message_id,) in last] == [entry_id]:
                 return head
         message = _find_entry_messages(self.store, [entry_id]).get(entry_id)
-        if message is not None and message.session_id != self.row.pk:
-            # The origin may be deleted meanwhile, which gives its messages to its forks.
-            Session.objects.using(self.store.using).select_for_update().filter(pk=message.session_id).first()
-            message = _find_entry_messages(self.store, [entry_id]).get(entry_id)
         if message is None:
             raise LogConflict(f"There is no entry {entry_id!r}.")
+        if message.session_id != self.row.pk and message.session.session_id not in self.origin_ids:
+            self.operations.mark_for_reload()  # what this write has changed in them is rolled back
+            raise _OriginNotLocked(message.session.session_id)
         return TranscriptHead(message.segment_id, message.position + 1, bytes(message.chain), head.version)
 
     def _create_segment(self, start: TranscriptHead) -> Segment:
         if start.length == 0:
             return Segment.objects.using(self.store.using).create(session=self.row)
-        return transcript_segments.create_branch_segment(self.store.using, self.row.pk, start, start.length)
+        return find_new_messages.create_branch_segment(self.store.using, self.row.pk, start, start.length)
 
 
 def _split_entries_into_chains(entries: Sequence[NewEntry]) -> list[list[NewEntry]]:

@@ -102,7 +102,7 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
     with database_operation(store.using, writes=False):
         source = row_lookups.get_session(store, source_id)
     description = SessionDescription(title=source.title, agent=source.agent)
-    with state_store.lock_or_create_session(store, target_id, description, source_id=source_id) as (target, _):
+    with state_store.lock_or_create_session(store, target_id, description, source_ids=[source_id]) as (target, _):
         if FrameworkState.objects.using(store.using).filter(session=target).exists():
             raise SessionExists(target_id)
         for model in (Blob, FrameworkState, FrameworkWrite):

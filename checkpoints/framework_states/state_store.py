@@ -138,29 +138,24 @@ def lock_or_create_session(
     *,
     must_own: bool = False,
     mark_changed: bool = False,
-    source_id: str | None = None,
+    source_ids: Collection[str] = (),
 ) -> Iterator[tuple[Session, OwnedSession | None]]:
     """Lock a session for a write in one transaction, and create it from `description` if it does not exist.
 
     With `must_own`, a client that does not own the session any more gets `OwnershipLost`. With `mark_changed`, pages
-    notice the change; a version that is written does that too. The session `source_id`, whose rows the caller reads, is
-    locked as well; two sessions are locked in the order of their identifiers, so that two writers that each read what
-    the other one writes do not wait for each other. Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`,
-    `OwnershipLost`.
+    notice the change; a version that is written does that too. The sessions `source_ids`, whose rows the caller reads,
+    are locked as well, all in the order of their identifiers, so that two writers that each read what the other one
+    writes do not wait for each other. Raises `SessionNotFound`, `SessionFinished`, `SessionBusy`, `OwnershipLost`.
     """
     store.flush_pending_writes(session_id)
     with database_operation(store.using), transaction.atomic(using=store.using, savepoint=False):
-        if source_id is not None and source_id < session_id:
-            row_lookups.lock_session(store, source_id)
-        try:
-            row = row_lookups.lock_session(store, session_id, mark_changed=mark_changed)
-        except SessionNotFound:
-            if description is None:
-                raise
-            create_finish_release.create_session(store, session_id, description)
-            row = row_lookups.lock_session(store, session_id)
-        if source_id is not None and source_id > session_id:
-            row_lookups.lock_session(store, source_id)
+        for source_id in sorted(source_ids):
+            if source_id < session_id:
+                row_lookups.lock_session(store, source_id)
+        row = _lock_or_create_row(store, session_id, description, mark_changed=mark_changed)
+        for source_id in sorted(source_ids):
+            if source_id > session_id:
+                row_lookups.lock_session(store, source_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)
         owned_session = store.find_owned_session(session_id)
@@ -175,6 +170,18 @@ def lock_or_create_session(
         _add_title_if_missing(store, row, description)
         yield row, owned_session
     store.record_session_use(session_id)
+
+
+def _lock_or_create_row(
+    store: Store, session_id: str, description: SessionDescription | None, *, mark_changed: bool
+) -> Session:
+    try:
+        return row_lookups.lock_session(store, session_id, mark_changed=mark_changed)
+    except SessionNotFound:
+        if description is None:
+            raise
+    create_finish_release.create_session(store, session_id, description)
+    return row_lookups.lock_session(store, session_id)
 
 
 def _add_title_if_missing(store: Store, row: Session, description: SessionDescription | None) -> None:

@@ -21,7 +21,7 @@ from checkpoints.store import session_head_optimistic_lock
 from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
-from checkpoints.versions import save_version, segment_queries, transcript_segments
+from checkpoints.versions import find_new_messages, save_version, segment_queries
 from checkpoints.versions.opaque_contents import StoredMessage
 from checkpoints.versions.save_version import TranscriptEnd
 
@@ -76,7 +76,7 @@ def write_version_of_content_if_changed(
         VersionConflict: The session was changed without its lock.
     """
     operations = OpenOperations() if owned_session is None else owned_session.operations
-    head, end = _find_head_and_transcript_end(
+    head, end = _branch_head_and_build_new_end(
         store, row, get_or_create_head_of_locked_session(store, row), operations, content
     )
     change = VersionChange(payload=content.payload)
@@ -195,7 +195,7 @@ def _get_result_texts_by_call_id(said: Sequence[dict[str, Any]]) -> dict[str, st
     }
 
 
-def _find_head_and_transcript_end(
+def _branch_head_and_build_new_end(
     store: Store, row: Session, head: TranscriptHead, operations: OpenOperations, content: VersionContent
 ) -> tuple[TranscriptHead, TranscriptEnd]:
     """Return the head to continue from, in a new segment if the transcript branches, and the end of the version."""
@@ -206,10 +206,10 @@ def _find_head_and_transcript_end(
             kept = replace(head, length=content.keep, chain=_read_chain_at_length(store, head, content.keep))
         end = save_version.build_transcript_end_with_added_messages(kept, list(content.added))
         return head, replace(end, said=[*end.said, *content.answers])
-    prepared = transcript_segments.encode_and_digest_transcript(list(content.transcript))
+    prepared = find_new_messages.encode_and_digest_transcript(list(content.transcript))
     keep, repeated = head.length, Counter[str]()
-    if not transcript_segments.does_transcript_continue_head(prepared, head):
-        keep = transcript_segments.count_common_prefix(store.using, prepared, head)
+    if not find_new_messages.does_transcript_continue_head(prepared, head):
+        keep = find_new_messages.count_common_prefix(store.using, prepared, head)
         repeated = save_version.count_results_after_edited_message(
             store, row.pk, row.session_id, operations, head, prepared, keep
         )
@@ -230,5 +230,5 @@ def _read_chain_at_length(store: Store, head: TranscriptHead, length: int) -> by
 
 def _branch_transcript(store: Store, row: Session, head: TranscriptHead, keep: int) -> TranscriptHead:
     return move_head_to_segment(
-        store, row, head, transcript_segments.create_branch_segment(store.using, row.pk, head, keep)
+        store, row, head, find_new_messages.create_branch_segment(store.using, row.pk, head, keep)
     )

@@ -2,8 +2,8 @@
 
 from checkpoints.importers.import_errors import FormatRefused, ImportRefused, NothingToImport
 from checkpoints.importers.import_report import DamagedPlace, ImportProgress, ImportReport, Progress, RefusedFile
-from checkpoints.importers.import_transcripts import import_transcripts
 from checkpoints.importers.price_table import PriceTable, load_price_table
+from checkpoints.importers.transcript_import import import_transcripts
 
 __all__ = [
     "DamagedPlace",

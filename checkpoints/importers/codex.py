@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time, parse_token_count
+from checkpoints.importers.codex_line_facts import (
+    CopiedHistory,
+    RunningTokenTotals,
+    find_started_subagent,
+    get_request_from_editor,
+    is_inserted_text,
+    read_stated_duration,
+    read_subagent_role,
+)
+from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,
@@ -16,10 +22,22 @@ from checkpoints.importers.imported_session_builder import (
     TranscriptFormat,
     get_text_field,
 )
+from checkpoints.importers.imported_session_rows import make_session_id
 from checkpoints.importers.openai_responses import read_item, score_item_match
 
 _LINE_TYPES: Final = frozenset(
-    {"session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state", "ghost_snapshot"}
+    {
+        "compacted",
+        "event_msg",
+        "ghost_snapshot",
+        "inter_agent_communication",
+        "inter_agent_communication_metadata",
+        "response_item",
+        "session_meta",
+        "token_usage_record",
+        "turn_context",
+        "world_state",
+    }
 )
 #: Events whose text the items have too; of a file without items, they are the messages.
 _TEXT_EVENTS: Final = {
@@ -27,23 +45,6 @@ _TEXT_EVENTS: Final = {
     "agent_message": ("assistant", "message"),
     "agent_reasoning": ("assistant", "text"),
 }
-_TOKEN_FIELDS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
-#: Beginnings of what the program writes in the user's name.
-_INSERTED_TEXTS: Final = (
-    "<environment_context>",
-    "<user_instructions>",
-    "<turn_aborted>",
-    "<permissions instructions>",
-    "# AGENTS.md instructions",
-    "<skill>",
-)
-#: Line between what is open in the editor and what the person wrote, in prompts from an editor.
-_REQUEST: Final = "## My request for Codex:"
-#: First lines of a result as text: `Wall time: 1.3 seconds`.
-_WALL_TIME: Final = re.compile(r"(?:[^\n]{0,80}\n){0,3}Wall time: (\d{1,6}(?:\.\d{1,6})?) seconds")
-#: Characters at the end of a result in which its metadata is named, and the longest duration in seconds.
-_METADATA_TAIL_CHARS: Final = 200
-_MAX_DURATION_SECONDS: Final = 10**6
 
 
 class CodexReader:
@@ -52,10 +53,18 @@ class CodexReader:
     def __init__(self, context: ImportContext) -> None:
         self._context = context
         self._builder: TranscriptBuilder | None = None
-        self._totals: dict[str, int] = {}
+        self._totals = RunningTokenTotals()
+        self._id: object = None
+        self._copied = CopiedHistory({}, {})
         self._events: list[tuple[str, str, Any]] = []
-        #: Times of the calls without a result, by call id.
+        #: Times and tools of the calls without a result, by call id.
         self._issued: dict[str, datetime] = {}
+        self._tools: dict[str, str] = {}
+        #: Key of the last message, of those before each turn, and of the one that the next message follows if that is
+        #: not the last one.
+        self._last = TRANSCRIPT_START
+        self._before_turns: list[str] = []
+        self._after: str | None = None
 
     def add_value(self, number: int, value: Any) -> None:
         """Read a line: an item becomes a message, everything else a fact or a note."""
@@ -64,9 +73,10 @@ class CodexReader:
         kind = get_text_field(line, "type")
         if not isinstance(payload, dict):  # the lines of early versions are the items themselves
             kind, payload = ("session_meta" if _is_header_of_old_format(line) else "response_item"), line
-        builder = self._get_or_open_builder(payload if kind == "session_meta" else {})
+        is_header = kind == "session_meta" and self._builder is None
+        builder = self._get_or_open_builder(line, payload if is_header else {})
         match kind:
-            case "session_meta":
+            case "session_meta" if is_header or payload.get("id") == self._id:  # others are copied from the parent
                 self._add_session_facts(builder, payload)
             case "turn_context":
                 self._add_turn_facts(builder, payload)
@@ -77,14 +87,24 @@ class CodexReader:
                 self._add_compaction(builder, payload, line.get("timestamp"))
                 return
             case "event_msg":
-                self._add_event(builder, payload, line.get("timestamp"))
+                self._add_event(builder, payload, line)
             case _ if kind not in _LINE_TYPES:
                 builder.report.unknown[f"line {kind}"] += 1
         builder.add_note(line)
 
-    def _get_or_open_builder(self, header: Body) -> TranscriptBuilder:
+    def _get_or_open_builder(self, line: Body, header: Body) -> TranscriptBuilder:
         if self._builder is None:
-            self._builder = self._context.open_builder(self._context.make_session_id(header.get("id")))
+            role = read_subagent_role(header)
+            agent, labels = (f"codex/{role}", ("codex", "subagent")) if role else ("", ())
+            session_id = self._context.make_session_id(header.get("id"))
+            self._builder = self._context.open_builder(
+                session_id, agent=agent, labels=labels, by_place=False, begins_alike=True
+            )
+            self._id, self._copied = header.get("id"), CopiedHistory(line, header)
+            if self._copied.parent_id and role:
+                self._builder.origin.parent_session_id = make_session_id(self._copied.parent_id)
+            elif self._copied.parent_id:
+                self._builder.facts["forked_from"] = self._copied.parent_id
         return self._builder
 
     def _add_session_facts(self, builder: TranscriptBuilder, meta: Body) -> None:
@@ -110,17 +130,27 @@ class CodexReader:
         if exchange.unknown:
             builder.report.unknown.update(exchange.unknown)
         for body in exchange.messages:
-            is_prompt = body.get("role") == "user" and not _is_inserted_message(body)
-            role = {} if is_prompt or body.get("role") != "user" else {"role": "system"}
-            if is_prompt:
-                builder.set_title(_get_first_text(body).partition(_REQUEST)[2])
-            builder.add_message(
-                {**body, **role},
-                at=parse_time(timestamp),
-                begins_turn=is_prompt,
-                times=self._find_result_times(item, parse_time(timestamp)),
-            )
+            self._add_message(builder, item, body, timestamp)
+        self._link_subagent(builder, item)
         builder.interrupted = False
+
+    def _add_message(self, builder: TranscriptBuilder, item: Body, body: Body, timestamp: object) -> None:
+        """Add a message. Prompts of persons, and tasks from another agent, begin a turn."""
+        is_task = get_text_field(item, "type") == "agent_message"
+        is_prompt = is_task or (body.get("role") == "user" and not is_inserted_text(_get_first_text(body)))
+        role = {} if is_prompt or body.get("role") != "user" else {"role": "system"}
+        if is_prompt:
+            builder.set_title(get_request_from_editor(_get_first_text(body)))
+            self._before_turns.append(self._last if self._after is None else self._after)
+        at = parse_time(timestamp)
+        self._last = builder.add_message(
+            {**body, **role},
+            at=at,
+            after=self._after,
+            begins_turn=is_prompt,
+            times=self._find_result_times(item, at),
+        )
+        self._after = None
 
     def _find_result_times(self, item: Body, at: datetime | None) -> dict[str, datetime]:
         """Return when a call ended if its result states how long it took.
@@ -131,9 +161,9 @@ class CodexReader:
         if at is None or not call_id:
             return {}
         if not get_text_field(item, "type").endswith("_output"):
-            self._issued[call_id] = at
+            self._issued[call_id], self._tools[call_id] = at, get_text_field(item, "name")
             return {}
-        issued_at, seconds = self._issued.pop(call_id, at), _read_stated_duration(item.get("output"))
+        issued_at, seconds = self._issued.pop(call_id, at), read_stated_duration(item.get("output"))
         return {} if seconds is None else {call_id: issued_at + timedelta(seconds=seconds)}
 
     def _add_compaction(self, builder: TranscriptBuilder, payload: Body, timestamp: object) -> None:
@@ -141,30 +171,43 @@ class CodexReader:
         replacement_history = payload.get("replacement_history")
         blocks = [builder.build_compaction_block(), {"kind": "text", "text": text if isinstance(text, str) else ""}]
         body = {"role": "system", "blocks": blocks, "source": payload}
-        builder.add_message(body, at=parse_time(timestamp), after=TRANSCRIPT_START, begins_turn=False)
+        at = parse_time(timestamp)
+        self._last = builder.add_message(body, at=at, after=TRANSCRIPT_START, begins_turn=False)
+        self._before_turns, self._after = [], None
         for item in replacement_history if isinstance(replacement_history, list) else ():
             if isinstance(item, dict):
                 self._add_item(builder, item, timestamp)
 
-    def _add_event(self, builder: TranscriptBuilder, event: Body, timestamp: object) -> None:
+    def _add_event(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
         kind = get_text_field(event, "type")
         if kind == "token_count" and isinstance(event.get("info"), dict):
-            self._add_new_token_usage(builder, event["info"])
+            growth = self._totals.take_growth(event["info"])
+            if not self._copied.includes(line):
+                builder.add_usage("", growth)
         elif kind == "turn_aborted":
             builder.interrupted = True
+        elif kind == "thread_rolled_back":
+            self._take_back_turns(event.get("num_turns"))
+        elif kind == "thread_name_updated":
+            builder.set_title(event.get("thread_name"), given=True)
         elif kind in _TEXT_EVENTS and builder.message_count == 0:
             role, name = _TEXT_EVENTS[kind]
-            self._events.append((role, get_text_field(event, name), timestamp))
+            self._events.append((role, get_text_field(event, name), line.get("timestamp")))
+        else:
+            self._link_subagent(builder, event)
 
-    def _add_new_token_usage(self, builder: TranscriptBuilder, info: Body) -> None:
-        """Count what the running total has grown by, since the event is repeated without new usage."""
-        total = info.get("total_token_usage")
-        if not isinstance(total, dict):
-            return
-        totals = {name: parse_token_count(total.get(name)) for name in _TOKEN_FIELDS}
-        before = self._totals if all(totals[name] >= self._totals.get(name, 0) for name in totals) else {}
-        self._totals = totals
-        builder.add_usage("", _convert_token_counts({name: totals[name] - before.get(name, 0) for name in totals}))
+    def _take_back_turns(self, number: object) -> None:
+        """Let the next message follow what was before the last turns; they remain in earlier versions."""
+        if isinstance(number, int) and number > 0 and self._before_turns:
+            position = max(len(self._before_turns) - number, 0)
+            self._after = self._before_turns[position]
+            del self._before_turns[position:]
+
+    def _link_subagent(self, builder: TranscriptBuilder, event: Body) -> None:
+        """Note which call started which subagent."""
+        session, call_id = find_started_subagent(event, self._tools)
+        if session and call_id and not self._copied.parent_id:
+            builder.facts.setdefault("subagents", {}).setdefault(make_session_id(session), call_id)
 
     def finish(self) -> None:
         """Write everything read so far."""
@@ -173,40 +216,10 @@ class CodexReader:
             return
         if builder.message_count == 0:
             for role, text, timestamp in self._events:
+                builder.set_title(get_request_from_editor(text) if role == "user" else "")
                 builder.add_message({"role": role, "content": text}, at=parse_time(timestamp))
         self._events = []
         builder.finish()
-
-
-def _convert_token_counts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Convert counts in which the input includes what came from the cache."""
-    cached = counts["cached_input_tokens"]
-    return {
-        "input_tokens": counts["input_tokens"] - cached,
-        "cache_read_input_tokens": cached,
-        "output_tokens": counts["output_tokens"],
-        "reasoning_output_tokens": counts["reasoning_output_tokens"],
-    }
-
-
-def _read_stated_duration(output: object) -> float | None:
-    """Read the seconds that the result of a command states, in its metadata or its first lines; None without them."""
-    if not isinstance(output, str):
-        return None
-    if match := _WALL_TIME.match(output):
-        return float(match[1])
-    if "duration_seconds" not in output[-_METADATA_TAIL_CHARS:]:
-        return None
-    try:
-        value = json.loads(output)
-    except (ValueError, RecursionError):
-        return None
-    metadata = value.get("metadata") if isinstance(value, dict) else None
-    seconds = metadata.get("duration_seconds") if isinstance(metadata, dict) else None
-    is_duration = (
-        isinstance(seconds, int | float) and not isinstance(seconds, bool) and 0 <= seconds <= _MAX_DURATION_SECONDS
-    )
-    return float(seconds) if is_duration and isinstance(seconds, int | float) else None
 
 
 def _get_first_text(body: Body) -> str:
@@ -218,10 +231,6 @@ def _get_first_text(body: Body) -> str:
         if isinstance(content, str)
         else ""
     )
-
-
-def _is_inserted_message(body: Body) -> bool:
-    return _get_first_text(body).lstrip().startswith(_INSERTED_TEXTS)
 
 
 def _is_header_of_old_format(line: Body) -> bool:

@@ -1,10 +1,32 @@
-"""Chats of Gemini CLI: one JSON object with all messages, or one line for each."""
+"""Chats of Gemini CLI: one JSON object with all messages, or a log of records.
+
+In a log, a message comes again under its id when its tokens are known or its calls have run. `$set` changes facts of
+the chat, or replaces its messages when the program compresses them, and `$rewindTo` takes back a message and all after
+it.
+"""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from pathlib import Path
 from typing import Any, Final
 
-from checkpoints.importers.imported_message import parse_time, parse_token_count
+from checkpoints.exceptions import InvalidInput
+from checkpoints.importers.gemini_messages import (
+    ROLES,
+    build_message_body,
+    build_result_message,
+    convert_token_counts,
+    describe_call,
+    get_list_or_empty,
+    get_message_id,
+    is_repeated_result,
+    make_key,
+    read_call_block,
+    score_record_match,
+)
+from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time
 from checkpoints.importers.imported_session_builder import (
     Body,
     ImportContext,
@@ -13,11 +35,6 @@ from checkpoints.importers.imported_session_builder import (
     get_text_field,
 )
 
-_ROLES: Final = {"user": "user", "gemini": "assistant", "info": "system", "error": "system", "warning": "system"}
-_SHOWN_FIELDS: Final = frozenset({"id", "type", "content", "timestamp", "thoughts", "toolCalls", "tokens", "model"})
-_FAILED: Final = frozenset({"error", "failed"})
-_CANCELLED: Final = frozenset({"cancelled", "canceled"})
-
 
 class GeminiReader:
     """Reader of one chat."""
@@ -25,145 +42,199 @@ class GeminiReader:
     def __init__(self, context: ImportContext) -> None:
         self._context = context
         self._builder: TranscriptBuilder | None = None
+        #: Last message, which may come again with more in it, and the number of its line.
+        self._pending: tuple[int, Body] | None = None
+        #: Ids of the messages in the present form of the chat, in order, each with the key before it.
+        self._keys_before: dict[str, str] = {}
+        #: Those of them that the program wrote to the person only; a model never gets them.
+        self._notices: set[str] = set()
+        self._counted: dict[str, Counter[str]] = {}
+        #: Key of the last message, and of the one that the next message follows if that is not the last one.
+        self._last = TRANSCRIPT_START
+        self._after: str | None = None
 
     def add_value(self, number: int, value: Any) -> None:
-        """Read the whole chat, or the next line of one."""
+        """Read the whole chat, or the next record of one."""
         if not isinstance(value, dict):
             return
-        messages = value.get("messages")
-        header = value if isinstance(messages, list) or "sessionId" in value else {}
-        if self._builder is None:
-            self._builder = self._context.open_builder(self._context.make_session_id(header.get("sessionId")))
-            self._builder.facts["project_hash"] = header.get("projectHash", "")
-        self._builder.set_title(value.get("summary"), given=True)
-        if get_text_field(value, "type") in _ROLES:
-            self._add_message(self._builder, value)
+        builder = self._get_or_open_builder(value)
+        changes = value.get("$set")
+        facts = changes if isinstance(changes, dict) else value
+        builder.set_title(facts.get("summary"), given=True)
+        messages = facts.get("messages")
+        if "$rewindTo" in value:
+            self._rewind(builder, value["$rewindTo"])
+            builder.add_note(value)
+        elif facts is changes and isinstance(messages, list):
+            self._replace_messages(builder, number, messages)
+        elif get_text_field(value, "type") in ROLES:
+            self._add_message_later(builder, number, value)
         elif isinstance(messages, list):
             for message in messages:
                 if isinstance(message, dict):
-                    self._add_message(self._builder, message)
+                    self._add_message_later(builder, number, message)
                 else:
-                    self._builder.report.unknown["entry without a type"] += 1
-                    self._builder.add_note(message)
+                    builder.report.unknown["entry without a type"] += 1
+                    builder.add_note(message)
         else:
-            self._builder.add_note(value)
+            builder.add_note(value)
+
+    def _get_or_open_builder(self, value: Body) -> TranscriptBuilder:
+        if self._builder is None:
+            header = value if isinstance(value.get("messages"), list) or "sessionId" in value else {}
+            session_id = self._context.make_session_id(header.get("sessionId"))
+            is_subagent = header.get("kind") == "subagent"
+            agent, labels = ("gemini-cli/subagent", ("gemini-cli", "subagent")) if is_subagent else ("", ())
+            builder = self._context.open_builder(session_id, agent=agent, labels=labels, by_place=False)
+            folder = self._context.path.parent if self._context.path is not None else None
+            if is_subagent and folder is not None and folder.parent.name == "chats":  # chats/<parent>/<subagent>.jsonl
+                builder.origin.parent_session_id = self._context.make_session_id(folder.name)
+            builder.facts["project_hash"] = header.get("projectHash", "")
+            self._builder = builder
+        return self._builder
+
+    # records of the log
+
+    def _add_message_later(self, builder: TranscriptBuilder, number: int, message: Body) -> None:
+        """Keep a message until another one comes, because the same one may come again."""
+        message_id = get_message_id(message)
+        if self._pending is not None and (not message_id or get_message_id(self._pending[1]) != message_id):
+            self._write_pending_message(builder)
+        self._pending = number, message
+
+    def _write_pending_message(self, builder: TranscriptBuilder) -> None:
+        if self._pending is None:
+            return
+        (number, message), self._pending = self._pending, None
+        try:
+            self._add_message(builder, message)
+        except InvalidInput as error:
+            text = json.dumps(message, ensure_ascii=False, default=str)
+            builder.report.add_damaged_place(self._context.path or Path("messages"), number, error.detail, text)
+
+    def _rewind(self, builder: TranscriptBuilder, message_id: object) -> None:
+        """Take back a message and all after it; all messages if it is unknown, as the program does."""
+        self._write_pending_message(builder)
+        known = list(self._keys_before)
+        position = known.index(message_id) if message_id in known else 0
+        self._after = self._keys_before[known[position]] if position else TRANSCRIPT_START
+        for each in known[position:]:
+            del self._keys_before[each]
+
+    def _replace_messages(self, builder: TranscriptBuilder, number: int, messages: list[Any]) -> None:
+        """Read all messages of the chat as they are from here on.
+
+        Those that are there already stay as they are. If some of them are gone, the program has compressed the chat: it
+        starts over with what is new, and the earlier messages remain in earlier versions.
+        """
+        self._write_pending_message(builder)
+        known = [message_id for message_id in self._keys_before if message_id not in self._notices]
+        listed = [message for message in messages if isinstance(message, dict) and not is_repeated_result(message)]
+        ids = {get_message_id(message) for message in listed}
+        added = [message for message in listed if get_message_id(message) not in self._keys_before]
+        gone = [message_id for message_id in known if message_id not in ids]
+        if gone and not added and known[-len(gone) :] == gone:
+            self._rewind(builder, gone[0])
+        elif gone:
+            at = next((at for message in listed if (at := parse_time(message.get("timestamp")))), None)
+            key, block = make_key("compaction", *sorted(ids)), builder.build_compaction_block()
+            builder.add_message({"role": "system", "blocks": [block]}, key=key, at=at, after=TRANSCRIPT_START)
+            self._keys_before = {message_id: key for message_id in known if message_id in ids}
+            self._last = key
+        for message in added:
+            self._add_message_later(builder, number, message)
+
+    # messages
 
     def _add_message(self, builder: TranscriptBuilder, message: Body) -> None:
-        kind = str(message.get("type"))
-        if kind not in _ROLES:
+        """Add a message with its calls and their results. What was written of it before stays; the rest follows."""
+        message_id, kind = get_message_id(message), get_text_field(message, "type")
+        if kind not in ROLES:
             builder.report.unknown[f"message {kind}"] += 1
         builder.set_context(model=message.get("model"))
-        calls = [call for call in _get_list_or_empty(message.get("toolCalls")) if isinstance(call, dict)]
-        source = {name: field for name, field in message.items() if name not in _SHOWN_FIELDS}
-        if calls:
-            source["tool_calls"] = [
-                {name: call[name] for name in call if name not in {"args", "result"}} for call in calls
-            ]
-        body = {
-            "id": message.get("id", ""),
-            "role": _ROLES.get(kind, "system"),
-            "blocks": [
-                *map(_read_thought, _get_list_or_empty(message.get("thoughts"))),
-                *_read_content(message.get("content")),
-            ],
-            **({"source": source} if source else {}),
-        }
-        body["blocks"] += [block for call in calls if (block := _read_call(call)) is not None]
-        tokens = message.get("tokens")
-        usage = (
-            builder.add_usage(message.get("model"), _convert_token_counts(tokens)) if isinstance(tokens, dict) else None
-        )
-        builder.add_message(body, at=parse_time(message.get("timestamp")), usage=usage)
-        for call in calls:
-            self._add_result(builder, call, message.get("timestamp"))
+        calls = [call for call in get_list_or_empty(message.get("toolCalls")) if isinstance(call, dict)]
+        usage = self._add_new_usage(builder, message, message_id)
+        key, count = _choose_key_of_message(builder, message_id, len(calls))
+        keys = [key]
+        if not message_id or message_id not in self._keys_before:
+            after, self._after = self._choose_key_before(builder, message_id), None
+            if message_id:
+                self._keys_before[message_id] = after
+                (self._notices.add if ROLES.get(kind) == "system" else self._notices.discard)(message_id)
+            body, at = build_message_body(message, calls[:count]), parse_time(message.get("timestamp"))
+            keys = [builder.add_message(body, key=key, at=at, after=after, usage=usage)]
+        for number, call in enumerate(calls):
+            self._link_subagent(builder, call)
+            block = read_call_block(call) if number >= count else None
+            if block is not None:
+                body = {"role": "assistant", "blocks": [block]}
+                keys.append(_add_part(builder, body, message, call, "call"))
+        results = [(call, result) for call in calls if (result := build_result_message(call)) is not None]
+        keys += [_add_part(builder, result, message, call, "result") for call, result in results]
+        self._last = max(keys, key=lambda each: builder.recorder.find_position(each) or 0)
 
-    def _add_result(self, builder: TranscriptBuilder, call: Body, timestamp: object) -> None:
-        status = get_text_field(call, "status")
-        if not isinstance(call.get("id"), str) or ("result" not in call and status not in _FAILED | _CANCELLED):
-            return
-        block = {"kind": "tool_result", "call_id": call["id"], "content": _read_result(call)}
-        if status in _FAILED | _CANCELLED:
-            block["is_error"] = True
-        at = parse_time(call.get("timestamp")) or parse_time(timestamp)
-        builder.add_message({"role": "tool", "blocks": [block]}, at=at)
+    def _choose_key_before(self, builder: TranscriptBuilder, message_id: str) -> str:
+        """Choose the message that a new one follows: after a rewind an earlier one, else the last one.
+
+        The first message of a further file of a chat follows what the other files have.
+        """
+        if self._after is not None:
+            return self._after
+        is_first_with_id = self._last == TRANSCRIPT_START and bool(message_id)
+        return _get_end_of_path(builder) if is_first_with_id else self._last
+
+    def _add_new_usage(self, builder: TranscriptBuilder, message: Body, message_id: str) -> Body | None:
+        """Count the tokens of a message once, however often it comes."""
+        tokens = message.get("tokens")
+        if not isinstance(tokens, dict):
+            return None
+        counts, counted = Counter(convert_token_counts(tokens)), self._counted.get(message_id, Counter[str]())
+        if message_id:
+            self._counted[message_id] = counted | counts
+        return builder.add_usage(message.get("model"), counts - counted)
+
+    def _link_subagent(self, builder: TranscriptBuilder, call: Body) -> None:
+        """Note which call started which subagent."""
+        agent, call_id = get_text_field(call, "agentId"), get_text_field(call, "id")
+        if agent and call_id:
+            builder.facts.setdefault("subagents", {}).setdefault(self._context.make_session_id(agent), call_id)
 
     def finish(self) -> None:
         """Write everything read so far."""
         if self._builder is not None:
+            self._write_pending_message(self._builder)
             self._builder.finish()
 
 
-def _get_list_or_empty(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _choose_key_of_message(builder: TranscriptBuilder, message_id: str, calls: int) -> tuple[str, int]:
+    """Choose the key of a message, which tells how many of its calls are in it. Returns both.
 
-
-def _read_thought(thought: Any) -> Body:
-    if not isinstance(thought, dict):
-        return {"kind": "reasoning", "text": str(thought)}
-    texts = [thought.get(name) for name in ("subject", "description")]
-    return {"kind": "reasoning", "text": "\n\n".join(text for text in texts if isinstance(text, str) and text)}
-
-
-def _read_content(content: Any) -> list[Any]:
-    """Read the content: a text, or parts of which those of text have nothing but it."""
-    if isinstance(content, str):
-        return [{"kind": "text", "text": content}] if content else []
-    parts = content if isinstance(content, list) else [content] if content is not None else []
-    return [
-        {"kind": "text", "text": part["text"]} if isinstance(part, dict) and set(part) == {"text"} else part
-        for part in parts
-    ]
-
-
-def _read_call(call: Body) -> Body | None:
-    if not isinstance(call.get("id"), str) or not isinstance(call.get("name"), str):
-        return None
-    return {"kind": "tool_call", "id": call["id"], "name": call["name"], "args": call.get("args")}
-
-
-def _read_result(call: Body) -> Any:
-    """Read the output of a call from the answer that the model got; anything else is kept as it is."""
-    responses = _get_list_or_empty(call.get("result"))
-    outputs = [
-        response["functionResponse"].get("response")
-        for response in responses
-        if isinstance(response, dict) and isinstance(response.get("functionResponse"), dict)
-    ]
-    texts = [
-        next((output[name] for name in ("output", "error") if isinstance(output.get(name), str)), None)
-        for output in outputs
-        if isinstance(output, dict)
-    ]
-    if texts and len(texts) == len(responses) and all(isinstance(text, str) for text in texts):
-        return "\n\n".join(str(text) for text in texts)
-    return call.get("result")
-
-
-def _convert_token_counts(tokens: Body) -> dict[str, int]:
-    """Convert counts in which the input includes what came from the cache, and thoughts are apart from the output."""
-    counts = {name: parse_token_count(tokens.get(name)) for name in ("input", "output", "cached", "thoughts", "tool")}
-    return {
-        "input_tokens": max(counts["input"] - counts["cached"], 0) + counts["tool"],
-        "cache_read_input_tokens": min(counts["cached"], counts["input"]),
-        "output_tokens": counts["output"] + counts["thoughts"],
-        "reasoning_output_tokens": counts["thoughts"],
-    }
-
-
-def _score_format_match(value: Any) -> int:
-    if not isinstance(value, dict):
-        return 0
-    if isinstance(value.get("messages"), list) and "sessionId" in value and {"projectHash", "startTime"} & value.keys():
-        return 3
-    if "sessionId" in value and "projectHash" in value:
-        return 3
-    is_message = (
-        get_text_field(value, "type") in _ROLES
-        and "timestamp" in value
-        and "content" in value
-        and "message" not in value
+    If it was written before, with fewer calls than it has now, that is its key. Empty: the builder makes one.
+    """
+    if not message_id:
+        return "", calls
+    keys = [message_id, *(make_key(message_id, count) for count in range(1, calls + 1))]
+    return next(
+        ((keys[count], count) for count in range(calls, -1, -1) if builder.recorder.has_message(keys[count])),
+        (keys[calls], calls),
     )
-    return 2 * is_message
 
 
-GEMINI_CLI: Final = TranscriptFormat("gemini-cli", "gemini-cli", _score_format_match, GeminiReader)
+def _get_end_of_path(builder: TranscriptBuilder) -> str:
+    path = builder.recorder.path
+    return path[-1].key if path else TRANSCRIPT_START
+
+
+def _add_part(builder: TranscriptBuilder, body: Body, message: Body, call: Body, part: str) -> str:
+    """Add a call that came after its message, or a result, at the end of the chat. Returns its key."""
+    message_id = get_message_id(message)
+    at = parse_time(call.get("timestamp")) or parse_time(message.get("timestamp"))
+    if not message_id:
+        return builder.add_message(body, at=at)
+    if part == "call":
+        body = {**body, "source": {"tool_calls": [describe_call(call)]}}
+    key = make_key(message_id, part, call.get("id"))
+    return builder.add_message(body, key=key, at=at, after=_get_end_of_path(builder))
+
+
+GEMINI_CLI: Final = TranscriptFormat("gemini-cli", "gemini-cli", score_record_match, GeminiReader)

@@ -34,14 +34,14 @@ from checkpoints.importers.import_report import (
     Progress,
     RefusedFile,
 )
-from checkpoints.importers.import_transcripts import (
+from checkpoints.importers.parallel_file_groups import group_files, split_into_transactions
+from checkpoints.importers.transcript_import import (
     UNEXPECTED_CONTENT,
     FileImport,
     FolderImport,
     ImportOptions,
     save_imported_file_rows,
 )
-from checkpoints.importers.parallel_file_groups import group_files, split_into_transactions
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
 from checkpoints.store.database_client_state import Store

@@ -119,9 +119,18 @@ class ImportContext:
         return make_session_id(base, *parts)
 
     def open_builder(
-        self, session_id: str, *, agent: str = "", labels: tuple[str, ...] = (), by_place: bool = True
+        self,
+        session_id: str,
+        *,
+        agent: str = "",
+        labels: tuple[str, ...] = (),
+        by_place: bool = True,
+        begins_alike: bool | None = None,
     ) -> TranscriptBuilder:
-        """Open the builder of a session. Raises `ImportRefused`."""
+        """Open the builder of a session; for the last two options see `TranscriptRecorder`. Raises `ImportRefused`.
+
+        By default all files of a session have to begin alike if keys stand for a position.
+        """
         origin = TranscriptOrigin(
             validate_id("session id", session_id),
             self.format.name,
@@ -138,6 +147,7 @@ class ImportContext:
             otherwise=self.modified_at,
             live=self.live,
             by_place=by_place,
+            begins_alike=by_place if begins_alike is None else begins_alike,
             prices=self.prices,
             open_writer=self.open_writer,
         )
@@ -222,14 +232,16 @@ class TranscriptBuilder:
         begins_turn: bool | None = None,
         times: Mapping[str, datetime] | None = None,
         usage: Mapping[str, Any] | None = None,
+        identity: str = "",
     ) -> str:
         """Add the next message. Returns its key.
 
-        A message without a `key` gets one from its content and everything before it. `after` is the key of the message
+        A message without a `key` gets one from its content and everything before it, or from its `identity` instead of
+        the content: what different exports of the same message have in common. `after` is the key of the message
         that it follows if that is not the last one. A message of a person begins a turn unless `begins_turn` differs.
         """
         previous_key = self._key if after is None else after
-        key = key or f"m:{digest_text(previous_key + to_canonical_json(body, 'message'))[:40]}"
+        key = key or f"m:{digest_text(previous_key + (identity or to_canonical_json(body, 'message')))[:40]}"
         self._key = key
         parts = content_blocks.list_message_parts(body)
         answers = bool(parts) and all(isinstance(part, ResultPart) for part in parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from checkpoints.formats.canonical import parse_json
@@ -50,14 +51,13 @@ class LangfuseReader:
             self._spans.setdefault(trace["id"], _read_observation(root))
 
     def finish(self) -> None:
-        """Write everything read so far."""
-        spans = list(self._spans.values())
+        """Write everything read so far. Observations that follow belong to the same traces, so these are kept."""
+        spans = [replace(span) for span in self._spans.values()]
         for span in spans:  # the trace itself counts only if nothing else has messages
             if span.id == span.trace and any(other.kind or other.inputs for other in spans if other is not span):
                 span.parent = span.id
         if spans:
             import_span_sessions(self._context, spans, titles=self._titles, facts=self._facts)
-        self._spans = {}
 
 
 def _read_observation(observation: Body) -> Span:

@@ -24,6 +24,7 @@ _UNCONVERTED_TYPES: Final = frozenset(
     {
         "code_interpreter_call",
         "compaction",
+        "context_compaction",
         "file_search_call",
         "image_generation_call",
         "item_reference",
@@ -40,6 +41,7 @@ _CALL_ARGUMENT_FIELDS: Final = {
     "local_shell_call": "action",
     "shell_call": "action",
     "apply_patch_call": "operation",
+    "tool_search_call": "arguments",
 }
 
 
@@ -121,7 +123,8 @@ def _convert_call_output(value: Body) -> Body | None:
     if call_id is None:
         return None
     is_error = value.get("status") in ("failed", "incomplete")
-    return _build_message(value, [_build_tool_result(call_id, value.get("output"), failed=is_error)], "tool")
+    output = value.get("output", value.get("tools"))
+    return _build_message(value, [_build_tool_result(call_id, output, failed=is_error)], "tool")
 
 
 def _build_tool_result(call_id: str, content: Any, *, failed: bool) -> Body:
@@ -141,6 +144,20 @@ def _convert_mcp_call(value: Body) -> Body | None:
     return _build_message(value, [call_block, _build_tool_result(call_id, content, failed=error is not None)])
 
 
+def _convert_agent_message(value: Body) -> Body | None:
+    """Convert a message from another agent, which is no prompt of a person."""
+    content = value.get("content")
+    return None if content is None else {**_build_message(value, [], "system"), "blocks": _read_texts(content)}
+
+
+def _read_texts(content: Any) -> list[Any]:
+    parts = content if isinstance(content, list) else [content]
+    return [
+        {"kind": "text", "text": part["text"]} if isinstance(part, dict) and isinstance(part.get("text"), str) else part
+        for part in parts
+    ]
+
+
 def _convert_reasoning(value: Body) -> Body | None:
     pieces = [piece for name in ("summary", "content") for piece in _get_list_or_empty(value.get(name))]
     texts = [piece["text"] for piece in pieces if isinstance(piece, dict) and isinstance(piece.get("text"), str)]
@@ -154,6 +171,8 @@ def _get_list_or_empty(value: Any) -> list[Any]:
 _ITEM_READERS: Final[dict[str, Callable[[Body], Body | None]]] = {
     "reasoning": _convert_reasoning,
     "mcp_call": _convert_mcp_call,
+    "agent_message": _convert_agent_message,
+    "tool_search_output": _convert_call_output,
     **dict.fromkeys(("function_call", *_CALL_ARGUMENT_FIELDS), _convert_call),
     **dict.fromkeys(
         ("function_call_output", *(f"{kind}_output" for kind in _CALL_ARGUMENT_FIELDS)), _convert_call_output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -21,9 +21,25 @@ from checkpoints.importers.span_attributes import (
 from checkpoints.importers.span_conversations import Span, import_span_sessions
 
 #: Names of the kind of a span, and its values for requests to models and for tools.
-_KIND_NAMES: Final = ("gen_ai.operation.name", "openinference.span.kind", "traceloop.span.kind", "ai.operationId")
+_KIND_NAMES: Final = (
+    "gen_ai.operation.name",
+    "openinference.span.kind",
+    "traceloop.span.kind",
+    "llm.request.type",
+    "ai.operationId",
+)
 _MODEL_KINDS: Final = frozenset(
-    {"chat", "text_completion", "generate_content", "llm", "ai.generatetext.dogenerate", "ai.streamtext.dostream"}
+    {
+        "ai.generateobject.dogenerate",
+        "ai.generatetext.dogenerate",
+        "ai.streamobject.dostream",
+        "ai.streamtext.dostream",
+        "chat",
+        "completion",
+        "generate_content",
+        "llm",
+        "text_completion",
+    }
 )
 _TOOL_KINDS: Final = frozenset({"execute_tool", "tool", "ai.toolcall"})
 #: Beginnings of the names of attributes that say something about an agent.
@@ -47,6 +63,10 @@ _MESSAGE_EVENTS: Final = {
 }
 
 
+#: Fields with the spans of each resource; the last one is that of Tempo.
+_RESOURCE_FIELDS: Final = ("resourceSpans", "resource_spans", "batches")
+
+
 class OpenTelemetryReader:
     """Reader of one file; a session is built of each conversation or trace at the end."""
 
@@ -61,8 +81,8 @@ class OpenTelemetryReader:
             self._spans[(span.trace, span.id)] = span
 
     def finish(self) -> None:
-        """Write everything read so far."""
-        spans = list(self._spans.values())
+        """Write everything read so far. Spans that follow belong to the same traces, so these are kept."""
+        spans = [replace(span) for span in self._spans.values()]
         conversations = {span.trace: span.rest["conversation"] for span in spans if span.rest["conversation"]}
         for span in spans:  # a trace belongs to the conversation that any of its spans names
             span.trace = conversations.get(span.trace, span.trace)
@@ -73,7 +93,6 @@ class OpenTelemetryReader:
             span.agent = agents.get(span.trace, span.agent)
         if spans:
             import_span_sessions(self._context, spans, titles={}, facts={})
-        self._spans = {}
 
 
 def iterate_spans(value: Any) -> Iterator[tuple[Any, Body]]:
@@ -85,7 +104,7 @@ def iterate_spans(value: Any) -> Iterator[tuple[Any, Body]]:
     Yields:
         The resource and the span, as they are in the export.
     """
-    for resource in iterate_dicts(value, "resourceSpans", "resource_spans"):
+    for resource in iterate_dicts(value, *_RESOURCE_FIELDS):
         for scope in iterate_dicts(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
             for raw in iterate_dicts(scope, "spans"):
                 yield resource.get("resource"), raw
@@ -138,7 +157,7 @@ def _read_span(raw: Body, shared: Body) -> Span:
         parent=str(raw.get("parentSpanId", raw.get("parent_span_id")) or ""),
         trace=trace,
         name=str(raw.get("name", "")),
-        kind="tool" if is_tool else "model" if kinds & _MODEL_KINDS else "",
+        kind="tool" if is_tool else "model" if _is_model_request(kinds, attributes) else "",
         start=_read_time(raw.get("startTimeUnixNano", raw.get("start_time_unix_nano"))),
         end=_read_time(raw.get("endTimeUnixNano", raw.get("end_time_unix_nano"))),
         inputs=find_span_fact(attributes, "arguments" if is_tool else "inputs"),
@@ -157,6 +176,13 @@ def _read_span(raw: Body, shared: Body) -> Span:
     kept = {"attributes": remove_message_attributes(attributes), "status": status or {}, "resource": shared}
     span.rest = {"trace": trace, "conversation": conversation, **kept}
     return span
+
+
+def _is_model_request(kinds: set[str], attributes: Body) -> bool:
+    """Return whether a span is a request to a model. One that states no kind names a model, and has tokens."""
+    if kinds:
+        return bool(kinds & _MODEL_KINDS)
+    return find_span_fact(attributes, "model") is not None and any(read_token_counts(attributes).values())
 
 
 def _get_service_name(resource: Body) -> str:
@@ -184,7 +210,9 @@ def _read_time(value: Any) -> datetime | None:
 
 
 def _score_format_match(value: Any) -> int:
-    return 3 * (isinstance(value, dict) and isinstance(value.get("resourceSpans", value.get("resource_spans")), list))
+    return 3 * any(True for _ in iterate_spans(value)) or (
+        isinstance(value, dict) and isinstance(value.get("resourceSpans", value.get("resource_spans")), list)
+    )
 
 
 OPENTELEMETRY: Final = TranscriptFormat("opentelemetry", "", _score_format_match, OpenTelemetryReader)

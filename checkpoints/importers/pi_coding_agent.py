@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Final
 
 from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_cost_amount, parse_time
@@ -46,6 +47,8 @@ class PiReader:
         #: Key of the message that each entry stands at: its own, or that of the message before it.
         self._keys: dict[str, str] = {}
         self._last = TRANSCRIPT_START
+        #: When the session was forked from another one, whose earlier entries it has copied.
+        self._forked_at: datetime | None = None
 
     def add_value(self, number: int, value: Any) -> None:
         """Read the next entry."""
@@ -57,6 +60,7 @@ class PiReader:
             case "session":
                 builder.set_context(cwd=entry.get("cwd"), model=entry.get("modelId"))
                 builder.facts["parent_file"] = entry.get("parentSession", "")
+                self._forked_at = parse_time(entry.get("timestamp")) if entry.get("parentSession") else None
             case "model_change":
                 builder.set_context(model=entry.get("modelId"))
             case "session_info":
@@ -115,7 +119,9 @@ class PiReader:
         else:
             body["content"] = _read_blocks(message.get("content"))
         if role == "assistant":
-            usage = self._add_usage_of_message(builder, message)
+            at = parse_time(entry.get("timestamp"))
+            if at is None or self._forked_at is None or at >= self._forked_at:
+                usage = self._add_usage_of_message(builder, message)
             builder.interrupted = message.get("stopReason") == "aborted"
         return self._record_entry(builder, entry, body, usage=usage, begins_turn=role == "user")
 
@@ -130,7 +136,8 @@ class PiReader:
         return builder.add_usage(message.get("model"), tokens, total)
 
     def _add_compaction(self, builder: TranscriptBuilder, entry: Body) -> str:
-        """Start over with the summary; the messages that the program kept follow it in the order they had."""
+        """Start over with the summary; all earlier messages, also those that the program kept, remain in the version
+        before."""
         facts = builder.build_compaction_block(tokens_before=entry.get("tokensBefore"))
         body = {
             "role": "system",

@@ -29,7 +29,7 @@ from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import session_head_optimistic_lock
 from checkpoints.store.database_client_state import Store, TranscriptHead
 from checkpoints.store.version_state_columns import VersionState
-from checkpoints.versions import save_version, segment_queries, transcript_segments
+from checkpoints.versions import find_new_messages, save_version, segment_queries
 from checkpoints.versions.save_version import TranscriptEnd, VersionContent
 
 
@@ -236,7 +236,7 @@ class ImportWriter:
         assert self._head is not None  # noqa: S101 - set with the session
         if keep is None:
             return self._head
-        segment = transcript_segments.create_branch_segment(self.store.using, row.pk, self._head, keep)
+        segment = find_new_messages.create_branch_segment(self.store.using, row.pk, self._head, keep)
         Session.objects.using(self.store.using).filter(pk=row.pk).update(head_segment=segment)
         return TranscriptHead(segment.pk, self._head.length, self._head.chain, self._head.version)
 

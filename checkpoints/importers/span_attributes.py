@@ -16,7 +16,14 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
         "langfuse.session.id",
         "traceloop.association.properties.session_id",
     ),
-    "model": ("gen_ai.response.model", "llm.model_name", "gen_ai.request.model", "llm.response.model", "ai.model.id"),
+    "model": (
+        "gen_ai.response.model",
+        "llm.model_name",
+        "gen_ai.request.model",
+        "llm.response.model",
+        "llm.request.model",
+        "ai.model.id",
+    ),
     "agent": ("gen_ai.agent.name", "agent.name", "graph.node.id"),
     "inputs": (
         "gen_ai.input.messages",
@@ -48,8 +55,18 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     "call_id": ("gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id"),
     "tool": ("gen_ai.tool.name", "tool.name", "ai.toolCall.name"),
     "cost": ("gen_ai.usage.cost", "llm.cost.total"),
-    "input_tokens": ("gen_ai.usage.input_tokens", "llm.token_count.prompt", "gen_ai.usage.prompt_tokens"),
-    "output_tokens": ("gen_ai.usage.output_tokens", "llm.token_count.completion", "gen_ai.usage.completion_tokens"),
+    "input_tokens": (
+        "gen_ai.usage.input_tokens",
+        "llm.token_count.prompt",
+        "gen_ai.usage.prompt_tokens",
+        "llm.usage.prompt_tokens",
+    ),
+    "output_tokens": (
+        "gen_ai.usage.output_tokens",
+        "llm.token_count.completion",
+        "gen_ai.usage.completion_tokens",
+        "llm.usage.completion_tokens",
+    ),
     "cache_read_input_tokens": (
         "gen_ai.usage.cache_read.input_tokens",
         "gen_ai.usage.cache_read_input_tokens",

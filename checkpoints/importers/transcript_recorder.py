@@ -32,6 +32,7 @@ class TranscriptRecorder:
     """Recorder of one imported session. Existing messages are recognised by their keys and not written again.
 
     `by_place`: keys stand for a position in the transcript, so that only those in its current form count as known.
+    `begins_alike`: another file of the session has to begin with the same message, or it is refused.
     `otherwise` is the time of a transcript that has no times. Raises `ImportRefused` if the session is not one that an
     import may extend, and `ImportOvertaken` if another process writes to it meanwhile.
     """
@@ -45,6 +46,7 @@ class TranscriptRecorder:
         otherwise: datetime,
         live: bool = False,
         by_place: bool = False,
+        begins_alike: bool = False,
         prices: PriceTable | None = None,
         open_writer: Callable[[Store, TranscriptOrigin], ImportWriter] = ImportWriter,
     ) -> None:
@@ -58,7 +60,7 @@ class TranscriptRecorder:
         self._index = {place.key: number for number, place in enumerate(self.path)}
         self._elsewhere = set[str]() if by_place else self._writer.known
         self._turn, self._turns = ImportedTurn(), list[ImportedTurn]()
-        self._by_place, self._live = by_place, live
+        self._by_place, self._begins_alike, self._live = by_place, begins_alike, live
         self._otherwise = otherwise
         self._first: datetime | None = None
         self._newest: datetime | None = None
@@ -120,7 +122,7 @@ class TranscriptRecorder:
     def _require_same_source_file(self, message: ImportedMessage) -> None:
         """Refuse another file of the same name: its transcript begins differently."""
         origin, path = self.origin, self._writer.source_path
-        if not self._by_place or not self.path or self.path[0].key == message.key:
+        if not self._begins_alike or not self.path or self.has_message(message.key):
             return
         if path and origin.source_path and path != origin.source_path:
             raise ImportRefused(origin.session_id, f"it was imported from {path}, which begins differently")

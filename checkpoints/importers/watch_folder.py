@@ -14,7 +14,7 @@ from checkpoints.db import clock
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers.import_errors import FormatRefused, NothingToImport
 from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
-from checkpoints.importers.import_transcripts import UNEXPECTED_CONTENT, FileImport, FolderImport, ImportOptions
+from checkpoints.importers.transcript_import import UNEXPECTED_CONTENT, FileImport, FolderImport, ImportOptions
 from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
 
 #: Seconds between two looks at the folder.
@@ -56,6 +56,8 @@ class FolderWatch:
             return
         try:
             self._folder.import_files(self.path, files, progress, skip_unchanged=True, workers=self._workers)
+        except NothingToImport:
+            pass  # the files may get their first lines later
         except (CheckpointsError, OSError) as error:
             self.report.refused.append(RefusedFile(str(self.path), str(error)))
         now = clock.now()

@@ -11,7 +11,7 @@ from checkpoints import constants
 from checkpoints.aio import Checkpointer, derive_async_method
 from checkpoints.client import SyncCheckpointer
 from checkpoints.models import DEFAULT_WORKSPACE
-from checkpoints.remote.client import SyncRemoteCheckpointer
+from checkpoints.remote.sync_client import SyncRemoteCheckpointer
 
 #: Threads, and therefore requests at one time.
 WORKERS: Final = 16

@@ -39,8 +39,8 @@ from checkpoints.store.database_client_state import OwnedSession
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import Unchanged, VersionChange, VersionState
 from checkpoints.tracing import trace_session, trace_session_flow
-from checkpoints.versions import transcript_segments
-from checkpoints.versions.transcript_segments import PreparedTranscript
+from checkpoints.versions import find_new_messages
+from checkpoints.versions.find_new_messages import PreparedTranscript
 from checkpoints.workflows.step_log import StepLog
 
 #: Seconds of one long poll at the gate.
@@ -189,7 +189,7 @@ class RemoteBackend(DatabaseBackend):
         run, rows = None, {}
         results: ReplayableResults = ReplayableResults()
         if answer["run"] is not None and not point["finished"]:
-            prepared = transcript_segments.encode_and_digest_transcript(transcript)
+            prepared = find_new_messages.encode_and_digest_transcript(transcript)
             chain = prepared.chains[-1] if prepared.chains else b""
             head = build_transcript_head(len(transcript), chain, point["version"])
             run = self.store.add_session_and_keep_lease(session_id, answer["run"], at_gate=False, head=head).run
@@ -238,7 +238,7 @@ class RemoteBackend(DatabaseBackend):
         held = self.store.flush_and_require_owned_session(session_id)
         head = held.head
         known = head.version == expected_version
-        prepared = transcript_segments.encode_and_digest_transcript(
+        prepared = find_new_messages.encode_and_digest_transcript(
             messages, after=head.chain if known else digests.EMPTY_CHAIN, first=head.length if known else 0
         )
         version = self._post_version(held, "append", prepared, change, expected_version)
@@ -262,9 +262,9 @@ class RemoteBackend(DatabaseBackend):
             validate_number("expected_version", expected_version)
         held = self.store.flush_and_require_owned_session(session_id)
         head = held.head
-        prepared = transcript_segments.encode_and_digest_transcript(transcript)
+        prepared = find_new_messages.encode_and_digest_transcript(transcript)
         continues = (
-            head.version > 0 and head.length > 0 and transcript_segments.does_transcript_continue_head(prepared, head)
+            head.version > 0 and head.length > 0 and find_new_messages.does_transcript_continue_head(prepared, head)
         )
         version: int | None = None
         if continues and expected_version in {None, head.version}:
@@ -307,7 +307,7 @@ class RemoteBackend(DatabaseBackend):
         """Append to a session that nobody owns."""
         validate_id("session id", session_id)
         validate_number("expected_version", expected_version)
-        prepared = transcript_segments.encode_and_digest_transcript(messages)
+        prepared = find_new_messages.encode_and_digest_transcript(messages)
         version = self._post_version(None, "append", prepared, change, expected_version, session_id)
         self.store.notify_save_listeners(session_id)
         return version
@@ -331,7 +331,7 @@ class RemoteBackend(DatabaseBackend):
             fields["plan"] = plan
         raw = {}
         if transcript is not None:
-            prepared = transcript_segments.encode_and_digest_transcript(transcript)
+            prepared = find_new_messages.encode_and_digest_transcript(transcript)
             raw["messages"] = f"[{','.join(prepared.bodies)}]"
             end = len(prepared.bodies), prepared.chains[-1] if prepared.chains else b""
         else:
@@ -395,7 +395,7 @@ class _TakenResults(OpenOperations):
         super().__init__()
         self._store, self._session_id = store, session_id
 
-    def record_replayed_result(self, row: int, call_id: str) -> None:
+    def mark_result_as_replayed(self, row: int, call_id: str) -> None:
         self._store.taken.setdefault(self._session_id, []).append({"number": row, "call_id": call_id})
 
 

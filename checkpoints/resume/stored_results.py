@@ -34,7 +34,7 @@ class ReplayableResults(dict[str, ToolResult]):
 
     def _record_stored_result_used(self, call_id: str) -> None:
         if self._operations is not None and call_id in self._rows and not self._listed:
-            self._operations.record_replayed_result(self._rows[call_id], call_id)
+            self._operations.mark_result_as_replayed(self._rows[call_id], call_id)
 
     def __iter__(self) -> Iterator[str]:
         self._listed = True

@@ -60,8 +60,12 @@ def _validate_single_line(text: object, label: str, length: int = TITLE_LENGTH) 
 
 
 def create_session(store: Store, session_id: str, description: SessionDescription) -> None:
-    """Insert the session if it does not exist. Raises `InvalidIdentifier`, `NotRepresentable`, `InvalidInput`."""
+    """Insert the session if it does not exist.
+
+    Raises `InvalidIdentifier`, `NotRepresentable`, `InvalidInput`, `OpenedInAnotherProcess`.
+    """
     validate_id("session id", session_id)
+    store.require_own_process(session_id)
     with database_operation(store.using):
         rows = Session.objects.using(store.using)
         if rows.filter(workspace_id=store.workspace_id, session_id=session_id).exists():

@@ -52,6 +52,7 @@ def take_ownership(
     A session that waits for other agents raises `PausedForPeers` unless `paused` is True, for a caller that uses their
     responses. The new run is at the gate and may write nothing until `gate` has let it through.
     """
+    store.require_own_process(session_id)
     while True:
         try:
             with quarantine.quarantine_on_integrity_error(store, session_id):

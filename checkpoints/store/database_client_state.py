@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.db.connection import find_connection
 from checkpoints.db.database_operation import database_operation
-from checkpoints.exceptions import InvalidInput, NotOwner, ReleasedWhenIdle, WorkspaceNotFound
+from checkpoints.exceptions import InvalidInput, NotOwner, OpenedInAnotherProcess, ReleasedWhenIdle, WorkspaceNotFound
 from checkpoints.models import DEFAULT_WORKSPACE, Run, Workspace
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.seals.row_seals import SealStart
@@ -231,7 +231,17 @@ class Store:
 
     def build_not_owner_error(self, session_id: str) -> NotOwner:
         """Build the error that says why this checkpointer does not own a session."""
+        if self._pid != os.getpid():
+            return OpenedInAnotherProcess(session_id)
         return ReleasedWhenIdle(session_id) if session_id in self._released_idle else NotOwner(session_id)
+
+    def require_own_process(self, session_id: str) -> None:
+        """Raise `OpenedInAnotherProcess` in a process that was forked from the one that made this state.
+
+        Its connections are those of the other process, which would read the answers to this one.
+        """
+        if self._pid != os.getpid():
+            raise OpenedInAnotherProcess(session_id)
 
     def find_owned_session(self, session_id: str) -> OwnedSession | None:
         try:

@@ -219,7 +219,7 @@ class OpenOperations:
                 self._without_result.add(operation.key)
                 self._loaded = False
 
-    def record_replayed_result(self, row: int, call_id: str) -> None:
+    def mark_result_as_replayed(self, row: int, call_id: str) -> None:
         """Record that the result of a logged call was taken from the resume point, by its id, instead of
         dispatching the call."""
         with self._lock:

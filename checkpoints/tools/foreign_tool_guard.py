@@ -18,10 +18,10 @@ from typing import Any, cast
 from checkpoints import sansio
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec
 from checkpoints.enums import LOGGED_EFFECTS, SideEffect
-from checkpoints.tools import registry as registries
 from checkpoints.tools.dispatch import to_model_content
 from checkpoints.tools.idempotency import IdempotencyPolicy, validate_idempotency_policy
-from checkpoints.tools.registry import CheckpointerLike, Tool, ToolOptions, ToolRegistry, VerifyHook, WaitMode
+from checkpoints.tools.registry import CheckpointerLike, ToolRegistry, WaitMode
+from checkpoints.tools.tool import Tool, ToolOptions, VerifyHook, make_tool
 
 
 class ToolPolicies:
@@ -116,7 +116,7 @@ class ToolPolicies:
             InvalidInput: An option cannot be used, or the name cannot be one.
         """
         options = self.find_options(name) if pattern is None else self._policies[pattern]
-        made = registries.make_tool(run, cast("ToolOptions", {**options, "name": name}))
+        made = make_tool(run, cast("ToolOptions", {**options, "name": name}))
         fields = {name: getattr(made, name) for name in Tool.__dataclass_fields__}
         return _ForeignTool(**{**fields, "description": ""})
 

@@ -57,17 +57,51 @@ class StoredList(list[Encoded]):
 
 
 @dataclass(frozen=True)
+class ListNodes:
+    """Nodes of a list that the next element may change.
+
+    Attributes:
+        open_groups: For each level, from the elements up, the entries that do not fill a node yet.
+        digest: Digest of the list.
+    """
+
+    open_groups: tuple[bytes, ...]
+    digest: str
+
+    def add_elements(self, element_digests: Iterable[str]) -> tuple[ListNodes, dict[str, Encoded]]:
+        """Add elements. Returns the nodes then, and the blobs of the list and of the nodes that were filled."""
+        groups, blobs = list(self.open_groups), dict[str, Encoded]()
+        for element_digest in element_digests:
+            entry, level = _build_node_entry(element_digest), 0
+            while True:
+                if level == len(groups):
+                    groups.append(b"")
+                groups[level] += entry
+                if len(groups[level]) < _GROUP_SIZE * _ENTRY_SIZE:
+                    break
+                digest, level = _add_blob(blobs, LIST_TYPE, groups[level]), level + 1
+                groups[level - 1], entry = b"", _build_node_entry(digest, level)
+        digest = _add_blob(blobs, LIST_TYPE, b"".join(reversed(groups)))
+        return ListNodes(tuple(groups), digest), blobs
+
+
+def build_list_nodes(element_digests: Iterable[str]) -> ListNodes:
+    """Build the nodes of a list of stored elements."""
+    return EMPTY_LIST_NODES.add_elements(element_digests)[0]
+
+
+@dataclass(frozen=True)
 class GrownList:
     """List that begins as a stored one, so that only what is new has to be stored.
 
     Attributes:
         base: Digest of the stored list.
-        kept: Digests of the elements that both lists begin with.
+        kept: Nodes of the elements that both lists begin with.
         added: Values after these.
     """
 
     base: str
-    kept: Sequence[str]
+    kept: ListNodes
     added: Sequence[NewElement]
 
 
@@ -81,6 +115,8 @@ _REFERRING_TYPES = frozenset({LIST_TYPE, PATCH_TYPE})
 _ENTRY_SIZE = digests.BLOB_DIGEST_SIZE + 1
 _GROUP_SIZE = 8
 _BLOB_FIELDS = ("digest", *ContentColumns._fields)
+#: Nodes of the list without elements.
+EMPTY_LIST_NODES = ListNodes((), digests.digest_blob(LIST_TYPE, b""))
 #: Up to this number of blobs are sent without asking whether they are stored.
 _MAX_UNCHECKED = 8
 #: Number of digests in one query, below the limits of both databases.
@@ -95,44 +131,23 @@ class BlobWriter:
 
     def add_value(self, value: NewValue) -> str:
         """Add a value, and return the digest that stands for it."""
-        if isinstance(value, GrownList):
-            entries = [*map(_build_node_entry, value.kept), *map(self._add_element, value.added)]
-            return self._add_list(entries, len(value.kept))
-        if isinstance(value, list):
-            return self._add_list(list(map(self._add_element, value)))
-        return self._add_blob(*value)
+        if isinstance(value, tuple):
+            return _add_blob(self.blobs, *value)
+        kept, elements = (value.kept, value.added) if isinstance(value, GrownList) else (EMPTY_LIST_NODES, value)
+        nodes, blobs = kept.add_elements(map(self._add_element, elements))
+        self.blobs.update(blobs)
+        return nodes.digest
 
     def add_value_of_write(self, value: NewValue) -> tuple[str, Encoded | None]:
         """Add what a task wrote. Returns its digest, and the root of a list, which is stored with the write."""
         digest = self.add_value(value)
         return digest, self.blobs.pop(digest) if self.blobs[digest][0] == LIST_TYPE else None
 
-    def _add_element(self, element: NewElement) -> bytes:
+    def _add_element(self, element: NewElement) -> str:
         if isinstance(element, PatchedValue):
-            self._add_blob(*element.base)  # it may have been removed meanwhile
-            return _build_node_entry(self._add_blob(PATCH_TYPE, element.patch))
-        return _build_node_entry(self._add_blob(*element))
-
-    def _add_blob(self, type_: str, content: bytes) -> str:
-        digest = digests.digest_blob(type_, content)
-        self.blobs[digest] = (type_, content)
-        return digest
-
-    def _add_list(self, entries: list[bytes], kept: int = 0) -> str:
-        """Add the nodes of a list whose first `kept` elements are stored in the same place of another list."""
-        level, span, open_entries = 0, _GROUP_SIZE, b""
-        while entries:
-            full = len(entries) - len(entries) % _GROUP_SIZE
-            open_entries = b"".join(entries[full:]) + open_entries
-            level, nodes = level + 1, list[bytes]()
-            for start in range(0, full, _GROUP_SIZE):
-                node = b"".join(entries[start : start + _GROUP_SIZE])
-                digest = digests.digest_blob(LIST_TYPE, node)
-                nodes.append(_build_node_entry(digest, level))
-                if (len(nodes) * span) > kept:
-                    self.blobs[digest] = (LIST_TYPE, node)
-            entries, span = nodes, span * _GROUP_SIZE
-        return self._add_blob(LIST_TYPE, open_entries)
+            _add_blob(self.blobs, *element.base)  # it may have been removed meanwhile
+            return _add_blob(self.blobs, PATCH_TYPE, element.patch)
+        return _add_blob(self.blobs, *element)
 
     def insert_blobs(self, using: str, session: Session, messages: Sequence[StoredMessage] = ()) -> None:
         """Store the blobs that the session does not have yet, in the transaction that has locked the session.
@@ -165,6 +180,12 @@ class BlobWriter:
             if digest not in stored or columns.base_segment is not None:
                 new.append((digest, *columns))
         return NewRows(Blob, _BLOB_FIELDS, new, _build_replace_by_difference_sql() if messages else DO_NOTHING)
+
+
+def _add_blob(blobs: dict[str, Encoded], type_: str, content: bytes) -> str:
+    digest = digests.digest_blob(type_, content)
+    blobs[digest] = (type_, content)
+    return digest
 
 
 @cache

@@ -33,8 +33,8 @@ from checkpoints.store.database_client_state import OwnedSession, Store, Transcr
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, trace_session
-from checkpoints.versions import segment_queries, transcript_segments, version_seals
-from checkpoints.versions.transcript_segments import PreparedTranscript
+from checkpoints.versions import find_new_messages, segment_queries, version_seals
+from checkpoints.versions.find_new_messages import PreparedTranscript
 
 
 @trace_session(SAVE)
@@ -108,15 +108,15 @@ def _find_new_messages_after_head(head: TranscriptHead, transcript: Sequence[dic
     """Return the messages that a transcript adds to the one that ends at `head`; None if it does not continue that
     one."""
     is_comparable = head.snapshot is not None and isinstance(transcript, list | tuple)
-    if is_comparable and transcript_segments.starts_with_copied_messages(head.snapshot or [], transcript):
+    if is_comparable and find_new_messages.starts_with_copied_messages(head.snapshot or [], transcript):
         added = transcript[head.length :]
-        copy = transcript_segments.copy_messages(added)
+        copy = find_new_messages.copy_messages(added)
         end = build_transcript_end_with_added_messages(head, added)
         return replace(end, snapshot=None if copy is None else (head.snapshot or []) + copy)
     prepared, copy = _encode_and_copy_transcript(transcript)
     return (
         build_transcript_end(prepared, head.length, copy)
-        if transcript_segments.does_transcript_continue_head(prepared, head)
+        if find_new_messages.does_transcript_continue_head(prepared, head)
         else None
     )
 
@@ -126,8 +126,8 @@ def _encode_and_copy_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[P
     copy = None
     if isinstance(transcript, list | tuple):
         transcript = list(transcript)
-        copy = transcript_segments.copy_messages(transcript)
-    return transcript_segments.encode_and_digest_transcript(transcript), copy
+        copy = find_new_messages.copy_messages(transcript)
+    return find_new_messages.encode_and_digest_transcript(transcript), copy
 
 
 @trace_session(SAVE)
@@ -193,7 +193,7 @@ def _count_results_by_call_id(messages: Sequence[Any]) -> Counter[str]:
 
 def build_transcript_end(prepared: PreparedTranscript, keep: int, copy: list[Any] | None) -> TranscriptEnd:
     chain = prepared.chains[-1] if prepared.chains else digests.EMPTY_CHAIN
-    new_messages = transcript_segments.build_new_messages(prepared, keep, keep)
+    new_messages = find_new_messages.build_new_messages(prepared, keep, keep)
     return TranscriptEnd(new_messages, len(prepared.chains), chain, copy, prepared.messages[keep:])
 
 
@@ -207,13 +207,13 @@ def build_transcript_end_with_added_messages(head: TranscriptHead, added: Sequen
     if not added and isinstance(added, list | tuple):
         return TranscriptEnd([], head.length, head.chain, head.snapshot)
     return build_end_of_prepared_messages(
-        transcript_segments.encode_and_digest_transcript(added, after=head.chain, first=head.length), head
+        find_new_messages.encode_and_digest_transcript(added, after=head.chain, first=head.length), head
     )
 
 
 def build_end_of_prepared_messages(prepared: PreparedTranscript, head: TranscriptHead) -> TranscriptEnd:
     """Build the end of the transcript that continues from `head` with prepared messages."""
-    new_messages = transcript_segments.build_new_messages(prepared, 0, head.length)
+    new_messages = find_new_messages.build_new_messages(prepared, 0, head.length)
     chain = prepared.chains[-1] if prepared.chains else head.chain
     return TranscriptEnd(new_messages, head.length + len(new_messages), chain, said=prepared.messages)
 
@@ -330,12 +330,12 @@ def _save_version_under_session_lock(
         head, keep, repeated = get_session_transcript_head(row), row.message_count, Counter[str]()
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
-        if not transcript_segments.does_transcript_continue_head(prepared, head):
-            keep = transcript_segments.count_common_prefix(store.using, prepared, head)
+        if not find_new_messages.does_transcript_continue_head(prepared, head):
+            keep = find_new_messages.count_common_prefix(store.using, prepared, head)
             repeated = count_results_after_edited_message(
                 store, owned_session.pk, owned_session.session_id, owned_session.operations, head, prepared, keep
             )
-            segment = transcript_segments.create_branch_segment(store.using, owned_session.pk, head, keep)
+            segment = find_new_messages.create_branch_segment(store.using, owned_session.pk, head, keep)
             Session.objects.using(store.using).filter(pk=owned_session.pk).update(head_segment=segment)
             head = TranscriptHead(segment.pk, head.length, head.chain, head.version)
         end = replace(build_transcript_end(prepared, keep, copy), repeated=repeated)

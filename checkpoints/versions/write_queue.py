@@ -11,7 +11,7 @@ from typing import Any
 from checkpoints.exceptions import FileError
 from checkpoints.formats.canonical import parse_json
 from checkpoints.store.version_state_columns import VersionState
-from checkpoints.versions import transcript_segments
+from checkpoints.versions import find_new_messages
 
 #: Seconds until the next attempt after a transient error: at first and at most.
 FIRST_RETRY_PAUSE, LONGEST_RETRY_PAUSE = 0.05, 2.0
@@ -27,17 +27,15 @@ class FrozenTranscript:
     def freeze_transcript(self, transcript: Sequence[dict[str, Any]]) -> FrozenTranscript:
         """Freeze `transcript` as it is now, whether or not it continues this one. Raises `NotRepresentable`,
         `TooLarge`."""
-        is_continuation = isinstance(transcript, list | tuple) and transcript_segments.starts_with_copied_messages(
+        is_continuation = isinstance(transcript, list | tuple) and find_new_messages.starts_with_copied_messages(
             self.snapshot, transcript
         )
         keep = len(self.snapshot) if is_continuation else 0
-        prepared = transcript_segments.encode_and_digest_transcript(
-            transcript[keep:] if keep else transcript, first=keep
-        )
+        prepared = find_new_messages.encode_and_digest_transcript(transcript[keep:] if keep else transcript, first=keep)
         new_messages = [parse_json(body) for body in prepared.bodies]
         return FrozenTranscript(
             self.messages[:keep] + new_messages,
-            self.snapshot[:keep] + transcript_segments.copy_json_value(new_messages),
+            self.snapshot[:keep] + find_new_messages.copy_json_value(new_messages),
         )
 
 

@@ -26,7 +26,7 @@ from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome import TOOL_NAME_LENGTH
 from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.tools.idempotency import make_idempotency_key
-from checkpoints.tools.registry import Tool
+from checkpoints.tools.tool import Tool
 
 _KINDS_GIVING_RESULTS = frozenset({DecisionKind.CONFIRM_LANDED, DecisionKind.PROBE_LANDED, DecisionKind.RESPOND})
 

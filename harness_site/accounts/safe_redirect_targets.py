@@ -1,10 +1,9 @@
 """Validation of user-supplied redirect targets."""
 
-from functools import lru_cache
-
-from django.conf import settings
-from django.urls import get_script_prefix, get_urlconf, reverse
+from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+
+from harness_site.core.cached_urls import list_page_paths
 
 
 def get_safe_redirect(place: str) -> str:
@@ -15,10 +14,4 @@ def get_safe_redirect(place: str) -> str:
 
 def is_path_of_site(path: str) -> bool:
     """Return whether `path` (with the script's prefix) is an address of the site; a project may have others."""
-    return path.startswith(_build_home_path(get_script_prefix(), get_urlconf() or settings.ROOT_URLCONF))
-
-
-@lru_cache(maxsize=16)
-def _build_home_path(script_prefix: str, urlconf: object) -> str:
-    """Build the path of the site's first page, which every request asks for. The arguments are what it depends on."""
-    return reverse("harness:home")
+    return path.startswith(list_page_paths("harness:home"))

@@ -36,6 +36,8 @@ class TokenRequestMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if not request.META.get("HTTP_AUTHORIZATION"):
             return self.get_response(request)
+        # The thread has the language and the time zone of its last page; below `i18n_patterns` the path names one.
+        translation.activate(translation.get_language_from_path(request.path_info) or settings.LANGUAGE_CODE)
         try:
             match = resolve(request.path_info)
         except Resolver404:
@@ -44,7 +46,6 @@ class TokenRequestMiddleware:
             return self.get_response(request)
         request.get_host()  # raises `DisallowedHost`
         request.resolver_match = match
-        # The thread has the language and the time zone of its last page.
         translation.activate(settings.LANGUAGE_CODE)
         timezone.deactivate()
         response: HttpResponseBase = match.func(request, *match.args, **match.kwargs)

@@ -26,10 +26,10 @@ from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.store.replayed_call_matching import get_call_fingerprint
 from checkpoints.tools.dispatch import DispatchRequest, StoreCallLog, WaitOptions
 from checkpoints.tools.idempotency import IdempotencyPolicy
-from checkpoints.tools.registry import Tool, tool
+from checkpoints.tools.tool import Tool, tool
 from checkpoints.versions.save_version import build_empty_transcript_head
 from harness_site.api import request_schemas, response_schemas, session_read_audit
-from harness_site.api.client_checkpointer_cache import get_or_attach_run
+from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import (
     attach_issued_call_to_response,
     claim_call_for_write,
@@ -59,9 +59,9 @@ def issue_call(
         store_key_before_write()
     checkpointer = get_client_checkpointer(request)
     store = checkpointer.store
-    owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
+    owned_session = get_or_reattach_run(checkpointer, session_id, body.fence)
     for taken in body.taken:
-        owned_session.operations.record_replayed_result(taken.number, taken.call_id)
+        owned_session.operations.mark_result_as_replayed(taken.number, taken.call_id)
     allow_retried_request_to_run_issued_call(request, store, owned_session, body.call_id, body.tool)
     if body.idempotency == "key":
         return _issue_call_with_agent_key(store, session_id, owned_session, body)
@@ -277,12 +277,12 @@ def record_probe(
     body: request_schemas.ProbeAnswer,
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    get_or_attach_run(checkpointer, session_id, body.fence)
+    get_or_reattach_run(checkpointer, session_id, body.fence)
     store = checkpointer.store
     session = row_lookups.get_session(store, session_id)
     call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     target = DecisionTarget(session_id, call_id, body.revision, call.step, call.attempt)
-    probe = VerifyProbe(call.pk, target, call.tool, call.args, call.args_digest, None)
+    probe = VerifyProbe(call.pk, target, call.tool, call.args, call.args_digest, str(call.run_id), None)
     answer: Landed | NotLanded | Unknown = Unknown(body.why)
     if body.answer == "landed":
         answer = Landed() if body.result is None else Landed(body.result)

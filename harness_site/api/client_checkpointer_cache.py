@@ -16,7 +16,7 @@ from checkpoints.constants import LEASE_SECONDS
 from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.exceptions import OwnershipLost
 from checkpoints.process_identity import ProcessIdentity
-from checkpoints.resume import attach_run
+from checkpoints.resume import reattach_run
 from checkpoints.store.database_client_state import OwnedSession, Store
 from harness_site.accounts.models import ApiToken
 
@@ -51,14 +51,14 @@ def clear_client_cache() -> None:
         _clients.clear()
 
 
-def get_or_attach_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
+def get_or_reattach_run(checkpointer: SyncCheckpointer, session_id: str, fence: int) -> OwnedSession:
     """Return the state of the run that a request names by its fence.
 
     Raises `SessionNotFound`, `SessionFinished`, and `OwnershipLost` if another run has taken the session over.
     """
     owned_session = checkpointer.store.find_owned_session(session_id)
     if owned_session is None or owned_session.fence < fence:
-        return attach_run.attach_run(checkpointer.store, session_id, fence)
+        return reattach_run.reattach_run(checkpointer.store, session_id, fence)
     if owned_session.fence != fence:
         raise OwnershipLost(session_id)
     return owned_session

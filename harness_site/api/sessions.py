@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -21,20 +22,22 @@ from checkpoints.exceptions import (
     ReviewRequired,
     SessionExists,
     SessionFinished,
+    SessionNotFound,
 )
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.process_identity import ProcessIdentity
-from checkpoints.resume import attach_run, start_or_resume
+from checkpoints.resume import reattach_run, start_or_resume
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.sessions import create_finish_release, heartbeat, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.database_client_state import OwnedSession, Store
 from harness_site.api import request_schemas, response_schemas, session_read_audit, session_serializer
-from harness_site.api.client_checkpointer_cache import get_or_attach_run
+from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
+from harness_site.api.removals import answer_removal_once
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
@@ -91,17 +94,17 @@ def update_client_state_before_opening(
     if body.fence is None:
         first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
         if first_attempt is not None:
-            _attach_run_of_first_attempt(store, session_id, first_attempt)
+            _reattach_run_of_first_attempt(store, session_id, first_attempt)
         if not body.takeover:
             _require_no_run_of_unnamed_client(request, store, session_id)
     return store
 
 
-def _attach_run_of_first_attempt(store: Store, session_id: str, first_attempt: ApiWrite) -> None:
+def _reattach_run_of_first_attempt(store: Store, session_id: str, first_attempt: ApiWrite) -> None:
     """Hold the run that the first attempt of a request started, so that the repetition starts no other one."""
     session = _find_session_of_client(store, session_id)
     if session is not None and session.owner is not None and session.owner.started_at >= first_attempt.created_at:
-        attach_run.attach_run(store, session_id, session.fence)
+        reattach_run.reattach_run(store, session_id, session.fence)
 
 
 def _require_no_run_of_unnamed_client(request: HttpRequest, store: Store, session_id: str) -> None:
@@ -249,7 +252,10 @@ def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -
     summary="Delete a session and all its data",
 )
 def delete_session(request: HttpRequest, session_id: request_schemas.Identifier, dry_run: bool = False) -> HttpResponse:
-    counts = get_client_checkpointer(request).delete_session(session_id, dry_run=dry_run)
+    checkpointer = get_client_checkpointer(request)
+    counts = answer_removal_once(
+        request, session_id, lambda: checkpointer.delete_session(session_id, dry_run=dry_run), SessionNotFound
+    )
     return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 
@@ -263,7 +269,7 @@ def wait_at_gate(
     request: HttpRequest, session_id: request_schemas.Identifier, fence: int, wait: int = 0
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    get_or_attach_run(checkpointer, session_id, fence)
+    get_or_reattach_run(checkpointer, session_id, fence)
     return build_opening_response(checkpointer.store, session_id, pass_gate(checkpointer.store, session_id, hold=True))
 
 
@@ -277,7 +283,7 @@ def renew_lease(
     request: HttpRequest, session_id: request_schemas.Identifier, body: request_schemas.Fenced
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    heartbeat.renew_lease(checkpointer.store, get_or_attach_run(checkpointer, session_id, body.fence))
+    heartbeat.renew_lease(checkpointer.store, get_or_reattach_run(checkpointer, session_id, body.fence))
     return build_json_response({"alive": True})
 
 
@@ -292,7 +298,7 @@ def release_session(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     try:
-        get_or_attach_run(checkpointer, session_id, body.fence)
+        get_or_reattach_run(checkpointer, session_id, body.fence)
     except OwnershipError:
         if not _has_run_ended_as(checkpointer.store, session_id, body.fence, RunStatus.RELEASED):
             raise
@@ -316,7 +322,7 @@ def finish_session(
 ) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     try:
-        get_or_attach_run(checkpointer, session_id, body.fence)
+        get_or_reattach_run(checkpointer, session_id, body.fence)
         checkpointer.finish_session(session_id, body.status, body.result)
     except SessionFinished as error:
         repeated = request.repeated and error.status == body.status  # type: ignore[attr-defined]
@@ -373,13 +379,15 @@ def prune_versions(
             older_than = timedelta(seconds=body.older_than_seconds)
         except OverflowError:
             raise InvalidInput(f"older_than_seconds is {body.older_than_seconds}; that is no duration.") from None
-    counts = get_client_checkpointer(request).prune(
+    prune = partial(
+        get_client_checkpointer(request).prune,
         session_id,
         keep_last=body.keep_last,
         keep_every=body.keep_every,
         older_than=older_than,
         dry_run=body.dry_run,
     )
+    counts = answer_removal_once(request, session_id, prune)
     return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import InvalidInput, VersionConflict
+from checkpoints.exceptions import InvalidInput, VersionConflict, VersionNotFound
 from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
@@ -22,11 +22,12 @@ from checkpoints.store.version_state_columns import UNCHANGED, VersionChange
 from checkpoints.versions import phase_versions
 from checkpoints.versions import save_version as saving
 from harness_site.api import request_schemas, response_schemas, session_read_audit
-from harness_site.api.client_checkpointer_cache import get_or_attach_run
+from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
 from harness_site.api.parse_if_match import parse_if_match
+from harness_site.api.removals import answer_removal_once
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
@@ -48,7 +49,7 @@ def save_version(
     if body.fence is None:
         version = _append_version_without_run(request, checkpointer.store, session_id, body, change, expected)
     else:
-        owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
+        owned_session = get_or_reattach_run(checkpointer, session_id, body.fence)
         version = _find_or_save_version(
             partial(
                 _find_version_of_unanswered_attempt,
@@ -78,7 +79,7 @@ def save_phase(
     store = checkpointer.store
     expected = parse_if_match(request, body.expected_version, "expected_version")
     details, snapshot = decode_phase(body.phase, body.details, body.snapshot)
-    owned_session = get_or_attach_run(checkpointer, session_id, body.fence)
+    owned_session = get_or_reattach_run(checkpointer, session_id, body.fence)
     phase: Any = {
         "snapshot": snapshot,
         "transcript": body.messages,
@@ -263,7 +264,8 @@ def _build_version_response(loaded: dict[str, Any]) -> HttpResponse:
     summary="Delete one version",
 )
 def delete_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
-    counts = get_client_checkpointer(request).delete_checkpoint(session_id, version)
+    delete = partial(get_client_checkpointer(request).delete_checkpoint, session_id, version)
+    counts = answer_removal_once(request, session_id, delete, VersionNotFound)
     return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 

@@ -24,7 +24,7 @@ from checkpoints.peers.requests_to_other_agents import Join, Paused, PeerCall
 from checkpoints.resume.resume_point import ResumePoint
 from checkpoints.store import row_lookups
 from harness_site.api import request_schemas, response_schemas, session_read_audit
-from harness_site.api.client_checkpointer_cache import get_or_attach_run
+from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
@@ -48,7 +48,7 @@ def pause_session(
         stored = pause_run_until_agents_respond.find_pause_of_fence(checkpointer.store, session_id, body.fence)
         if stored is not None:
             return _build_pause_response(stored)
-    get_or_attach_run(checkpointer, session_id, body.fence)
+    get_or_reattach_run(checkpointer, session_id, body.fence)
     joins = [
         Join(
             join.id,

@@ -18,6 +18,7 @@ from checkpoints.formats import parse_json, parse_or_text
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
+from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.time_range_parameters import get_utc_midnight
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 
@@ -271,6 +272,14 @@ def _find_report_seal_problem(report: IntegrityCheck | AuditChain) -> str:
     except SealError:
         return "unreadable"
     return ""
+
+
+def can_verify_rows() -> bool:
+    """Return whether this site has keys with which stored rows can be compared."""
+    try:
+        return get_seal_keys() is not None or get_decision_keys() is not None
+    except SealError:  # the system page says what is wrong with the key
+        return True
 
 
 def get_decision_signing_key_id() -> str | None:

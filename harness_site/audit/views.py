@@ -38,6 +38,7 @@ def show_audit_log(request: MemberRequest) -> HttpResponse:
         "subjects": AuditSubject.choices,
         "integrity": audit_trail_query.load_chain_integrity(workspace),
         "rows_checked": audit_trail_query.load_last_row_verification(workspace),
+        "can_verify_rows": audit_trail_query.can_verify_rows(),
         "signing_key": audit_trail_query.get_decision_signing_key_id(),
         "here": _build_query_string(request),
         "following": _build_query_string(request, before=str(page.before)) if page.before else "",

@@ -1,3 +1,5 @@
+from django.conf import settings
+from django.conf.urls.i18n import is_language_prefix_patterns_used
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone, translation
@@ -11,17 +13,32 @@ from harness_site.display.time_zones import get_reader_time_zone
 class ReaderPreferencesMiddleware(MiddlewareMixin):
     """Activate the reader's time zone and language while a response is made. Streamed exports activate them again.
 
-    Follows Django's `LocaleMiddleware`, which has activated the language of the browser.
+    Follows Django's `LocaleMiddleware`, which has activated the language of the browser. In a project that includes the
+    site below `i18n_patterns`, it has activated the language of the address, which has to stay until the view is found.
     """
 
     def process_request(self, request: HttpRequest) -> None:
         # Pages of a project that includes the site have a time zone of their own.
         if is_path_of_site(request.path):
             timezone.activate(get_reader_time_zone(request))
-            if language := get_reader_language(request):
-                translation.activate(language)
+            if not _have_addresses_languages(request):
+                _activate_reader_language(request)
+
+    def process_view(self, request: HttpRequest, *_view: object) -> None:
+        if is_path_of_site(request.path) and _have_addresses_languages(request):
+            _activate_reader_language(request)
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         if is_path_of_site(request.path):
             timezone.deactivate()
         return response
+
+
+def _have_addresses_languages(request: HttpRequest) -> bool:
+    urlconf = getattr(request, "urlconf", settings.ROOT_URLCONF)
+    return bool(is_language_prefix_patterns_used(urlconf)[0])
+
+
+def _activate_reader_language(request: HttpRequest) -> None:
+    if language := get_reader_language(request):
+        translation.activate(language)

@@ -22,6 +22,8 @@ from harness_site.core.management_command_hints import format_management_command
 
 logger = logging.getLogger(__name__)
 
+#: Seconds after which a client may ask again that got status 503.
+RETRY_SECONDS: Final = 5
 #: Seconds between two looks at a database that is not ready.
 _PAUSE_SECONDS: Final = 1.0
 
@@ -66,6 +68,16 @@ class SchemaState:
     @property
     def is_current(self) -> bool:
         return not self.missing
+
+
+def does_database_answer() -> bool:
+    """Return whether the database answers a query; false after the timeout of the connection pool at the latest."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except Error:
+        return False
+    return True
 
 
 def load_schema_state() -> SchemaState:

@@ -9,8 +9,8 @@ from typing import Final
 from channels.db import database_sync_to_async
 
 from harness_site.core.background_task import BackgroundTask
+from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.delivery_retention import delete_old_notices_and_deliveries
-from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.notifications.send_due_deliveries import send_due_deliveries
 
 #: Seconds between two rounds.

@@ -60,17 +60,18 @@ def _add_models_of_changed_sessions(workspace: int, since: datetime | None, now:
 
 
 def _list_days_to_count(workspace: int, since: datetime | None, now: datetime) -> Iterable[date]:
-    recent_days = _list_newest_days(now, _HOURLY_DAYS)
     if since is None:
-        return {*recent_days, *_list_uncounted_days(workspace, now)}
+        return {*_list_recent_days_to_recount(workspace, now), *_list_uncounted_days(workspace, now)}
     if since.hour != now.hour:
-        return recent_days
+        return _list_recent_days_to_recount(workspace, now)
     sessions = Session.objects.filter(workspace=workspace, updated_at__gt=since - _OVERLAP)
     start_times = list(sessions.order_by("-updated_at").values_list("created_at", flat=True)[:_FULL_RECOUNT_THRESHOLD])
     first = now.date() - timedelta(days=KEPT_DAYS - 1)
     start_times += _list_imported_start_times(workspace, since)
     days = {moment.date() for moment in start_times if moment.date() >= first}
-    return days | set(recent_days) if len(start_times) >= _FULL_RECOUNT_THRESHOLD else days
+    if len(start_times) >= _FULL_RECOUNT_THRESHOLD:
+        return days | _list_recent_days_to_recount(workspace, now)
+    return days
 
 
 def _list_days_without_model_sums(workspace: int) -> set[date]:
@@ -106,13 +107,35 @@ def _list_imported_start_times(workspace: int, since: datetime) -> list[datetime
     ]
 
 
+def _list_recent_days_to_recount(workspace: int, now: datetime) -> set[date]:
+    """List the recent days that have sessions, or sums of sessions that may be deleted."""
+    agents, models = (rows.filter(workspace=workspace) for rows in (SessionSums.objects, ModelSums.objects))
+    counted = _list_days_with_sums(agents) | _list_days_with_sums(models)
+    return (counted & _list_newest_days(now, _HOURLY_DAYS)) | _list_newest_days_with_sessions(
+        workspace, now, _HOURLY_DAYS
+    )
+
+
 def _list_uncounted_days(workspace: int, now: datetime) -> set[date]:
     counted = SessionSums.objects.filter(workspace=workspace, hourly=False)
-    return set(_list_newest_days(now, KEPT_DAYS)) - _list_days_with_sums(counted)
+    return _list_newest_days_with_sessions(workspace, now, KEPT_DAYS) - _list_days_with_sums(counted)
 
 
-def _list_newest_days(now: datetime, number: int) -> list[date]:
-    return [now.date() - timedelta(days=offset) for offset in range(number)]
+def _list_newest_days_with_sessions(workspace: int, now: datetime, number: int) -> set[date]:
+    """List those of the newest days on which sessions have started: one look into an index for each of them."""
+    start_times = (
+        Session.objects.filter(workspace=workspace).order_by("created_at").values_list("created_at", flat=True)
+    )
+    days: set[date] = set()
+    first = now.date() - timedelta(days=number - 1)
+    while (found := start_times.filter(created_at__gte=datetime.combine(first, time.min, UTC)).first()) is not None:
+        days.add(found.astimezone(UTC).date())
+        first = found.astimezone(UTC).date() + timedelta(days=1)
+    return days & _list_newest_days(now, number)
+
+
+def _list_newest_days(now: datetime, number: int) -> set[date]:
+    return {now.date() - timedelta(days=offset) for offset in range(number)}
 
 
 def recount_session_sums_of_day(workspace: int, day: date, *, hourly: bool) -> None:

@@ -33,7 +33,7 @@ _ADD_FACTS: Final = (
 )
 
 
-def lock_and_keep_existing_rows(kind: Kind, found: Iterable[IndexedText]) -> list[IndexedText]:
+def lock_sources_and_keep_existing_texts(kind: Kind, found: Iterable[IndexedText]) -> list[IndexedText]:
     """Lock the source rows against deletion until the end of the transaction, and return the texts whose rows exist.
 
     Agents can still update the rows. A concurrent delete waits for this transaction and then deletes the passages too.

@@ -224,7 +224,7 @@ def _has_unindexed_rows(progress: Progress) -> bool:
 
 def _write_batch_to_index(kind: Kind, batch: _IndexBatch, texts: list[IndexedText]) -> None:
     Passage.objects.filter(kind=kind, source__in=batch.changed).delete()
-    texts = index_writer.lock_and_keep_existing_rows(kind, texts)
+    texts = index_writer.lock_sources_and_keep_existing_texts(kind, texts)
     backlog = set(batch.backlog)
     index_writer.index_newer_texts(kind, [text for text in texts if text.source not in backlog])
     index_writer.index_older_texts(kind, [text for text in texts if text.source in backlog])

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.template.loader import get_template
 from django.urls import get_script_prefix, get_urlconf, reverse
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 
 from checkpoints.formats.content_blocks import Part, TextPart
@@ -50,7 +51,9 @@ def render_message_html(entry: Entry, variables: Mapping[str, Any]) -> SafeStrin
             version that is shown.
     """
     urlconf = get_urlconf() or settings.ROOT_URLCONF
-    session_url, messages_url = _build_session_urls(variables["session_pk"], urlconf, get_script_prefix())
+    session_url, messages_url = _build_session_urls(
+        variables["session_pk"], urlconf, get_script_prefix(), get_language()
+    )
     more_url = f"{messages_url}{entry.position}/?v={variables['version_text']}"
     is_offline = bool(variables["offline"])
     return build_html(
@@ -104,7 +107,7 @@ def _render_part(part: Part | CallCard, variables: Mapping[str, Any]) -> SafeStr
 
 
 @lru_cache(maxsize=64)
-def _build_session_urls(session_pk: int, urlconf: str, _prefix: str) -> tuple[str, str]:
+def _build_session_urls(session_pk: int, urlconf: str, _prefix: str, _language: str | None) -> tuple[str, str]:
     """Return the URL of a session and the URL prefix of its messages, cached because each reverse lookup takes a
     while."""
     messages = reverse("harness_sessions:session-message", urlconf, args=[session_pk, 0]).removesuffix("0/")

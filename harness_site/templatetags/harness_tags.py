@@ -28,7 +28,7 @@ from harness_site.accounts import unmasking as masking_state
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import get_request_membership
 from harness_site.core import call_sentences, formatting, status_labels
-from harness_site.core.cached_urls import get_page_path, get_static_path
+from harness_site.core.cached_urls import get_page_path, get_static_path, list_page_paths
 from harness_site.core.management_command_hints import format_management_command
 from harness_site.core.masking.masker import (
     is_masking_active,
@@ -316,7 +316,7 @@ def render_json_value_list(content: Any) -> SafeString:
 def mark_current_section(context: Context, *view_names: str) -> SafeString:
     """Mark a link to a section as current if the path of the request is below one of `view_names`."""
     request = context.get("request")
-    inside = request is not None and any(request.path.startswith(get_page_path(name)) for name in view_names)
+    inside = request is not None and any(request.path.startswith(list_page_paths(name)) for name in view_names)
     return build_html(' aria-current="{}"', "page") if inside else SafeString()
 
 

@@ -1,4 +1,4 @@
-"""Copies of the states of a framework beside writes to their source, and two copies in opposite directions."""
+"""Copies of the states of a framework, and forks of conversations, beside writes to their source and crosswise."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from django.db import connection, connections
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import SessionExists
-from checkpoints.framework_states import remove_and_copy_states, state_store
+from checkpoints.framework_states import conversation_log, remove_and_copy_states, state_store
+from checkpoints.framework_states.conversation_log import NewEntry, NewRecord
 from checkpoints.framework_states.state_store import NewState
-from checkpoints.models import Blob, Session
+from checkpoints.models import Blob, FrameworkState, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from tests.conftest import Open
 from tests.support.processes import until
@@ -97,3 +98,32 @@ def test_two_copies_in_opposite_directions_both_end(cp: SyncCheckpointer, open_c
     for copy in copies:
         copy.result()
     assert [state.state_id for state in state_store.iterate_states(cp.store, "a")] == ["0001"]
+
+
+def write_entry(cp: SyncCheckpointer, session_id: str, entry_id: str, parent_id: str | None) -> None:
+    message = {"id": entry_id, "role": "user", "content": entry_id}
+    conversation_log.write_record_and_entries(
+        cp.store,
+        session_id,
+        NewRecord("framework", entry_id, ("json", b"{}"), entry_id, {}),
+        [NewEntry(entry_id, parent_id, message)],
+        expected_revision=parent_id and f"{session_id}1",
+        description=SessionDescription(),
+    )
+
+
+def test_two_conversations_that_fork_each_other_both_end(cp: SyncCheckpointer, open_checkpointer: Open) -> None:
+    for session_id in ("a", "b"):
+        write_entry(cp, session_id, f"{session_id}1", None)
+    other = open_checkpointer()
+    record = f'UPDATE "{FrameworkState._meta.db_table}"'
+
+    def write_after_a() -> None:
+        write_entry(other, "b", "b2", "a1")
+
+    with beside_first_statement(record, write_after_a) as writes:
+        write_entry(cp, "a", "a2", "b1")
+    writes[0].result()
+    for entry_id, expected in (("a2", ["b1", "a2"]), ("b2", ["a1", "b2"])):
+        entries = conversation_log.read_entries_up_to(cp.store, entry_id)
+        assert [entry.entry_id for entry in entries] == expected

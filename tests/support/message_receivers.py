@@ -134,7 +134,7 @@ def site_process(environment: dict[str, str], work: str) -> int:
     import django
 
     django.setup()
-    from harness_site.notifications.notice_collector import create_due_notices
+    from harness_site.notifications.create_due_notices import create_due_notices
     from harness_site.notifications.send_due_deliveries import send_due_deliveries
 
     say("ready")

@@ -29,7 +29,7 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, InvalidInput, ReviewRequired
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
-from checkpoints.tools.registry import ToolOptions
+from checkpoints.tools.tool import ToolOptions
 
 T = TypeVar("T")
 Output = dict[str, Any]

@@ -11,11 +11,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from checkpoints.versions.blobs import Encoded
+from checkpoints.versions.blobs import EMPTY_LIST_NODES, Encoded, ListNodes, build_list_nodes
 
 #: Thread, namespace and channel of a list.
 Place = tuple[str, str, str]
@@ -34,20 +35,28 @@ class SavedList:
         fields: Their fields when they were saved or loaded.
         stored: Messages as a load gives them. No program has these objects.
         digests: Digests of the stored elements.
-        root: Digest of the list.
+        nodes: Nodes of the stored list.
     """
 
     elements: Sequence[BaseMessage]
     fields: Sequence[Any]
     stored: Sequence[BaseMessage]
     digests: Sequence[str]
-    root: str
+    nodes: ListNodes
+
+    def get_nodes_of_first_elements(self, count: int) -> ListNodes:
+        """Return the nodes of a list of the first `count` elements."""
+        return self.nodes if count == len(self.digests) else build_list_nodes(self.digests[:count])
+
+    @cached_property
+    def _fields_of_stored(self) -> Sequence[Any]:
+        return [(message.__dict__, message.__pydantic_extra__) for message in self.stored]
 
     def count_unchanged_elements(self, elements: Sequence[Any]) -> int:
         """Return the number of elements at the beginning of a list that are stored as they are."""
         count = 0
-        for element, known, fields in zip(elements, self.elements, self.fields, strict=False):
-            if element is not known or _get_message_fields(element) != fields:
+        for element, known, (values, extra) in zip(elements, self.elements, self.fields, strict=False):
+            if element is not known or element.__dict__ != values or element.__pydantic_extra__ != extra:
                 break
             count += 1
         return count
@@ -56,10 +65,10 @@ class SavedList:
         """Return the list with messages of its own, as a load gives them."""
         return SavedList(
             [_copy_message(each) for each in self.stored],
-            [_get_message_fields(each) for each in self.stored],
+            self._fields_of_stored,
             self.stored,
             self.digests,
-            self.root,
+            self.nodes,
         )
 
     def build_extended_list(
@@ -69,7 +78,7 @@ class SavedList:
         fields: Sequence[Any] | None,
         stored: Sequence[Any],
         added: Sequence[str],
-        root: str,
+        nodes: ListNodes,
     ) -> SavedList | None:
         """Describe a list that begins with the first `kept` elements of this one.
 
@@ -79,7 +88,7 @@ class SavedList:
             fields: Fields of its other elements, copied before these were encoded.
             stored: These elements as a load gives them.
             added: Digests of these.
-            root: Digest of the list.
+            nodes: Nodes of the list.
 
         Returns:
             The list; None if it has other elements than messages, whose changes could not be noticed.
@@ -91,12 +100,12 @@ class SavedList:
             [*self.fields[:kept], *fields],
             [*self.stored[:kept], *stored],
             [*self.digests[:kept], *added],
-            root,
+            nodes,
         )
 
 
 #: List without elements, from which others grow.
-EMPTY_LIST = SavedList((), (), (), (), "")
+EMPTY_LIST = SavedList((), (), (), (), EMPTY_LIST_NODES)
 
 
 def copy_messages(messages: Sequence[Any]) -> Sequence[Any]:
@@ -116,10 +125,6 @@ def copy_fields(elements: Sequence[Any]) -> Sequence[Any] | None:
         return [_copy_fields(each) for each in elements]
     except RuntimeError:  # a dictionary has got another size
         return None
-
-
-def _get_message_fields(message: BaseMessage) -> Any:
-    return message.__dict__, message.__pydantic_extra__
 
 
 def _copy_fields(message: BaseMessage) -> Any:
@@ -167,7 +172,7 @@ class ListMemory:
         """Return the lists of a thread and namespace, by their digests."""
         with self._lock:
             found = [known for place, known in self._lists.items() if place[:2] == (thread_id, namespace)]
-        return {known.root: known for known in found}
+        return {known.nodes.digest: known for known in found}
 
     def remember_list(self, place: Place, known: SavedList | None) -> None:
         """Remember a list; None forgets the one before it."""

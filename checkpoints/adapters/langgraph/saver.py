@@ -46,13 +46,13 @@ from checkpoints.store.call_intent_and_outcome import CallIntent
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 from checkpoints.versions.blobs import (
-    BlobWriter,
     Encoded,
     EncodedValue,
     GrownList,
     NewElement,
     NewValue,
     StoredList,
+    build_list_nodes,
     digest_element,
     patch_if_shorter,
 )
@@ -340,10 +340,9 @@ class HarnessSaver(BaseCheckpointSaver[str]):
         added_digests = list(map(digest_element, added))
         if known is None or not kept:
             return added, _build_saved_list(elements, fields, added_digests, stored)
-        grown = GrownList(known.root, known.digests[:kept], added)
-        return grown, known.build_extended_list(
-            kept, elements, fields, stored, added_digests, BlobWriter().add_value(grown)
-        )
+        grown = GrownList(known.nodes.digest, known.get_nodes_of_first_elements(kept), added)
+        nodes = grown.kept.add_elements(added_digests)[0]
+        return grown, known.build_extended_list(kept, elements, fields, stored, added_digests, nodes)
 
     def _count_list_messages_in_newest_version(self, row: Session, said: SavedList | None) -> int:
         """Return the number of messages that the newest version has, if the transcript of a list begins with it."""
@@ -651,8 +650,8 @@ def _build_saved_list(
     elements: Sequence[Any], fields: Sequence[Any] | None, element_digests: Sequence[str], stored: Sequence[Any]
 ) -> SavedList | None:
     """Describe a list with the digests of its elements, and with what a load gives of them."""
-    root = BlobWriter().add_value(GrownList("", element_digests, []))
-    return EMPTY_LIST.build_extended_list(0, elements, fields, stored, element_digests, root)
+    nodes = build_list_nodes(element_digests)
+    return EMPTY_LIST.build_extended_list(0, elements, fields, stored, element_digests, nodes)
 
 
 def _get_thread_and_namespace(config: RunnableConfig) -> tuple[str, str]:

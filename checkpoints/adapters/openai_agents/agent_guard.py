@@ -32,7 +32,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.store import row_lookups
 from checkpoints.tools.foreign_tool_guard import ToolPolicies, aguard
-from checkpoints.tools.registry import ToolOptions
+from checkpoints.tools.tool import ToolOptions
 
 _OUTPUT_TYPES = {kind.__name__: kind for kind in (ToolOutputText, ToolOutputImage, ToolOutputFileContent)}
 

@@ -17,7 +17,7 @@ from checkpoints.adapters.sync_or_async_client import AdapterClient
 from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.formats import content_blocks
-from checkpoints.framework_states import locked_message_list
+from checkpoints.framework_states import durable_message_list
 from checkpoints.sessions.create_finish_release import SessionDescription
 
 T = TypeVar("T")
@@ -80,11 +80,11 @@ class HarnessSession:
         run = find_run_context(self)
         if run is None or run.answer is None:
             return await self.client.run_database_work(
-                partial(locked_message_list.list_newest_messages, self.client.store, self.session_id, count)
+                partial(durable_message_list.list_newest_messages, self.client.store, self.session_id, count)
             )
         # The model's answer is not history for a run that gets it as an answer.
         items = await self.client.run_database_work(
-            partial(locked_message_list.list_newest_messages, self.client.store, self.session_id)
+            partial(durable_message_list.list_newest_messages, self.client.store, self.session_id)
         )
         history = items[: run.answer_first] + items[run.answer_first + len(run.answer) :]
         return history if count is None else history[max(len(history) - count, 0) :]
@@ -121,7 +121,7 @@ class HarnessSession:
         """
         return await self.run_exclusive_change(
             partial(
-                locked_message_list.remove_and_return_last_message,
+                durable_message_list.remove_and_return_last_message,
                 self.client.store,
                 self.session_id,
                 self.build_description(),
@@ -132,7 +132,7 @@ class HarnessSession:
         """Remove all items. Earlier versions keep them. Raises what `pop_item` raises."""
         await self.run_exclusive_change(
             partial(
-                locked_message_list.remove_all_messages, self.client.store, self.session_id, self.build_description()
+                durable_message_list.remove_all_messages, self.client.store, self.session_id, self.build_description()
             )
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import content_blocks, digests
 from checkpoints.formats.canonical import parse_json_object, to_canonical_json
-from checkpoints.framework_states import locked_message_list
+from checkpoints.framework_states import durable_message_list
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
@@ -93,7 +93,7 @@ def append_input_and_open_run(
     store: Store, session_id: str, items: list[Item], run: OpenRun, description: SessionDescription
 ) -> None:
     """Append the input of a run, and say that the run has begun. Raises what `append_messages` raises."""
-    locked_message_list.write_next_version_under_lock(
+    durable_message_list.write_next_version_under_lock(
         store,
         session_id,
         description,
@@ -143,7 +143,7 @@ def store_model_answer(
         run = OpenRun(before.input_digest, agent, row.message_count, len(items), response)
         return VersionContent(None, added=items, payload=run.to_payload())
 
-    locked_message_list.write_next_version_under_lock(
+    durable_message_list.write_next_version_under_lock(
         store, session_id, description, build_version_with_answer, is_repeatable=True
     )
 
@@ -188,7 +188,7 @@ def add_items(
             after = replace(after, agent=agent)
         return replace(content, payload=None if after is None else after.to_payload())
 
-    locked_message_list.write_next_version_under_lock(
+    durable_message_list.write_next_version_under_lock(
         store, session_id, description, build_version_with_items, is_repeatable=True
     )
     return is_open
@@ -200,7 +200,7 @@ def _build_content_of_turn(
     """Return the version that items make, and the run that is open after it."""
     if run is None or not run.count:
         return VersionContent(None, added=items), run
-    answer = locked_message_list.list_newest_messages(store, row.session_id)[run.first : run.first + run.count]
+    answer = durable_message_list.list_newest_messages(store, row.session_id)[run.first : run.first + run.count]
     rest = _list_items_not_in_answer(items, answer)
     calls, results = _list_call_ids(answer)
     new_results = _list_call_ids(rest)[1]
@@ -236,7 +236,7 @@ def end_run(store: Store, session_id: str, description: SessionDescription, *, d
         keep = run.first if discard and run.count and row.message_count == run.first + run.count else None
         return VersionContent(None, keep=keep, always=True)
 
-    locked_message_list.write_next_version_under_lock(store, session_id, description, build_version_without_open_run)
+    durable_message_list.write_next_version_under_lock(store, session_id, description, build_version_without_open_run)
 
 
 def _get_open_run(row: Session, newest: Checkpoint | None) -> OpenRun | None:

@@ -20,7 +20,7 @@ from checkpoints.aio import Checkpointer
 from checkpoints.client import SyncCheckpointer
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import content_blocks
-from checkpoints.framework_states import locked_message_list, remove_and_copy_states, session_documents
+from checkpoints.framework_states import durable_message_list, remove_and_copy_states, session_documents
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.ids import validate_id
 from checkpoints.models import Session as SessionRow
@@ -268,7 +268,7 @@ class HarnessSessionRepository(SessionRepository):
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Read a message. Returns None if there is none."""
         place = self.find_session_id(session_id, agent_id)
-        messages = self._run_blocking(partial(locked_message_list.list_newest_messages, self.client.store, place))
+        messages = self._run_blocking(partial(durable_message_list.list_newest_messages, self.client.store, place))
         known = 0 <= message_id < len(messages)
         return message_codec.decode_message(messages[message_id], message_id) if known else None
 
@@ -290,7 +290,7 @@ class HarnessSessionRepository(SessionRepository):
             number = session_message.message_id
             if not 0 <= number < row.message_count:
                 raise SessionException(f"Message {number} does not exist")
-            tail = locked_message_list.list_newest_messages(
+            tail = durable_message_list.list_newest_messages(
                 self.client.store, row.session_id, row.message_count - number
             )
             session_message.created_at = message_codec.decode_message(tail[0], number).created_at
@@ -324,7 +324,7 @@ class HarnessSessionRepository(SessionRepository):
 
         def load_messages_of_agent() -> list[dict[str, Any]]:
             self._get_agent_document_or_raise(place, session_id, agent_id)
-            return locked_message_list.list_newest_messages(self.client.store, place)
+            return durable_message_list.list_newest_messages(self.client.store, place)
 
         decoded = [
             message_codec.decode_message(message, number)
@@ -386,7 +386,7 @@ class HarnessSessionRepository(SessionRepository):
 
         def write_change_under_lock() -> None:
             with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
-                locked_message_list.write_next_version_under_lock(
+                durable_message_list.write_next_version_under_lock(
                     self.client.store, place, description, lambda row, _: build(row)
                 )
 

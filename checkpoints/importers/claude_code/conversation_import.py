@@ -101,6 +101,8 @@ class ConversationImport:
             permission_mode=line.get("permissionMode"),
             model=None if model == "<synthetic>" else model,
         )
+        if origin := line_types.get_fork_origin(line):
+            self.builder.facts.setdefault("forked_from", origin)
         if line_types.get_type(line) == "result":  # the end of a stream states what the whole session cost
             cost = parse_cost_amount(line.get("total_cost_usd", line.get("cost_usd")))
             if cost is not None:
@@ -173,7 +175,9 @@ class ConversationImport:
             self._costs[name] = max(cost, cost_before)
         model = message.get("model")
         model = model if isinstance(model, str) else ""
-        self._recorder.totals.add_usage(model, now - counted, None if cost is None else self._costs[name] - cost_before)
+        if not line_types.get_fork_origin(line):  # a fork copies messages, whose usage its parent has
+            new_cost = None if cost is None else self._costs[name] - cost_before
+            self._recorder.totals.add_usage(model, now - counted, new_cost)
         self._counted[name] = now
         if len(self._counted) > _MAX_COUNTED_IDS:
             self._costs.pop(self._counted.popitem(last=False)[0], None)

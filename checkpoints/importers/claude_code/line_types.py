@@ -23,20 +23,31 @@ NOTE_TYPES: Final = frozenset(
         "agent-setting",
         "ai-title",
         "atis-latch",
+        "attribution-snapshot",
+        "bridge-session",
+        "content-replacement",
         "cost-state",
         "custom-title",
+        "file-history-delta",
         "file-history-snapshot",
         "last-prompt",
+        "marble-origami-commit",
+        "marble-origami-snapshot",
         "mode",
         "permission-mode",
+        "pr-link",
         "progress",
         "queue-operation",
         "rate_limit_event",
         "result",
+        "speculation-accept",
         "stream_event",
         "summary",
         "tag",
+        "task-summary",
+        "teleported-from",
         "tools-used",
+        "worktree-state",
     }
 )
 _SYSTEM_NOTE_TYPES: Final = frozenset({"init", "turn_duration", "stop_hook_summary"})
@@ -121,6 +132,12 @@ def get_result_call_id(line: Line) -> str:
         if isinstance(block, dict) and block.get("type") == "tool_result":
             return get_text_or_empty(block.get("tool_use_id"))
     return ""
+
+
+def get_fork_origin(line: Line) -> str:
+    """Return the id of the session that a fork has copied a line from; empty for a line of its own."""
+    origin = line.get("forkedFrom")
+    return get_text_or_empty(origin.get("sessionId")) if isinstance(origin, dict) else ""
 
 
 def is_interruption(content: Any) -> bool:

@@ -18,8 +18,8 @@ from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers import detect_format
 from checkpoints.importers.import_progress_bar_and_summary import ProgressBar, iterate_summary_lines
 from checkpoints.importers.import_report import ImportReport
-from checkpoints.importers.import_transcripts import ImportOptions, import_transcripts
 from checkpoints.importers.price_table import load_price_table
+from checkpoints.importers.transcript_import import ImportOptions, import_transcripts
 from checkpoints.importers.watch_folder import FolderWatch, watch_transcripts
 from checkpoints.models import DEFAULT_WORKSPACE
 

@@ -35,6 +35,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         checkpointer = SyncCheckpointer(workspace=options["workspace"], using=options["database"])
         days = options["older_than"]
+        if options["keep_last"] is None and options["keep_every"] is None and days is None:
+            raise CommandError("Say what to keep: --keep-last, --keep-every or --older-than.")
         totals = {"sessions": 0, "versions": 0, "messages": 0, "dry_run": options["dry_run"]}
         try:
             for session_id in options["session_id"] or _iterate_session_ids(checkpointer):

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 
 from harness_site.core.management_command_hints import format_management_command
-from harness_site.database_roles import (
+from harness_site.database_role_privileges import (
     InvalidRoleName,
     RoleNames,
     build_database_url,
@@ -53,7 +53,8 @@ class Command(BaseCommand):
             _refuse_role_with_login_or_tables(role)
             if not options["rights_only"]:
                 _refuse_existing_role(login)
-            _run_statements(statements, login)
+            arguments = "--rights-only" if options["rights_only"] else login
+            _run_statements(statements, arguments if role == RoleNames().agent else f"{arguments} --role {role}")
         if options["rights_only"]:
             self.stderr.write(f"The role {role} has the rights that this version needs.")
             return
@@ -84,7 +85,7 @@ def _refuse_role_with_login_or_tables(role: str) -> None:
         raise CommandError(f"The role {role} is a login or owns tables. Choose a role that only agents have.")
 
 
-def _run_statements(statements: Iterable[str], login: str) -> None:
+def _run_statements(statements: Iterable[str], arguments: str) -> None:
     try:
         with transaction.atomic(), connection.cursor() as cursor:
             for statement in statements:
@@ -92,7 +93,7 @@ def _run_statements(statements: Iterable[str], login: str) -> None:
     except DatabaseError as error:
         reason = str(error).strip().splitlines()[0]
         name = connection.settings_dict["NAME"]
-        command = format_management_command(f"create_agent_login {login} --print-sql")
+        command = format_management_command(f"create_agent_login {arguments} --print-sql")
         raise CommandError(
             f"The database refused it: {reason}. Let an administrator of the database run the SQL: "
             f"{command} | sudo -u postgres psql {name}"

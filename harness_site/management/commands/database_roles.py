@@ -4,7 +4,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
-from harness_site.database_roles import InvalidRoleName, RoleNames, check_role_name, generate_role_statements
+from harness_site.database_role_privileges import InvalidRoleName, RoleNames, check_role_name, generate_role_statements
 
 
 class Command(BaseCommand):

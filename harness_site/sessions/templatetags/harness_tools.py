@@ -13,6 +13,7 @@ from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.session_environment import SessionEnvironment, read_session_environment
 from harness_site.sessions.session_formatting import format_count, get_call_result_parts
 from harness_site.sessions.tool_views import program_tags_in_messages, tool_view_registry
+from harness_site.sessions.tool_views.program_records import ProgramRecord, describe_program_record
 from harness_site.sessions.tool_views.program_tags_in_messages import TextPiece
 from harness_site.sessions.tool_views.tool_view_types import ToolView
 from harness_site.sessions.tree import subagent_tree
@@ -48,6 +49,12 @@ def list_parts_beside_view(card: CallCard, view: ToolView | None) -> tuple[Part,
 def split_text_at_tags(text: str) -> list[TextPiece]:
     """Split a text at the tags of programs; empty if it has none."""
     return program_tags_in_messages.split_tagged_text(text) if program_tags_in_messages.has_tags(text) else []
+
+
+@register.simple_tag
+def find_program_record(value: object) -> ProgramRecord | None:
+    """Return how a record of a program between messages is shown; None if the value is none."""
+    return describe_program_record(value)
 
 
 @register.simple_tag

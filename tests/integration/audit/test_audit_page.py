@@ -296,7 +296,17 @@ def test_page_shows_whether_decisions_are_signed(reader: Client, settings: Setti
     assert f"Decisions of people are signed with the key {keys.key_id}." in visible_text(reader.get("/audit/"))
 
 
-def test_page_shows_the_last_integrity_verification(reader: Client) -> None:
+@pytest.mark.unsealed("it is about a site without seals")
+def test_page_offers_no_verification_of_rows_without_keys(reader: Client, settings: Settings) -> None:
+    page = visible_text(reader.get("/audit/"))
+    assert "Stored rows: not sealed" in page
+    assert "verify_integrity" not in page
+    settings.HARNESS_SEAL_KEY = "5e"
+    assert "verify_integrity" in visible_text(reader.get("/audit/"))
+
+
+def test_page_shows_the_last_integrity_verification(reader: Client, settings: Settings) -> None:
+    settings.HARNESS_SEAL_KEY = "5e" * 32
     assert "harness verify_integrity --all" in visible_text(reader.get("/audit/"))
     check = IntegrityCheck.objects.create(workspace=make_workspace(), sessions=2, rows=1500)
     page = visible_text(reader.get("/audit/"))

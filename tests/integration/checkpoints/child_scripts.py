@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from checkpoints import Checkpointer, SyncCheckpointer, check_pending_tool_calls, exceptions
@@ -74,11 +76,20 @@ def write_after_fork(place: str) -> str:
     cp.start_session("s")
     child = os.fork()
     if child == 0:
-        try:
-            cp.save_checkpoint("s", [], None, 0)
-        except exceptions.NotOwner:
-            os._exit(7)
-        os._exit(1)
+        writes: list[Callable[[], object]] = [
+            lambda: cp.save_checkpoint("s", [], None, 0),
+            lambda: cp.start_session("of the child"),
+            lambda: cp.resume("s"),
+            lambda: cp.append_checkpoint("s", [{"role": "user"}], expected_version=0),
+        ]
+        refused = 0
+        for write in writes:
+            with suppress(exceptions.OpenedInAnotherProcess):
+                write()
+                continue
+            refused += 1
+        os._exit(refused)
     _, status = os.waitpid(child, 0)
     cp.save_checkpoint("s", [], None, 0)
+    assert [row["session_id"] for row in cp.list_sessions()] == ["s"]
     return str(os.waitstatus_to_exitcode(status))

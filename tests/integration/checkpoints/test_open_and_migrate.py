@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from checkpoints import SyncCheckpointer, exceptions
+from checkpoints import Checkpointer, SyncCheckpointer, exceptions
 from checkpoints.exceptions import InvalidDatabaseUrl, StorageError
 from tests.conftest import StartChild
 from tests.integration.checkpoints import child_scripts
@@ -79,7 +80,15 @@ def test_script_uses_two_databases(start_child: StartChild, tmp_path: Path) -> N
 
 
 def test_forked_child_owns_no_session(start_child: StartChild, tmp_path: Path) -> None:
-    assert start_child(child_scripts.write_after_fork, place=f"{tmp_path}/a.db").result() == "7"
+    assert start_child(child_scripts.write_after_fork, place=f"{tmp_path}/a.db").result() == "4"
+
+
+@pytest.mark.parametrize("kind", [SyncCheckpointer, Checkpointer])
+def test_checkpointer_for_another_process_says_that_each_opens_its_own(
+    kind: type[SyncCheckpointer | Checkpointer],
+) -> None:
+    with pytest.raises(TypeError, match="Open one in each process"):
+        pickle.dumps(kind())
 
 
 def test_sqlite_connection_is_durable(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from checkpoints.db import clock
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind, Role, SessionStatus
 from checkpoints.models import AuditEvent, Checkpoint, Decision, LateResult, Message, Run, Session, ToolCall
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
+from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import NoticedCall
-from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.search import indexer
 from harness_site.sessions.session_list_csv_export import generate_csv_lines
 from tests.integration.notifications.conftest import make_webhook

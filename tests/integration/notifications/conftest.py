@@ -16,8 +16,8 @@ from checkpoints.enums import Role, SessionStatus
 from checkpoints.models import ToolCall, Workspace
 from harness_site.accounts import field_encryption
 from harness_site.mail_settings import MailServer, Security
+from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import CALL_EVENTS, Delivery, Notice, Webhook, WebhookFormat
-from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.notifications.send_due_deliveries import DeliveryRound, send_due_deliveries
 from tests.support.client_login import sign_in
 from tests.support.factories import make_call, make_run, make_session, make_user, make_workspace

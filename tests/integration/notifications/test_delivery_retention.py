@@ -9,9 +9,9 @@ from django.db.models import F
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall
+from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.delivery_retention import RETENTION, delete_old_notices_and_deliveries
 from harness_site.notifications.models import Delivery, Notice
-from harness_site.notifications.notice_collector import create_due_notices
 from tests.integration.notifications.conftest import interrupted
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("mail")]

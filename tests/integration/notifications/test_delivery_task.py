@@ -9,7 +9,7 @@ from channels.db import database_sync_to_async
 from django.contrib.auth.models import User
 from django.db import OperationalError
 
-from harness_site.notifications import delivery_task, notice_collector
+from harness_site.notifications import create_due_notices, delivery_task
 from harness_site.notifications.models import Delivery
 from tests.integration.notifications.conftest import Start, interrupted
 from tests.integration.site.test_sweep_task import served_until
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_task, "ROUND_SECONDS", 0.01)
-    monkeypatch.setattr(notice_collector, "GATHER", timedelta())
+    monkeypatch.setattr(create_due_notices, "GATHER", timedelta())
 
 
 def _sent() -> bool:
@@ -44,7 +44,7 @@ async def test_thread_continues_after_a_database_outage(
     def collect() -> int:
         for failure in failures:
             raise failure
-        return notice_collector.create_due_notices()
+        return create_due_notices.create_due_notices()
 
     monkeypatch.setattr(delivery_task, "create_due_notices", collect)
     with caplog.at_level(logging.ERROR):

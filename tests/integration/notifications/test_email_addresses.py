@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from harness_site.notifications import email_confirmation
+from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Preferences
-from harness_site.notifications.notice_collector import create_due_notices
 from tests.integration.notifications.conftest import Receiver, Start, interrupted
 from tests.support.audit_entries import entries
 from tests.support.client_login import sign_in

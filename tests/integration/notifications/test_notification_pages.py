@@ -12,8 +12,8 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.db import clock
 from checkpoints.enums import Role
+from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery, Preferences, Webhook
-from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.notifications.send_due_deliveries import send_due_deliveries
 from tests.integration.notifications.conftest import Start, interrupted, make_due, make_webhook
 from tests.support.audit_entries import entries

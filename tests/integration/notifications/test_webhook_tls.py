@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from pytest_django.fixtures import Settings
 
 from harness_site.mail_settings import MailServer, Security
+from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.models import Delivery
-from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.notifications.send_due_deliveries import DeliveryRound, send_due_deliveries
 from tests.integration.notifications.conftest import Start, interrupted, make_due, make_webhook
 from tests.support.certificate_authority import Authority

@@ -7,9 +7,11 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from django.db import connection
 from django.db.models import F
 from django.http import QueryDict
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints.enums import ActorKind, CallStatus, DecisionKind, Phase, Role, RunStatus, SessionStatus
 from checkpoints.formats import to_canonical_json
@@ -433,6 +435,22 @@ def test_deleted_sessions_are_removed_from_the_sums() -> None:
     Session.objects.filter(pk=session.pk).update(created_at=F("created_at") - timedelta(days=90))
     hourly_session_totals.update_hourly_session_sums(since - timedelta(hours=1))
     assert not SessionSums.objects.exists()
+
+
+def test_days_without_sessions_are_not_counted() -> None:
+    """A server that starts does not spend seconds on days on which nothing has happened."""
+    begun(3, "1")
+    hourly_session_totals.update_hourly_session_sums(None)
+    with CaptureQueriesContext(connection) as one_day:
+        hourly_session_totals.update_hourly_session_sums(None)
+    begun(100, "1")
+    with CaptureQueriesContext(connection) as two_days:
+        hourly_session_totals.update_hourly_session_sums(None)
+    assert len(one_day) < 40
+    assert len(two_days) < 60
+    assert {start.date() for start in SessionSums.objects.values_list("start", flat=True)} == {
+        (datetime.now(UTC) - timedelta(days=days)).date() for days in (3, 100)
+    }
 
 
 def test_each_settled_call_counts_once() -> None:

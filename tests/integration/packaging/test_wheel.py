@@ -144,8 +144,14 @@ def test_commands_without_the_site_name_the_missing_extra(library: Path, tmp_pat
     )
 
     assert refused.returncode == 1
-    assert "HARNESS_DATABASE_URL" in refused.stderr
+    assert "serve is a command of the site" in refused.stderr
     assert 'pip install "harness-checkpoints[site]"' in refused.stderr
+    without_database = subprocess.run(
+        [library / "harness", "pending"], cwd=tmp_path, env=clean_environment(tmp_path), capture_output=True, text=True
+    )
+    assert without_database.returncode == 1
+    assert "Set HARNESS_DATABASE_URL" in without_database.stderr
+    assert "  verify_audit " in run(library / "harness", cwd=tmp_path)
 
 
 def test_site_serves_pages_from_the_wheel(wheel: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from psycopg import sql
 
-from harness_site import database_roles
+from harness_site import database_role_privileges
 from harness_site.installation.agent_connection_examples import get_connection_or_first
 from tests.support.cluster import Cluster
 from tests.support.site_process import PASSWORD, Agent, Site, prepare
@@ -163,7 +163,7 @@ class Browser:
 def test_agent_role_cannot_read_tables_of_the_site(urls: dict[str, str]) -> None:
     tables = {
         model._meta.db_table
-        for model in database_roles.list_models_sorted_by_table()
+        for model in database_role_privileges.list_models_sorted_by_table()
         if model._meta.app_label != "checkpoints"
     }
     assert {
@@ -258,6 +258,8 @@ def test_login_of_agents_is_created_by_the_owner_and_runs_the_connect_page(tmp_p
         may_not = run_command(url, "create_agent_login", "second")
         assert may_not.returncode == 1
         assert "harness create_agent_login second --print-sql | sudo -u postgres psql harness_office" in may_not.stderr
+        rights_only = run_command(url, "create_agent_login", "--rights-only", "--role", "no_role_yet")
+        assert "create_agent_login --rights-only --role no_role_yet --print-sql | sudo" in rights_only.stderr
         printed = run_command(url, "create_agent_login", "second", "--print-sql")
         with psycopg.connect(re.sub(r"/[^/]*$", f"/{database}", server.url), autocommit=True) as admin:
             admin.execute(printed.stdout.encode())

@@ -1,8 +1,11 @@
 import pytest
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import path
 
+from checkpoints.exceptions import StorageUnavailable
+from harness_site import error_pages, home_and_health_views
 from harness_site import urls as site_urls
 from tests.support.factories import make_user
 from tests.support.page_text import visible_text
@@ -14,7 +17,19 @@ def _fail(request: HttpRequest) -> HttpResponse:
     raise RuntimeError("a secret that stays in the log")
 
 
-urlpatterns = [path("fail/", _fail), *site_urls.urlpatterns]
+class PoolTimeout(Exception):
+    """Stands for the error of psycopg's pool."""
+
+
+def _lose_database(request: HttpRequest) -> HttpResponse:
+    if "library" in request.GET:
+        raise StorageUnavailable("The database says: connection refused.", may_have_happened=False)
+    if "pool" in request.GET:
+        raise OperationalError("couldn't get a connection after 5.00 sec") from PoolTimeout()
+    raise OperationalError("a statement of this page took too long")
+
+
+urlpatterns = [path("fail/", _fail), path("lose/", _lose_database), *site_urls.urlpatterns]
 handler500 = site_urls.handler500
 
 
@@ -26,6 +41,31 @@ def test_server_error_page_shows_no_secret() -> None:
     assert response.status_code == 500
     assert "Sending it again cannot record it twice." in visible_text(response)
     assert b"secret" not in response.content
+
+
+@pytest.mark.urls(__name__)
+def test_page_without_a_database_says_what_an_operator_has_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Client(raise_request_exception=False)
+    client.force_login(make_user())
+    assert client.get("/lose/").status_code == 500
+    assert client.get("/lose/?pool").status_code == 503
+    monkeypatch.setattr(error_pages, "does_database_answer", lambda: False)
+    for path_ in ("/lose/", "/lose/?library"):
+        response = client.get(path_)
+        assert (response.status_code, response["Retry-After"]) == (503, "5")
+        assert "The database does not answer" in visible_text(response)
+        assert "Check that the database server is running" in visible_text(response)
+    assert client.get("/fail/").status_code == 500
+
+
+def test_health_probe_names_a_database_that_does_not_answer(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.get("/health/").json() == {"status": "ok"}
+    monkeypatch.setattr(home_and_health_views, "does_database_answer", lambda: False)
+    for probe in ("/health/", "/health/ready"):
+        response = client.get(probe)
+        assert response.status_code == 503
+        assert response.json()["problem"] == "database"
+    assert client.get("/health/live").status_code == 200
 
 
 def test_not_found_page_has_links(client: Client) -> None:

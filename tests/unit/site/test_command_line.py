@@ -2,11 +2,14 @@
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.db import OperationalError, ProgrammingError
+from django.core.management import get_commands
+from django.db import OperationalError, ProgrammingError, connection
+from django.db.transaction import TransactionManagementError
 
 from checkpoints import __version__
-from checkpoints.exceptions import WorkspaceNotFound
+from checkpoints.exceptions import ConnectionFailed, WorkspaceNotFound
 from harness_site import command_line
+from harness_site.command_overview import COMMANDS, format_overview
 
 
 @pytest.mark.parametrize("argument", ["version", "--version"])
@@ -21,10 +24,10 @@ def test_version_is_that_of_this_package(argument: str, capsys: pytest.CaptureFi
         (ImproperlyConfigured("HARNESS_ADDRESS has no scheme."), "harness: HARNESS_ADDRESS has no scheme."),
         (ImproperlyConfigured("First.\nSecond."), "harness: First.\nharness: Second."),
         (
-            OperationalError("no such table: auth_user"),
-            "harness: The tables are missing (no such table: auth_user).",
+            OperationalError("no such table: django_session"),
+            "harness: The tables are missing (no such table: django_session).",
         ),
-        (ProgrammingError('relation "auth_user" does not exist'), "harness: The tables are missing (relation"),
+        (ProgrammingError('relation "django_session" does not exist'), "harness: The tables are missing (relation"),
         (ProgrammingError("permission denied for schema public"), "harness: The database refused it: permission"),
         (WorkspaceNotFound("x"), "harness: There is no workspace 'x' in this database. Create it"),
         (OperationalError("refused"), "harness: The database does not answer: refused. Check HARNESS_DATABASE_URL"),
@@ -43,3 +46,78 @@ def test_wrong_setting_is_reported_without_a_traceback(
     assert str(ended.value).startswith(words)
     with pytest.raises(type(error)):
         command_line.main(["migrate", "--traceback"])
+
+
+def test_database_of_a_project_with_another_user_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: list[str]) -> None:
+        try:
+            raise OperationalError("no such table: main.auth_user")
+        finally:
+            raise TransactionManagementError("You can't execute queries until the end of the 'atomic' block.")
+
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "harness_site.settings")
+    monkeypatch.setattr("django.core.management.execute_from_command_line", fail)
+    with pytest.raises(SystemExit, match="was migrated by a Django project with another user model"):
+        command_line.main(["migrate"])
+    with pytest.raises(TransactionManagementError):
+        command_line.main(["sweep"])
+
+
+class PoolTimeout(Exception):
+    """Stands for the error of psycopg's pool, which does not know why it got no connection."""
+
+
+def test_refused_login_is_reported_with_the_reason_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: list[str]) -> None:
+        raise OperationalError("couldn't get a connection after 5.00 sec") from PoolTimeout()
+
+    def build(asked: object, _: Exception) -> ConnectionFailed:
+        assert getattr(asked, "alias", "") == connection.alias
+        return ConnectionFailed("The database says: password authentication failed.", may_have_happened=False)
+
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "harness_site.settings")
+    monkeypatch.setattr("django.core.management.execute_from_command_line", fail)
+    monkeypatch.setattr("checkpoints.db.connection.build_connection_failed_error", build)
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(["migrate"])
+    assert str(ended.value).startswith("harness: The database says: password authentication failed.")
+    assert "Check host, port, database name, user and password" in str(ended.value)
+
+
+@pytest.mark.parametrize("arguments", [[], ["help"], ["--help"], ["-h"]])
+def test_overview_needs_no_settings(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "no_such_module")
+    command_line.main(arguments)
+    assert capsys.readouterr().out == format_overview(is_site_installed=True) + "\n"
+
+
+def test_overview_lists_each_command_of_the_project_and_none_that_is_missing() -> None:
+    listed = [name for commands in COMMANDS.values() for name in commands]
+    existing = get_commands()
+    own = {name for name, app in existing.items() if str(app).startswith(("checkpoints", "harness_site"))}
+
+    assert len(listed) == len(set(listed))
+    assert own - set(listed) == set()
+    assert set(listed) - {"mcp", "mcp-guard"} - set(existing) == set()
+    assert max(map(len, format_overview(is_site_installed=True).splitlines())) <= 100
+
+
+def test_overview_without_the_site_lists_the_commands_of_the_library() -> None:
+    overview = format_overview(is_site_installed=False)
+
+    assert "  verify_audit " in overview
+    assert "  mcp-guard " in overview
+    assert "createsuperuser" not in overview
+    assert "People and programs" not in overview
+    assert 'pip install "harness-checkpoints[site]"' in overview
+
+
+def test_help_of_a_command_without_django_is_that_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command_line.main(["help", "mcp-guard"])
+    assert ended.value.code == 0
+    assert "usage: harness mcp-guard" in capsys.readouterr().out

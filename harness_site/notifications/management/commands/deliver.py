@@ -3,8 +3,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from harness_site.notifications.create_due_notices import create_due_notices
 from harness_site.notifications.delivery_retention import delete_old_notices_and_deliveries
-from harness_site.notifications.notice_collector import create_due_notices
 from harness_site.notifications.send_due_deliveries import LIMIT, send_due_deliveries
 
 

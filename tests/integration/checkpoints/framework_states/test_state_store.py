@@ -25,7 +25,15 @@ from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Message, Run, Session
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.versions import opaque_contents
-from checkpoints.versions.blobs import EncodedValue, NewValue, convert_value_to_json, patch_if_shorter
+from checkpoints.versions.blobs import (
+    EncodedValue,
+    GrownList,
+    NewValue,
+    build_list_nodes,
+    convert_value_to_json,
+    digest_element,
+    patch_if_shorter,
+)
 from tests.integration.checkpoints.session_setups import conversation, text_message
 
 Open = Callable[..., SyncCheckpointer]
@@ -82,6 +90,29 @@ def test_append_stores_little_at_any_length(cp: SyncCheckpointer) -> None:
     assert len(added) == 2
     assert sum(map(len, added)) < 800
     assert _load(cp, "0000")["messages"] == items[:998]
+
+
+@pytest.mark.parametrize(("length", "kept"), [(0, 0), (7, 7), (8, 8), (64, 63), (300, 300), (300, 130)])
+def test_grown_list_is_restored_with_all_elements(cp: SyncCheckpointer, length: int, kept: int) -> None:
+    items = [_item(number) for number in range(length)]
+    digests = [digest_element(item) for item in items]
+    added = [_item(number) for number in range(1000, 1070)]
+    _save(cp, 0, messages=items)
+    base = build_list_nodes(digests)
+    grown = GrownList(base.digest, base if kept == length else build_list_nodes(digests[:kept]), added)
+    _save(cp, 1, messages=grown)
+    assert _load(cp) == {"messages": [*items[:kept], *added]}
+    assert _load(cp, "0000") == {"messages": items}
+
+
+def test_one_more_element_changes_few_nodes_at_any_length() -> None:
+    digests = [digest_element(_item(number)) for number in range(4096)]
+    nodes = build_list_nodes([])
+    for count, digest in enumerate(digests, 1):
+        nodes, blobs = nodes.add_elements([digest])
+        assert len(blobs) <= 5
+        if count in {1, 8, 9, 63, 64, 65, 511, 512, 513, 4096}:
+            assert nodes == build_list_nodes(digests[:count])
 
 
 def test_unchanged_channel_keeps_its_value(cp: SyncCheckpointer) -> None:

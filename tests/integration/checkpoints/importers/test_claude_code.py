@@ -6,10 +6,12 @@ import json
 from datetime import timedelta
 from decimal import Decimal
 
+import pytest
+
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import UNDECIDED_CALL_STATUSES, CallStatus, RunStatus, SessionStatus
 from checkpoints.importers import import_transcripts
-from checkpoints.models import Checkpoint, Segment, ToolCall
+from checkpoints.models import Checkpoint, Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation_window
 from harness_site.sessions.selectors.conversation_window import CallCard, Entry, Rewrite
 from tests.integration.checkpoints.importers.stored_rows import session, texts, write_turn
@@ -271,3 +273,27 @@ def test_title_has_no_tags_of_the_program(cp: SyncCheckpointer, transcript_write
     transcript_writer.user("Water the plants.<system-reminder>It is May.</system-reminder>")
     import_transcripts(cp, transcript_writer.path)
     assert session().title == "Water the plants."
+
+
+def test_fork_counts_only_its_own_tokens(cp: SyncCheckpointer, transcript_writer: TranscriptWriter) -> None:
+    usage = {"input_tokens": 10, "output_tokens": 5}
+    origin = {"sessionId": "earlier", "messageUuid": "x"}
+    transcript_writer.user("Hello", forkedFrom=origin)
+    transcript_writer.agent({"type": "text", "text": "Hi"}, message="m1", usage=usage, costUSD=0.5, forkedFrom=origin)
+    transcript_writer.user("And now?")
+    transcript_writer.agent({"type": "text", "text": "Now this."}, message="m2", usage=usage, costUSD=0.25)
+    import_transcripts(cp, transcript_writer.path)
+    row = Session.objects.get()
+    assert (row.total_tokens, row.message_count, str(row.budget_spent_usd)) == (15, 4, "0.250000")
+    assert json.loads(row.metadata)["forked_from"] == "earlier"
+
+
+@pytest.mark.parametrize("kind", ["pr-link", "file-history-delta", "bridge-session", "worktree-state"])
+def test_records_of_the_program_are_no_messages(
+    cp: SyncCheckpointer, transcript_writer: TranscriptWriter, kind: str
+) -> None:
+    transcript_writer.user("Hello")
+    transcript_writer.note(kind, prNumber=7)
+    transcript_writer.says("Hi", message="m1")
+    report = import_transcripts(cp, transcript_writer.path)
+    assert (report.messages, report.unknown) == (2, {})

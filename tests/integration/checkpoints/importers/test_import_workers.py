@@ -16,13 +16,13 @@ from django.db import connections, transaction
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.import_in_processes import import_group
-from checkpoints.importers.import_transcripts import FileImport, FolderImport, ImportOptions
 from checkpoints.importers.parallel_file_groups import (
     can_fork,
     choose_number_of_workers,
     group_files,
     split_into_transactions,
 )
+from checkpoints.importers.transcript_import import FileImport, FolderImport, ImportOptions
 from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
 from checkpoints.management.commands.import_transcripts import (
     DAMAGED_STATUS,

@@ -66,7 +66,7 @@ def test_compaction_is_drawn_on_the_timeline(
     transcript_writer.compaction("The lamp is off.")
     import_transcripts(cp, transcript_writer.path)
     words = visible_text(reader.get(url()))
-    assert "compacted here: what follows goes on from a summary · read the earlier messages" in words
+    assert "compacted here: what follows continues from a summary · read the earlier messages" in words
     assert (
         "Conversation compacted Compacted at 155,000 tokens: 4 earlier messages are in the version before this" in words
     )
@@ -80,3 +80,32 @@ def test_every_page_of_the_session_opens(
     transcript_writer.user("And now?")
     import_transcripts(cp, transcript_writer.path)
     assert reader.get(url(path)).status_code == 200
+
+
+HOOK = {
+    "type": "hook_success",
+    "hookName": "SessionStart:startup",
+    "content": "Keep it **short**.",
+    "stdout": "Keep it **short**.",
+    "stderr": "",
+    "env": {"password": "tulip-77"},
+}
+
+
+def test_attachments_and_errors_of_the_program_are_chips(
+    cp: SyncCheckpointer, reader: Client, transcript_writer: TranscriptWriter
+) -> None:
+    transcript_writer.line(type="attachment", attachment=HOOK)
+    transcript_writer.line(type="attachment", attachment={"type": "queued_command", "prompt": "Also the fan"})
+    transcript_writer.line(type="attachment", attachment={"type": "skill_listing", "skillCount": 0, "names": []})
+    transcript_writer.line(type="system", subtype="api_error", level="error", error={"status": 529})
+    transcript_writer.says("Done.", message="msg_3")
+    import_transcripts(cp, transcript_writer.path)
+    page = reader.get(url("?after=4"))
+    words = visible_text(page)
+    assert "Hook SessionStart:startup Keep it short. env" in words
+    assert "Message while the agent worked queued command Also the fan" in words
+    assert "Reminder of the program skill listing" in words
+    assert "Error of the model's provider api error error" in words
+    assert "hook_success" not in words
+    assert "tulip-77" not in page.content.decode()

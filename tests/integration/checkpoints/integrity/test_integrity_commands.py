@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from checkpoints.exceptions import RowNotSealed, SealKeyMissing
-from checkpoints.framework_states import locked_message_list, state_store
+from checkpoints.framework_states import durable_message_list, state_store
 from checkpoints.framework_states.state_store import NewWrite
 from checkpoints.integrity import verify_workspace
 from checkpoints.integrity.verification import VerificationCounts
@@ -50,13 +50,13 @@ def test_process_without_the_key_writes_nothing_to_a_session_sealed_since_its_la
     settings.HARNESS_SEAL_KEY, settings.HARNESS_SEAL_REQUIRED = "", None
     store, description = open_checkpointer().store, SessionDescription("Refund order 17")
     for message in conversation("ab"):
-        locked_message_list.append_messages(store, "s", [message], description)
+        durable_message_list.append_messages(store, "s", [message], description)
     settings.HARNESS_SEAL_KEY = KEY
     run("seal_sessions")
     settings.HARNESS_SEAL_KEY = ""
     writes = [NewWrite(0, "a", ("json", b"1"))]
     write = (
-        partial(locked_message_list.append_messages, store, "s", conversation("c"), description)
+        partial(durable_message_list.append_messages, store, "s", conversation("c"), description)
         if is_version
         else partial(state_store.save_task_writes, store, "s", "", "1", "task", "", writes)
     )

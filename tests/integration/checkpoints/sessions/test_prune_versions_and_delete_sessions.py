@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db.models import F
 
 from checkpoints import SyncCheckpointer
@@ -186,3 +187,9 @@ def test_owned_or_undecided_session_is_not_deleted(open_checkpointer: Open) -> N
         open_checkpointer().delete_session("s")
     assert Session.objects.count() == 1
     taker.mark_failed("s", "call_1", actor="alice", reason="no", revision=call["revision"])
+
+
+@pytest.mark.django_db
+def test_command_without_a_rule_names_its_options() -> None:
+    with pytest.raises(CommandError, match="--keep-last, --keep-every or --older-than"):
+        call_command("prune")

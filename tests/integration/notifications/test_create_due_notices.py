@@ -11,8 +11,8 @@ from pytest_django.fixtures import Settings
 from checkpoints.db import clock
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import ToolCall
+from harness_site.notifications.create_due_notices import APART, GATHER, create_due_notices
 from harness_site.notifications.models import Delivery, Event, Notice, NoticedCall, Preferences
-from harness_site.notifications.notice_collector import APART, GATHER, create_due_notices
 from tests.integration.notifications.conftest import StartSite, deliveries, interrupted, make_webhook
 from tests.support.factories import make_user, make_workspace
 

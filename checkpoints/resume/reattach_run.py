@@ -24,7 +24,7 @@ from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.versions import load_version, run_position, save_version
 
 
-def attach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
+def reattach_run(store: Store, session_id: str, fence: int) -> OwnedSession:
     """Hold a session again whose run belongs to this store's token, after the process that held it has ended.
 
     Raises `SessionNotFound`, `SessionFinished`, `IntegrityError`, and `OwnershipLost` if another run has taken the
