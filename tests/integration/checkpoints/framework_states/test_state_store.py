@@ -115,6 +115,17 @@ def test_one_more_element_changes_few_nodes_at_any_length() -> None:
             assert nodes == build_list_nodes(digests[:count])
 
 
+def test_state_whose_stored_channels_were_altered_is_reported(cp: SyncCheckpointer) -> None:
+    _save(cp, 0, messages=[_item(1)])
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT channels FROM checkpoints_frameworkstate")
+        stored = bytes(cursor.fetchone()[0])
+        assert stored[:1] == b"\x01"
+        cursor.execute("UPDATE checkpoints_frameworkstate SET channels = %s", [stored[:-2]])
+    with pytest.raises(CheckpointCorrupted, match="channels"):
+        state_store.load_state(cp.store, "s", "", None)
+
+
 def test_unchanged_channel_keeps_its_value(cp: SyncCheckpointer) -> None:
     _save(cp, 0, a=_item(1), b=_item(2))
     _save(cp, 1, a=_item(3), versions={"b": 0})
