@@ -11,6 +11,7 @@ from django.db import OperationalError, connection, transaction
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import (
     CheckpointCorrupted,
+    IntegrityError,
     OwnershipLost,
     SessionBusy,
     SessionExists,
@@ -122,7 +123,7 @@ def test_state_whose_stored_channels_were_altered_is_reported(cp: SyncCheckpoint
         stored = bytes(cursor.fetchone()[0])
         assert stored[:1] == b"\x01"
         cursor.execute("UPDATE checkpoints_frameworkstate SET channels = %s", [stored[:-2]])
-    with pytest.raises(CheckpointCorrupted, match="channels"):
+    with pytest.raises((CheckpointCorrupted, IntegrityError)):  # with seals, the seal is verified first
         state_store.load_state(cp.store, "s", "", None)
 
 
