@@ -455,6 +455,17 @@ class CallInProgress(CallError):
         super().__init__(f"{tool} is running as call {call_id!r} of session {session_id!r}.")
 
 
+class CallInsideItself(CallInProgress):
+    """A tool made the call that it runs for, directly or through other tools, and would wait for its own end."""
+
+    code = "call_inside_itself"
+    hint = "Nothing was run. Give the inner call other arguments, or the tool the idempotency policy 'call'."
+
+    def __init__(self, session_id: str, call_id: str, tool: str) -> None:
+        super().__init__(session_id, call_id, tool)
+        self.args = (f"{tool} made the same call while it ran as call {call_id!r} of session {session_id!r}.",)
+
+
 class CallAlreadySettled(CallError):
     """A call that is to be issued has an outcome already."""
 

@@ -52,7 +52,8 @@ class Transact:
 class Invoke:
     """Call of the user's code, sync or async. `started` says whether it may have had an effect.
 
-    `arguments` are passed by name, `positional` before them by position. `timeout` is in seconds.
+    `arguments` are passed by name, `positional` before them by position. `timeout` is in seconds. `on_start` is called
+    once the function will be called.
     """
 
     function: Callable[..., Any]
@@ -60,6 +61,13 @@ class Invoke:
     timeout: float | None = None
     started: bool = False
     positional: tuple[Any, ...] = ()
+    on_start: Callable[[], None] | None = None
+
+    def start(self) -> None:
+        """Record that the function is called next."""
+        self.started = True
+        if self.on_start is not None:
+            self.on_start()
 
     def call_function(self) -> Any:
         """Call the function. Returns an awaitable where it is async."""
@@ -102,7 +110,7 @@ def _perform_flow_step(step: Step) -> Any:
 
 
 def _invoke_user_code(step: Invoke) -> Any:
-    step.started = True
+    step.start()
     if inspect.iscoroutinefunction(step.function):
         return _run_on_daemon_thread(lambda: asyncio.run(_invoke_user_code_async(step))).result()
     value = (
@@ -191,7 +199,8 @@ async def _await_result_and_whether_cancelled(work: Awaitable[Any]) -> tuple[Any
 
 
 async def _invoke_user_code_async(step: Invoke) -> Any:
-    step.started = True
+    if not step.started:
+        step.start()
     async with asyncio.timeout(step.timeout):
         if inspect.iscoroutinefunction(step.function):
             return await step.call_function()

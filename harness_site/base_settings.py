@@ -4,9 +4,10 @@
 harness_site.base_settings import *`, then its own `INSTALLED_APPS`, `MIDDLEWARE` and `TEMPLATES` from the lists.
 """
 
-from typing import Any
+from typing import Any as _Any
 
-from harness_site.env import BASE_DIR, IS_CHECKOUT
+from harness_site import env as _env
+from harness_site.serving.server_limits_from_environment import ServerLimits as _ServerLimits
 
 #: Needed beside Django's `auth`, `contenttypes`, `messages`, `sessions` and `staticfiles`.
 HARNESS_APPS = [
@@ -63,8 +64,8 @@ HARNESS_CONTEXT_PROCESSORS = [
     "harness_site.security_headers.provide_csp_nonce_to_templates",
 ]
 #: For a source checkout; in a wheel these lie inside the package, where Django's app loaders find them.
-HARNESS_TEMPLATE_DIRS = [BASE_DIR / "templates"] if IS_CHECKOUT else []
-HARNESS_STATIC_DIRS = [BASE_DIR / "static"] if IS_CHECKOUT else []
+HARNESS_TEMPLATE_DIRS = [_env.BASE_DIR / "templates"] if _env.IS_CHECKOUT else []
+HARNESS_STATIC_DIRS = [_env.BASE_DIR / "static"] if _env.IS_CHECKOUT else []
 
 # ------------------------------------------------------------------------------------------------ languages
 
@@ -131,6 +132,8 @@ SOCIALACCOUNT_LOGIN_ON_GET = False
 EVIDENCE_BYTES = 5 * 1_048_576
 #: Number of requests that a token may make in a minute, counted by each process; a sixth of them at once.
 API_REQUESTS_PER_MINUTE = 30_000
+#: Limits on the bodies of requests; the server of the project has limits of its own.
+SERVER_LIMITS = _ServerLimits()
 
 # ------------------------------------------------------------------------------------------------ live, messages
 
@@ -138,6 +141,6 @@ CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}
 #: True if a proxy sets `X-Forwarded-For` and `X-Forwarded-Proto` itself on every request.
 BEHIND_PROXY = False
 #: Without a server no e-mail is sent.
-MAIL_SERVER: Any = None
+MAIL_SERVER: _Any = None
 #: Host names that webhooks may use although they resolve to addresses inside this network.
 WEBHOOK_HOSTS: list[str] = []

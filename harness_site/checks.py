@@ -14,6 +14,7 @@ from django.core.cache.backends.db import BaseDatabaseCache
 from django.core.cache.backends.dummy import DummyCache
 from django.core.cache.backends.locmem import LocMemCache
 from django.core.checks import CheckMessage, Error, Warning, register
+from django.db import DEFAULT_DB_ALIAS, router
 from django.template import Engine, TemplateDoesNotExist, engines
 from django.urls import NoReverseMatch, reverse
 
@@ -41,7 +42,18 @@ _EMBEDDING: Final = "See “The site in a project” in docs/embedding.md."
 #: Settings of the site's sign-in.
 _SIGN_IN: Final = ("ACCOUNT_ADAPTER", "MFA_ADAPTER", "SOCIALACCOUNT_ADAPTER")
 #: Settings that the pages read.
-_NEEDED: Final = ("BEHIND_PROXY", "EVIDENCE_BYTES", "MAIL_FROM", "MAIL_SERVER", "SITE_ADDRESS", "WEBHOOK_HOSTS")
+_NEEDED: Final = (
+    "API_REQUESTS_PER_MINUTE",
+    "BEHIND_PROXY",
+    "EVIDENCE_BYTES",
+    "MAIL_FROM",
+    "MAIL_SERVER",
+    "SERVER_LIMITS",
+    "SITE_ADDRESS",
+    "WEBHOOK_HOSTS",
+)
+#: Apps of Django with whose tables those of the site are joined.
+_ACCOUNT_APPS: Final = ("django.contrib.auth", "django.contrib.sessions")
 _PACKAGE: Final = Path(__file__).resolve().parent
 
 
@@ -74,7 +86,7 @@ def check_sign_in_settings(app_configs: Sequence[AppConfig] | None, **options: A
     """Refuse a sign-in other than the site's own: roles, second factors and the audit trail depend on it."""
     problems: list[CheckMessage] = []
     if settings.AUTH_USER_MODEL != "auth.User":
-        hint = "Serve the site as a project of its own, beside yours and on the same database for the library."
+        hint = f"Serve the site by itself, with a database of its own that this project opens by URL. {_EMBEDDING}"
         message = f"People are kept in {settings.AUTH_USER_MODEL}; the site needs auth.User."
         problems.append(Error(message, hint=hint, id="harness.E006"))
     problems += [
@@ -103,6 +115,23 @@ def check_site_urls_included(app_configs: Sequence[AppConfig] | None, **options:
         return []
     hint = "Include the site after other URLs of django-allauth, or leave those out."
     return [Error(f"Sign-in leads to {login}, outside of the site.", hint=hint, id="harness.E011")]
+
+
+@register("harness")
+def check_models_in_default_database(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+    """Report apps whose models a router keeps in another database than those of the site."""
+    labels = {app.label for app in apps.get_app_configs() if app.name in (*base_settings.HARNESS_APPS, *_ACCOUNT_APPS)}
+    elsewhere = {
+        model._meta.app_label
+        for label in labels
+        for model in apps.get_app_config(label).get_models()
+        if router.db_for_write(model) != DEFAULT_DB_ALIAS
+    }
+    hint = f"Leave the models of the site, the library and the accounts in the database {DEFAULT_DB_ALIAS!r}."
+    return [
+        Error(f"A router keeps the models of {label!r} in another database.", hint=hint, id="harness.E016")
+        for label in sorted(elsewhere)
+    ]
 
 
 @register("harness")

@@ -43,13 +43,13 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         execute_from_command_line(command_line)
     except Exception as error:
-        problem = _describe_configuration_error(error)
+        problem = _describe_configuration_error(error, command_line[1])
         if not problem or "--traceback" in command_line:
             raise
         raise SystemExit("\n".join(f"harness: {line}" for line in problem.splitlines())) from None
 
 
-def _describe_configuration_error(error: Exception) -> str:
+def _describe_configuration_error(error: Exception, command: str) -> str:
     """Describe an error that a setting causes; empty for one that may be a fault of this program."""
     from django.core.exceptions import ImproperlyConfigured
     from django.db import OperationalError, ProgrammingError
@@ -58,6 +58,11 @@ def _describe_configuration_error(error: Exception) -> str:
 
     if isinstance(error, ImproperlyConfigured | CheckpointsError):
         return str(error)
+    if command == "migrate" and _is_table_of_accounts_missing(error):
+        return (
+            "This database was migrated by a Django project with another user model, so it has no table auth_user. "
+            "Give the site a database of its own, and open it in that project by the same URL."
+        )
     if not isinstance(error, OperationalError | ProgrammingError):
         return ""
     if type(error.__cause__).__name__ == "PoolTimeout":
@@ -78,6 +83,15 @@ def _describe_configuration_error(error: Exception) -> str:
     if isinstance(error, ProgrammingError):
         return ""
     return f"The database does not answer: {reason}. Check HARNESS_DATABASE_URL, and that the server is running."
+
+
+def _is_table_of_accounts_missing(error: BaseException | None) -> bool:
+    """Return whether the error, or one before it in a transaction that it broke, names the table of Django's users."""
+    while error is not None:
+        if isinstance(error, Exception) and "auth_user" in str(error):
+            return True
+        error = error.__context__
+    return False
 
 
 def _run_mcp_server(arguments: list[str]) -> None:

@@ -56,7 +56,8 @@ def show_server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _is_caused_by_missing_database(error: BaseException | None) -> bool:
-    if isinstance(error, StorageUnavailable):
+    # The pool has waited for the database already.
+    if isinstance(error, StorageUnavailable) or type(getattr(error, "__cause__", None)).__name__ == "PoolTimeout":
         return True
     return isinstance(error, OperationalError | InterfaceError) and not does_database_answer()
 

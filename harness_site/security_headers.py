@@ -66,7 +66,7 @@ def require_strong_secret_key(key: str) -> None:
     """
     if len(key) < _KEY_LETTERS or len(set(key)) < _KEY_DIFFERENT_LETTERS or key.startswith("django-insecure-"):
         raise ImproperlyConfigured(
-            f"HARNESS_SECRET_KEY is too easy to guess: it takes {_KEY_LETTERS} letters or more, made at random. "
+            f"HARNESS_SECRET_KEY is too easy to guess: it takes {_KEY_LETTERS} characters or more, made at random. "
             f"{_MAKE_KEY}"
         )
 

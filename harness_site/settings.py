@@ -47,7 +47,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["TEST"] = {"NAME": str(STATE_DIR / f"test-{os.getpid()}.sqlite3")}
 else:
     # Prepared statements are planned for their values each time: a generic plan cannot know that a partial index covers
-    # the requested values, and reads the whole table instead.
+    # the requested values, and reads the whole table instead. `harness_site.api.plan_reuse` has the exception.
     DATABASES["default"]["OPTIONS"]["options"] += " -c plan_cache_mode=force_custom_plan"
     # Pages read few rows: parallel workers and JIT compilation take longer than reading.
     DATABASES["default"]["OPTIONS"]["options"] += " -c max_parallel_workers_per_gather=0 -c jit=off"

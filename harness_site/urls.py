@@ -1,8 +1,9 @@
 from django.conf import settings
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
 
 from harness_site import home_and_health_views
 from harness_site.api.otlp_traces import receive_traces
+from harness_site.core.non_atomic_views import exclude_views_from_atomic_requests
 from harness_site.sessions.views import workspace_call_log
 
 _pages = [
@@ -13,7 +14,7 @@ _pages = [
     path("words.js", home_and_health_views.show_words, name="words"),
     path("calls/", workspace_call_log.show_call_log, name="calls-log"),
 ]
-urlpatterns = [
+urlpatterns: list[URLPattern | URLResolver] = [
     # First, because programs make far more requests than readers.
     path("api/v1/", include("harness_site.api.urls")),
     path("", include((_pages, "harness"))),
@@ -34,6 +35,8 @@ urlpatterns = [
 
 if settings.DEBUG:
     urlpatterns.append(path("development/", include("harness_site.development.urls")))
+
+exclude_views_from_atomic_requests(urlpatterns)
 
 handler400 = "harness_site.error_pages.show_bad_request"
 handler403 = "harness_site.error_pages.show_permission_denied"

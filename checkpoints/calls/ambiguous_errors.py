@@ -1,4 +1,8 @@
-"""Errors of tools that leave unknown whether the effect happened: timeouts, lost connections, cancellations."""
+"""Errors of tools that leave unknown whether the effect happened: timeouts, lost connections and processes,
+cancellations.
+
+Drivers of databases report a connection that was lost during a commit as `OperationalError` or `InterfaceError`.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,16 @@ AmbiguousErrors = tuple[type[BaseException], ...] | Callable[[BaseException], bo
 
 
 _AMBIGUOUS_ERROR_NAMES = re.compile(
-    r"Time(d)?out|Connect|Network|Transport|Disconnect|BrokenPipe|IncompleteRead|Protocol|Unavailable"
+    r"Time(d)?out|Connect|Network|Transport|Disconnect|BrokenPipe|BrokenExecutor|IncompleteRead|EOFError|Protocol|"
+    r"Unavailable|BadGateway|DeadlineExceeded|SSLError|OperationalError|InterfaceError"
 )
 
 
 def is_outcome_unknown(error: BaseException) -> bool:
-    """Return whether an error leaves the effect of a tool unknown, by default: a timeout, a lost connection, a
-    cancellation.
+    """Return whether an error leaves the effect of a tool unknown, by default: a timeout, a lost connection or worker
+    process, a cancellation.
 
-    Causes and groups of the error are checked too, and the errors of HTTP clients are recognised by name.
+    Causes and groups of the error are checked too, and the errors of HTTP clients and databases are recognised by name.
     """
     return any(_is_ambiguous_error(link) for link in _collect_related_errors(error))
 

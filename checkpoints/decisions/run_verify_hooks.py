@@ -13,7 +13,9 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
+from checkpoints.calls import running_tools
 from checkpoints.calls.outcome_types import Answer, Landed, NotLanded, Unknown, interpret_verify_hook_answer
+from checkpoints.calls.running_tools import CallPlace
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import actors, decide
 from checkpoints.decisions.actors import Actor
@@ -45,7 +47,16 @@ class VerifyProbe:
     tool: str
     args: str
     args_digest: str
+    run_id: str
     hook: Any
+
+    @property
+    def is_tool_running(self) -> bool:
+        """Whether the tool of the call still runs in this process, waited for or not."""
+        target = self.target
+        return running_tools.is_tool_running(
+            CallPlace(self.run_id, target.session_id, self.tool, target.call_id, target.step, target.attempt)
+        )
 
 
 def find_verify_hook(store: Store, session_id: str, tool: str) -> Any | None:
@@ -84,7 +95,7 @@ def build_probe_with_hook(hook: Any | None, session_id: str, call: ToolCall) -> 
     if hook is None:
         return None
     target = DecisionTarget(session_id, call.call_id, call.revision, call.step, call.attempt)
-    return VerifyProbe(call.pk, target, call.tool, call.args, call.args_digest, hook)
+    return VerifyProbe(call.pk, target, call.tool, call.args, call.args_digest, str(call.run_id), hook)
 
 
 def run_probe_flow(store: Store, probe: VerifyProbe) -> Flow[str]:
@@ -102,6 +113,7 @@ def ask_verify_hook_flow(probe: VerifyProbe) -> Flow[Answer]:
     """Ask the hook, and record nothing."""
     if digests.digest_text(probe.args) != probe.args_digest:  # the hook would be asked about another call
         return Unknown("the stored arguments of the call are damaged, so the verify hook was not asked")
+    was_running = probe.is_tool_running
     began = time.monotonic()
     try:
         value: object = yield Invoke(probe.hook, positional=(parse_json(probe.args),), timeout=VERIFY_TIMEOUT)
@@ -110,7 +122,12 @@ def ask_verify_hook_flow(probe: VerifyProbe) -> Flow[Answer]:
         if isinstance(error, TimeoutError) and time.monotonic() - began >= 0.9 * VERIFY_TIMEOUT:
             return Unknown(f"the verify hook gave no answer within {VERIFY_TIMEOUT:g} seconds")
         return Unknown(f"the verify hook raised {_describe_error(error)}")
-    return interpret_verify_hook_answer(value)
+    answer = interpret_verify_hook_answer(value)
+    if was_running and isinstance(answer, NotLanded):
+        return Unknown(
+            "the verify hook found no effect, but the tool still runs in a thread of this process and may have one yet"
+        )
+    return answer
 
 
 def _describe_error(error: Exception) -> str:

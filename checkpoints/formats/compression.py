@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any, Final
 
+from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.formats.canonical import parse_json
 
 #: Shorter bytes are stored as they are.
@@ -36,18 +37,26 @@ def compress(content: bytes) -> bytes | None:
 
 
 def decompress(packed: bytes) -> bytes:
-    """Return the bytes that `compress` got. Raises `ValueError`."""
+    """Return the bytes that `compress` got. Raises `ValueError`, also for more than `MAX_VALUE_BYTES`."""
+    unpacker = zlib.decompressobj()
     try:
-        return zlib.decompress(packed)
+        content = unpacker.decompress(packed, MAX_VALUE_BYTES + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from error
+    _require_size_within_limit(len(content))
+    if not unpacker.eof:
+        raise ValueError("it ends early")
+    return content
 
 
 def pack_short(content: bytes) -> bytes:
     """Pack bytes that say much the same in each row: without what `_COMMON_PARTS` has, if that is shorter."""
-    packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_PARTS)
-    packed = packer.compress(content) + packer.flush()
-    return _PACKED + packed if len(packed) < len(content) else _PLAIN + content
+    if len(content) <= MAX_VALUE_BYTES:
+        packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_PARTS)
+        packed = packer.compress(content) + packer.flush()
+        if len(packed) < len(content):
+            return _PACKED + packed
+    return _PLAIN + content
 
 
 def unpack_short(packed: bytes) -> bytes:
@@ -56,9 +65,10 @@ def unpack_short(packed: bytes) -> bytes:
         return packed[1:]
     unpacker = zlib.decompressobj(wbits=_RAW_DEFLATE, zdict=_COMMON_PARTS)
     try:
-        content = unpacker.decompress(packed[1:]) + unpacker.flush()
+        content = unpacker.decompress(packed[1:], MAX_VALUE_BYTES + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from error
+    _require_size_within_limit(len(content))
     if packed[:1] != _PACKED or not unpacker.eof or unpacker.unused_data:
         raise ValueError("the bytes are not whole, or a newer version has packed them")
     return content
@@ -74,16 +84,27 @@ def compress_difference(content: bytes, base: bytes) -> bytes:
 
 
 def decompress_difference(packed: bytes, base: bytes) -> bytes:
-    """Return the bytes that `compress_difference` got with the same base. Raises `ValueError`."""
-    content = b""
+    """Return the bytes that `compress_difference` got with the same base.
+
+    Raises `ValueError`, also for more than `MAX_VALUE_BYTES`.
+    """
+    content = bytearray()
     try:
         while packed:
             unpacker = zlib.decompressobj(zdict=_get_window(base, len(content)))
-            content += unpacker.decompress(packed) + unpacker.flush()
+            content += unpacker.decompress(packed, _CHUNK_SIZE + 1)
+            _require_size_within_limit(len(content))
+            if not unpacker.eof:
+                raise ValueError("it ends early, or a part of it is too long")
             packed = unpacker.unused_data
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    return content
+    return bytes(content)
+
+
+def _require_size_within_limit(size: int) -> None:
+    if size > MAX_VALUE_BYTES:
+        raise ValueError(f"it has more than {MAX_VALUE_BYTES:,} bytes")
 
 
 def _get_window(base: bytes, start: int) -> bytes:

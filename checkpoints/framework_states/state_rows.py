@@ -12,8 +12,8 @@ from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_quoting import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions import framework_state_retention
-from checkpoints.sessions.framework_state_retention import Channels
+from checkpoints.versions import state_channels
+from checkpoints.versions.state_channels import Channels
 
 #: Columns that the database, a seal or the statement fills.
 _FILLED = frozenset({"id", "session", "row_seal", "created_at"})
@@ -82,7 +82,7 @@ def read_channels_of_states(
     """Read the channels of the states of these identifiers that exist."""
     where = _build_states_where_sql(len(state_ids))
     rows = select_rows(using, FrameworkState, where, [session.pk, namespace, *state_ids])
-    return {row.state_id: framework_state_retention.parse_channels(session.session_id, row.channels) for row in rows}
+    return {row.state_id: state_channels.parse_channels(session.session_id, row.channels) for row in rows}
 
 
 @cache

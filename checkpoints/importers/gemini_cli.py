@@ -21,8 +21,10 @@ from checkpoints.importers.gemini_messages import (
     describe_call,
     get_list_or_empty,
     get_message_id,
+    is_repeated_result,
     make_key,
     read_call_block,
+    score_record_match,
 )
 from checkpoints.importers.imported_message import TRANSCRIPT_START, parse_time
 from checkpoints.importers.imported_session_builder import (
@@ -44,6 +46,8 @@ class GeminiReader:
         self._pending: tuple[int, Body] | None = None
         #: Ids of the messages in the present form of the chat, in order, each with the key before it.
         self._keys_before: dict[str, str] = {}
+        #: Those of them that the program wrote to the person only; a model never gets them.
+        self._notices: set[str] = set()
         self._counted: dict[str, Counter[str]] = {}
         #: Key of the last message, and of the one that the next message follows if that is not the last one.
         self._last = TRANSCRIPT_START
@@ -120,25 +124,25 @@ class GeminiReader:
     def _replace_messages(self, builder: TranscriptBuilder, number: int, messages: list[Any]) -> None:
         """Read all messages of the chat as they are from here on.
 
-        Those that are there already stay as they are. If others stand among them, the program has compressed the chat:
-        it starts over with those, and the earlier messages remain in earlier versions.
+        Those that are there already stay as they are. If some of them are gone, the program has compressed the chat: it
+        starts over with what is new, and the earlier messages remain in earlier versions.
         """
         self._write_pending_message(builder)
-        listed = [message for message in messages if isinstance(message, dict)]
-        ids, known = [get_message_id(message) for message in listed], list(self._keys_before)
-        kept = next((place for place, (own, other) in enumerate(zip(ids, known, strict=False)) if own != other), None)
-        if kept is None and len(ids) < len(known):
-            self._rewind(builder, known[len(ids)])
-        elif kept is not None:
+        known = [message_id for message_id in self._keys_before if message_id not in self._notices]
+        listed = [message for message in messages if isinstance(message, dict) and not is_repeated_result(message)]
+        ids = {get_message_id(message) for message in listed}
+        added = [message for message in listed if get_message_id(message) not in self._keys_before]
+        gone = [message_id for message_id in known if message_id not in ids]
+        if gone and not added and known[-len(gone) :] == gone:
+            self._rewind(builder, gone[0])
+        elif gone:
             at = next((at for message in listed if (at := parse_time(message.get("timestamp")))), None)
-            key = make_key("compaction", *ids)
-            block = builder.build_compaction_block()
+            key, block = make_key("compaction", *sorted(ids)), builder.build_compaction_block()
             builder.add_message({"role": "system", "blocks": [block]}, key=key, at=at, after=TRANSCRIPT_START)
-            listed = [message for message in listed if get_message_id(message) not in self._keys_before]
-            self._keys_before = {message_id: key for message_id in ids if message_id in self._keys_before}
-        for message in listed:
-            if get_message_id(message) not in self._keys_before:
-                self._add_message_later(builder, number, message)
+            self._keys_before = {message_id: key for message_id in known if message_id in ids}
+            self._last = key
+        for message in added:
+            self._add_message_later(builder, number, message)
 
     # messages
 
@@ -156,6 +160,7 @@ class GeminiReader:
             after, self._after = self._choose_key_before(builder, message_id), None
             if message_id:
                 self._keys_before[message_id] = after
+                (self._notices.add if ROLES.get(kind) == "system" else self._notices.discard)(message_id)
             body, at = build_message_body(message, calls[:count]), parse_time(message.get("timestamp"))
             keys = [builder.add_message(body, key=key, at=at, after=after, usage=usage)]
         for number, call in enumerate(calls):
@@ -232,22 +237,4 @@ def _add_part(builder: TranscriptBuilder, body: Body, message: Body, call: Body,
     return builder.add_message(body, key=key, at=at, after=_get_end_of_path(builder))
 
 
-def _score_format_match(value: Any) -> int:
-    if not isinstance(value, dict):
-        return 0
-    if isinstance(value.get("$set"), dict) or isinstance(value.get("$rewindTo"), str):
-        return 3
-    if isinstance(value.get("messages"), list) and "sessionId" in value and {"projectHash", "startTime"} & value.keys():
-        return 3
-    if "sessionId" in value and "projectHash" in value:
-        return 3
-    is_message = (
-        get_text_field(value, "type") in ROLES
-        and "timestamp" in value
-        and "content" in value
-        and "message" not in value
-    )
-    return 2 * is_message
-
-
-GEMINI_CLI: Final = TranscriptFormat("gemini-cli", "gemini-cli", _score_format_match, GeminiReader)
+GEMINI_CLI: Final = TranscriptFormat("gemini-cli", "gemini-cli", score_record_match, GeminiReader)

@@ -39,11 +39,30 @@ def build_message_body(message: Body, calls: Sequence[Body]) -> Body:
     source = {name: field for name, field in message.items() if name not in _SHOWN_FIELDS}
     if calls:
         source["tool_calls"] = [describe_call(call) for call in calls]
+    role = ROLES.get(get_text_field(message, "type"), "system")
+    if role == "user" and _is_session_context(message.get("content")):
+        role = "system"
     thoughts = map(_read_thought, get_list_or_empty(message.get("thoughts")))
     blocks = [*thoughts, *_read_content(message.get("content"))]
     blocks += [block for call in calls if (block := read_call_block(call)) is not None]
-    body = {"id": message.get("id", ""), "role": ROLES.get(get_text_field(message, "type"), "system"), "blocks": blocks}
+    body = {"id": message.get("id", ""), "role": role, "blocks": blocks}
     return {**body, "source": source} if source else body
+
+
+def is_repeated_result(message: Body) -> bool:
+    """Return whether a message only has results of calls, which the messages with the calls have too."""
+    content = message.get("content")
+    return (
+        isinstance(content, list)
+        and bool(content)
+        and all(isinstance(part, dict) and isinstance(part.get("functionResponse"), dict) for part in content)
+    )
+
+
+def _is_session_context(content: Any) -> bool:
+    """Return whether the program wrote a message in the user's name: folder, day and system at the start of a chat."""
+    text = content[0].get("text") if isinstance(content, list) and content and isinstance(content[0], dict) else content
+    return isinstance(text, str) and text.lstrip().startswith("<session_context>")
 
 
 def describe_call(call: Body) -> Body:
@@ -112,3 +131,22 @@ def convert_token_counts(tokens: Body) -> dict[str, int]:
         "output_tokens": counts["output"] + counts["thoughts"],
         "reasoning_output_tokens": counts["thoughts"],
     }
+
+
+def score_record_match(value: Any) -> int:
+    """Return how surely a value is a chat, or a record of one."""
+    if not isinstance(value, dict):
+        return 0
+    if isinstance(value.get("$set"), dict) or isinstance(value.get("$rewindTo"), str):
+        return 3
+    if isinstance(value.get("messages"), list) and "sessionId" in value and {"projectHash", "startTime"} & value.keys():
+        return 3
+    if "sessionId" in value and "projectHash" in value:
+        return 3
+    is_message = (
+        get_text_field(value, "type") in ROLES
+        and "timestamp" in value
+        and "content" in value
+        and "message" not in value
+    )
+    return 2 * is_message

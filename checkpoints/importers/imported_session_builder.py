@@ -232,14 +232,16 @@ class TranscriptBuilder:
         begins_turn: bool | None = None,
         times: Mapping[str, datetime] | None = None,
         usage: Mapping[str, Any] | None = None,
+        identity: str = "",
     ) -> str:
         """Add the next message. Returns its key.
 
-        A message without a `key` gets one from its content and everything before it. `after` is the key of the message
+        A message without a `key` gets one from its content and everything before it, or from its `identity` instead of
+        the content: what different exports of the same message have in common. `after` is the key of the message
         that it follows if that is not the last one. A message of a person begins a turn unless `begins_turn` differs.
         """
         previous_key = self._key if after is None else after
-        key = key or f"m:{digest_text(previous_key + to_canonical_json(body, 'message'))[:40]}"
+        key = key or f"m:{digest_text(previous_key + (identity or to_canonical_json(body, 'message')))[:40]}"
         self._key = key
         parts = content_blocks.list_message_parts(body)
         answers = bool(parts) and all(isinstance(part, ResultPart) for part in parts)

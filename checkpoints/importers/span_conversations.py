@@ -146,7 +146,7 @@ class SpanSession:
                 self._answered.add(block["call_id"])
                 if block["call_id"] in self._ends:
                     times[block["call_id"]] = self._ends[block["call_id"]]
-        self._builder.add_message(body, at=at, usage=usage, times=times)
+        self._builder.add_message(body, at=at, usage=usage, times=times, identity=text)
 
     def _assign_missing_call_ids(self, body: Body) -> Body:
         """Give calls and results without an id one of their tool and number."""

@@ -1,13 +1,21 @@
-"""Trajectories of SWE-agent: one JSON object with the history of messages, the steps, and their outcome."""
+"""Trajectories of SWE-agent and mini-SWE-agent: one JSON object with the messages, the steps, and their outcome."""
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from checkpoints.importers.imported_message import parse_cost_amount
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptBuilder, TranscriptFormat
+from checkpoints.importers.provider_message_files import count_usage
 
-_SHOWN_FIELDS: Final = frozenset({"role", "content", "tool_calls", "tool_call_ids", "thought", "action"})
+_SHOWN_FIELDS: Final = frozenset(
+    {"role", "content", "tool_calls", "tool_call_id", "tool_call_ids", "thought", "action", "tool"}
+)
+#: The command in an answer of mini-SWE-agent, and the counts of tokens that it keeps of each answer.
+_MINI_COMMAND: Final = re.compile(r"^```(?:bash|sh|mswea_bash_command)\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
+_MINI_USAGE: Final = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
+_MINI_CACHED: Final = ("prompt_tokens_details", "cached_tokens")
 #: Parts of the outcome that are stored with the session.
 _OUTCOME_FIELDS: Final = ("exit_status", "model_stats", "swe_agent_version", "swe_agent_hash")
 #: Beginning of the answer to an edit that the editor did not apply.
@@ -30,12 +38,15 @@ class SweAgentReader:
         self._builders.append(builder)
         steps = [step for step in _get_list_or_empty(value.get("trajectory")) if isinstance(step, dict)]
         history = [entry for entry in _get_list_or_empty(value.get("history")) if isinstance(entry, dict)]
+        if _is_mini_trajectory(value):
+            history = [_read_mini_message(entry) for entry in value["messages"] if isinstance(entry, dict)]
+            builder.set_context(model=_find_mini_model(value))
         actions: list[str] = []
         newest: object = ""
         for entry in history or _build_messages_from_trajectory_steps(steps):
             self._add_entry(builder, entry, actions)
             newest = entry.get("content")
-        if history:
+        if history and steps:
             builder.add_note({"trajectory": [_omit_history_fields(step) for step in steps]})
         last = steps[-1].get("observation") if steps else None
         if actions and isinstance(last, str) and last:  # the history ends with the action
@@ -52,14 +63,19 @@ class SweAgentReader:
         if role == "assistant":
             body = self._build_action_message(entry, actions, builder.message_count)
         elif call_ids := [
-            call_id for call_id in _get_list_or_empty(entry.get("tool_call_ids")) if isinstance(call_id, str)
+            call_id
+            for call_id in (*_get_list_or_empty(entry.get("tool_call_ids")), entry.get("tool_call_id"))
+            if isinstance(call_id, str)
         ]:
             body = {"role": "tool", "blocks": [_build_result(call_id, entry.get("content")) for call_id in call_ids]}
         elif actions and role in {"user", "tool"}:
             body = {"role": "tool", "blocks": [_build_result(actions.pop(), entry.get("content"))]}
         elif is_demo:
             body["role"] = "system"
-        builder.add_message({**body, "source": source} if source else body)
+        source = {**_get_dict_or_empty(body.get("source")), **source}
+        response = _get_dict_or_empty(_get_dict_or_empty(entry.get("extra")).get("response"))
+        usage = builder.add_usage("", count_usage(response.get("usage"), _MINI_USAGE, _MINI_CACHED))
+        builder.add_message({**body, "source": source} if source else body, usage=usage or None)
 
     def _build_action_message(self, entry: Body, actions: list[str], number: int) -> Body:
         actions.clear()
@@ -73,7 +89,8 @@ class SweAgentReader:
         call_id = f"action-{number}"
         actions.append(call_id)
         thought = entry.get("thought") if isinstance(entry.get("thought"), str) else entry.get("content")
-        call = {"kind": "tool_call", "id": call_id, "name": action.split()[0][:200], "args": {"command": action}}
+        tool = entry["tool"] if isinstance(entry.get("tool"), str) else action.split()[0][:200]
+        call = {"kind": "tool_call", "id": call_id, "name": tool, "args": {"command": action}}
         text = [{"kind": "text", "text": thought}] if thought else []
         return {"role": "assistant", "blocks": [*text, call], "source": {"content": entry.get("content")}}
 
@@ -141,6 +158,28 @@ def _build_messages_from_trajectory_steps(steps: list[Body]) -> list[Body]:
     return history
 
 
+def _is_mini_trajectory(value: Body) -> bool:
+    kind = value.get("trajectory_format")
+    return isinstance(kind, str) and kind.startswith("mini-swe-agent") and isinstance(value.get("messages"), list)
+
+
+def _read_mini_message(entry: Body) -> Body:
+    """Name the command in an answer of mini-SWE-agent as its action, unless it is a call of its own."""
+    content = entry.get("content")
+    if entry.get("role") != "assistant" or entry.get("tool_calls") or not isinstance(content, str):
+        return entry
+    command = _MINI_COMMAND.search(content)
+    if command is None:
+        return entry
+    thought = f"{content[: command.start()].rstrip()}\n{content[command.end() :].lstrip()}".strip()
+    return {**entry, "action": command[1], "thought": thought, "tool": "bash"}
+
+
+def _find_mini_model(value: Body) -> object:
+    config = _get_dict_or_empty(_get_dict_or_empty(value.get("info")).get("config"))
+    return _get_dict_or_empty(config.get("model")).get("model_name")
+
+
 def _omit_history_fields(step: Body) -> Body:
     """Leave out what the history has too."""
     repeated = {"response", "thought", "action", "observation", "query", "messages"}
@@ -148,7 +187,9 @@ def _omit_history_fields(step: Body) -> Body:
 
 
 def _score_format_match(value: Any) -> int:
-    return 3 * (isinstance(value, dict) and isinstance(value.get("trajectory"), list) and "info" in value)
+    if not isinstance(value, dict):
+        return 0
+    return 3 * (_is_mini_trajectory(value) or (isinstance(value.get("trajectory"), list) and "info" in value))
 
 
 SWE_AGENT: Final = TranscriptFormat("swe-agent", "swe-agent", _score_format_match, SweAgentReader)

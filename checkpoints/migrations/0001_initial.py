@@ -399,6 +399,11 @@ class Migration(migrations.Migration):
                     models.Index(fields=["workspace", "-created_at", "-id"], name="session_newest"),
                     models.Index(fields=["workspace", "-updated_at", "-id"], name="session_latest"),
                     models.Index(
+                        condition=models.Q(("status", "active")),
+                        fields=["workspace", "-budget_spent_usd", "-id"],
+                        name="session_active_costliest",
+                    ),
+                    models.Index(
                         condition=models.Q(("status", "active")), fields=["workspace", "agent"], name="session_active"
                     ),
                     models.Index(

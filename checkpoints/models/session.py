@@ -119,8 +119,12 @@ class Session(SealedModel):
         constraints = (models.UniqueConstraint(fields=["workspace", "session_id"], name="session_id_per_workspace"),)
         indexes = (
             models.Index(fields=["workspace", "-created_at", "-id"], name="session_newest"),
-            # Each save of an active session updates this index, so no other index contains columns that saves change.
+            # A save updates the indexes of the columns that it changes: of an active session only these two, of which
+            # the second is small.
             models.Index(fields=["workspace", "-updated_at", "-id"], name="session_latest"),
+            models.Index(
+                fields=["workspace", "-budget_spent_usd", "-id"], condition=_IS_ACTIVE, name="session_active_costliest"
+            ),
             models.Index(fields=["workspace", "agent"], condition=_IS_ACTIVE, name="session_active"),
             models.Index(
                 fields=["workspace", "status", "-updated_at", "-id"], condition=~_IS_ACTIVE, name="session_of_status"

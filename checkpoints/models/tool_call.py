@@ -29,6 +29,8 @@ from checkpoints.seals.sealed_model import SealedModel
 
 #: Beginning of the keys of calls that a framework's own interrupt asks people about.
 INTERRUPT_KEY_PREFIX = "framework-interrupt:"
+#: Name of the tool that stands for a framework's interrupt which is about no tool.
+INTERRUPT_TOOL = "interrupt"
 _LIVE_STATUSES = sorted(LIVE_CALL_STATUSES)
 _UNDECIDED_STATUSES = sorted(UNDECIDED_CALL_STATUSES)
 _OPEN_STATUSES = sorted(OPEN_CALL_STATUSES)
@@ -191,6 +193,11 @@ class ToolCall(SealedModel):
     @property
     def mutates(self) -> bool:
         return bool(LOGGED_EFFECTS & set(self.side_effects.split(",")))
+
+    @property
+    def is_question(self) -> bool:
+        """Whether a framework's interrupt asks for a value: no tool runs, whatever people decide."""
+        return self.tool == INTERRUPT_TOOL and self.idempotency_key == f"{INTERRUPT_KEY_PREFIX}{self.call_id}:0"
 
     @property
     def undecided(self) -> bool:

@@ -20,7 +20,9 @@ def ask_verify_hook_and_report_answer_flow(
 ) -> Flow[str]:
     """Ask a verify hook about an interrupted call, and report its answer."""
     target = DecisionTarget(held.session_id, call["call_id"], call["revision"], call["step"], call["attempt"])
-    probe = VerifyProbe(call["number"], target, call["tool_name"], call["args_json"], call["args_digest"], hook)
+    probe = VerifyProbe(
+        call["number"], target, call["tool_name"], call["args_json"], call["args_digest"], call["run_id"], hook
+    )
     answer = yield from run_verify_hooks.ask_verify_hook_flow(probe)
     fields = {
         "step": call["step"],

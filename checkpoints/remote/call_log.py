@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from checkpoints.calls import running_tools
 from checkpoints.calls.outcome_types import ToolResult
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import (
@@ -79,6 +80,7 @@ class RemoteCallLog:
                 break
             if not wait_options.for_others:
                 raise CallInProgress(self.session_id, answer["call_id"], answer["tool"])
+            running_tools.require_outside_call(self.session_id, answer["tool"], answer["call_id"])
             yield Sleep(POLL_SECONDS)
         if answer["state"] == "answered":
             return ToolResult(
@@ -131,6 +133,10 @@ class RemoteExecution:
     @property
     def session_id(self) -> str:
         return self.held.session_id
+
+    @property
+    def run_id(self) -> str:
+        return str(self.held.run_id)
 
     @property
     def _call_path(self) -> str:

@@ -136,8 +136,11 @@ class RemoteStore(Store):
                 path = f"/sessions/{escape_path_part(owned_session.session_id)}/heartbeat"
                 self.transport.renew_lease(path, owned_session.fence)
             except (OwnershipError, SessionNotFound) as error:
+                session_id = owned_session.session_id
+                # A run that has just ended in order is no longer held, or its last write is not answered yet.
+                if self.find_owned_session(session_id) is owned_session and not self.is_session_in_use(session_id):
+                    logger.warning("The session %s is lost: %s", session_id, error)
                 self.remove_owned_session(owned_session)
-                logger.warning("The session %s is lost: %s", owned_session.session_id, error)
             except CheckpointsError as error:
                 if self._beating.is_set():  # closed meanwhile
                     break

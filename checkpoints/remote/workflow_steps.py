@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from checkpoints.calls import running_tools
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import CallInProgress
 from checkpoints.formats.canonical import parse_json
@@ -46,6 +47,7 @@ class RemoteStepLog:
                 break
             if not wait_options.for_others:
                 raise CallInProgress(self._session_id, answer["call_id"], answer["tool"])
+            running_tools.require_outside_call(self._session_id, answer["tool"], answer["call_id"])
             yield Sleep(POLL_SECONDS)
         if answer["state"] == "answered":
             return StepValue(answer["value"])

@@ -49,7 +49,7 @@ def wait_for_decisions_flow(
     until = None if timeout is None else time.monotonic() + timeout
     while True:
         undecided_calls: list[ToolCall] = yield Transact(lambda: list_undecided_calls(store, owned_session))
-        for probe in _iterate_due_probes(store, owned_session, undecided_calls, probed_pks):
+        for probe in _iterate_due_probes(store, owned_session, undecided_calls, probed_pks, wait=wait):
             probed_pks.add(probe.call_pk)
             yield from run_verify_hooks.run_probe_flow(store, probe)
         if undecided_calls:
@@ -78,13 +78,17 @@ def list_undecided_calls(store: Store, owned_session: OwnedSession) -> list[Tool
 
 
 def _iterate_due_probes(
-    store: Store, owned_session: OwnedSession, calls: Iterable[ToolCall], probed_pks: set[int]
+    store: Store, owned_session: OwnedSession, calls: Iterable[ToolCall], probed_pks: set[int], *, wait: bool
 ) -> Iterable[run_verify_hooks.VerifyProbe]:
-    """Iterate over the probes to run now: each once automatically, and again whenever a person requests it."""
+    """Iterate over the probes to run now: each once automatically, and again whenever a person requests it.
+
+    A run that waits does not ask about a tool that still runs in this process before it has ended.
+    """
     for call in calls:
         if call.status == CallStatus.INTERRUPTED and (call.pk not in probed_pks or call.verify_requested_by):
             probe = run_verify_hooks.build_verify_probe(store, owned_session.session_id, call)
-            if probe is not None:
+            is_early = probe is not None and wait and not call.verify_requested_by and probe.is_tool_running
+            if probe is not None and not is_early:
                 yield probe
 
 

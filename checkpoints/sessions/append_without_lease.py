@@ -51,8 +51,9 @@ def append_version(
 
     It belongs to the run that owns the session in this checkpointer, or to no run if there is none. Returns its number.
     Raises what `checkpoints.append` raises; without a run also `SessionBusy`, `ReviewRequired`, `ApprovalRequired`,
-    `PausedForPeers`, `SchemaFromFuture`.
+    `PausedForPeers`, `SchemaFromFuture`; in a forked process `OpenedInAnotherProcess`.
     """
+    store.require_own_process(session_id)
     if store.find_owned_session(session_id) is not None:
         return save_version.save_next_version_of_new_messages(
             store, session_id, new, change, expected_version=expected_version

@@ -26,7 +26,7 @@ class Standing(TextChoices):
     IDLE = "idle", _("Idle")
     NEEDS_REVIEW = "needs_review", _("Paused for a decision")
     QUARANTINED = "quarantined", _("Quarantined: altered data")
-    READY = "ready", _("Decided, ready to go on")
+    READY = "ready", _("Decided, ready to resume")
     PAUSED = "paused", _("Paused")
     COMPLETED = "completed", _("Completed")
     FAILED = "failed", _("Failed")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Final
 
 from django.db import connections, transaction
 from django.db.models import F, Max, Model, QuerySet
@@ -18,7 +19,9 @@ from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import InvalidInput, StillNeeded, VersionNotFound
+from checkpoints.formats.canonical import parse_json
 from checkpoints.models import (
+    AuditEvent,
     Blob,
     CallValue,
     Checkpoint,
@@ -78,6 +81,11 @@ class RetentionRule:
         if self.keep_every is not None:
             numbers = [number for number in numbers if number % self.keep_every]
         return numbers
+
+
+#: Events that say what was removed. Their time is that of the beginning of their transaction.
+_REMOVALS: Final = frozenset({AuditKind.SESSION_DELETED, AuditKind.VERSIONS_REMOVED})
+_LONGEST_TRANSACTION: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -248,11 +256,28 @@ def delete_session(
                     actor="retention",
                     session_id=session_id,
                     versions=counts.versions,
+                    messages=counts.messages,
                 )
         except _DryRunRollback as dry:
             return dry.removed
         _wipe_write_ahead_log(store)
         return counts
+
+
+def find_recorded_removal(store: Store, session_id: str, since: datetime) -> RemovalCounts | None:
+    """Find what the newest removal of versions of a session, or of all of it, has removed, if it was not before
+    `since`."""
+    events = AuditEvent.objects.using(store.using).filter(workspace__slug=store.workspace).order_by("-pk")
+    with database_operation(store.using, writes=False):
+        session = Session.objects.using(store.using).filter(workspace__slug=store.workspace, session_id=session_id)
+        session_pk = session.values_list("pk", flat=True).first()
+        for event in events.iterator():
+            if event.created_at < since - _LONGEST_TRANSACTION:
+                break
+            details = parse_json(event.details) if event.kind in _REMOVALS and event.created_at >= since else {}
+            if details and (details.get("session_id") == session_id or event.session_id == session_pk):
+                return RemovalCounts(details["versions"], details["messages"])
+    return None
 
 
 def _delete_session_rows(store: Store, row: Session) -> RemovalCounts:

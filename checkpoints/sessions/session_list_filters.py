@@ -78,8 +78,8 @@ def filter_sessions(workspace_id: int, session_filter: SessionFilter) -> QuerySe
 def split_into_indexed_querysets(workspace_id: int, session_filter: SessionFilter) -> list[QuerySet[Session]]:
     """Split the filtered sessions into querysets that one index each can answer.
 
-    The indexes by agent and by cost contain only the sessions that are not active, so that saves need not update them;
-    the few active ones are selected by a queryset of their own.
+    The indexes by agent and by cost contain only the sessions that are not active, so that saves need not update them.
+    The few active ones are selected by a queryset of their own; a small index has their order by cost.
     """
     sessions = filter_sessions(workspace_id, session_filter)
     if session_filter.standing or not (session_filter.agent or session_filter.sort is Sort.COST):

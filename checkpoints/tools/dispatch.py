@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -14,11 +15,13 @@ from checkpoints.calls import (
     call_dicts,
     call_queries,
     intent_log,
+    running_tools,
     sentence_templates,
     verify_call_seal_signatures_and_digests,
     write_outcomes,
 )
 from checkpoints.calls.outcome_types import ToolResult
+from checkpoints.calls.running_tools import CallPlace, ToolRun
 from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.db.database_operation import database_operation
 from checkpoints.decisions import run_verify_hooks
@@ -30,8 +33,10 @@ from checkpoints.exceptions import (
     InsideTransaction,
     InvalidArguments,
     NotRepresentable,
+    OwnershipLost,
     RegistryNotBound,
     ResultNotRecorded,
+    ReviewRequired,
     SessionNotFound,
     StorageError,
     TooLarge,
@@ -62,6 +67,8 @@ APPROVAL_POLL_SECONDS = 0.25
 _ANSWER_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.REJECTED})
 #: Number of attempts to record a result: the tool has run, and its result matters.
 RECORD_ATTEMPTS = 5
+#: Errors that end the run of an agent, also if a tool raises them that has made a call itself.
+_RUN_ENDING_ERRORS = (ReviewRequired, OwnershipLost, ResultNotRecorded, StorageError)
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,9 @@ class Execution(Protocol):
 
     @property
     def session_id(self) -> str: ...
+
+    @property
+    def run_id(self) -> str: ...
 
     @property
     def tool(self) -> Tool: ...
@@ -239,6 +249,10 @@ class StoreExecution:
     @property
     def session_id(self) -> str:
         return self.owned_session.session_id
+
+    @property
+    def run_id(self) -> str:
+        return str(self.owned_session.run_id)
 
     def write_outcome(self, outcome: CallOutcome) -> None:
         write_outcomes.write_call_outcome(self.store, self.owned_session, self.issued_call, outcome)
@@ -343,6 +357,8 @@ def build_tool_intent(
 def _run_unlogged_flow(tool: Tool, bound_args: dict[str, Any], call_id: str) -> Flow[ToolResult]:
     try:
         value = yield Invoke(tool.run, bound_args, tool.timeout)
+    except _RUN_ENDING_ERRORS:
+        raise
     except Exception as error:
         return ToolResult(call_id, _describe_tool_error(tool, error), is_error=True)
     return ToolResult(call_id, _to_model_text(tool, value), value=value)
@@ -447,6 +463,7 @@ def _wait_for_other_call_flow(
         return  # it ended between the two checks
     if not wait_options.for_others:
         raise CallInProgress(session_id, other_call.call_id, other_call.tool)
+    running_tools.require_outside_call(session_id, other_call.tool, other_call.call_id)
     yield Sleep(POLL_SECONDS)
 
 
@@ -471,7 +488,7 @@ def _run_logged_flow(execution: Execution, bound_args: dict[str, Any]) -> Flow[T
             outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__)
             yield from record_outcome_flow(execution, outcome, str(error))
             return ToolResult(issued_call.call_id, str(error), is_error=True, attempt=issued_call.attempt)
-    invoke = Invoke(tool.run, bound_args, tool.timeout)
+    invoke = build_tool_invocation(execution, tool.run, bound_args)
     try:
         value = yield invoke
     except GeneratorExit:
@@ -480,6 +497,8 @@ def _run_logged_flow(execution: Execution, bound_args: dict[str, Any]) -> Flow[T
         result = yield from record_outcome_of_error_flow(execution, error, started=invoke.started)
         if result is not None:
             return result
+        if isinstance(error, _RUN_ENDING_ERRORS):
+            raise
         return ToolResult(
             issued_call.call_id, _describe_tool_error(tool, error), is_error=True, attempt=issued_call.attempt
         )
@@ -489,6 +508,16 @@ def _run_logged_flow(execution: Execution, bound_args: dict[str, Any]) -> Flow[T
     )
     yield from record_outcome_flow(execution, outcome, content)
     return ToolResult(issued_call.call_id, content, attempt=issued_call.attempt, value=value)
+
+
+def build_tool_invocation(execution: Execution, function: Callable[..., Any], arguments: dict[str, Any]) -> Invoke:
+    """Build the step that calls the function of an issued call; this process knows from its start to its end that
+    it runs."""
+    call = execution.issued_call
+    session_id, tool = execution.session_id, execution.tool.name
+    place = CallPlace(execution.run_id, session_id, tool, call.call_id, call.step, call.attempt)
+    run = ToolRun(place, function)
+    return Invoke(run.function, arguments, execution.tool.timeout, on_start=run.begin)
 
 
 def _to_model_text(tool: Tool, value: Any) -> str:

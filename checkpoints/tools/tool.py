@@ -46,7 +46,7 @@ class Tool:
             the text for the model is stored.
 
     Raises:
-        InvalidInput: The verify hook cannot be called with one positional argument.
+        InvalidInput: The function is a generator, or the verify hook cannot be called with one positional argument.
     """
 
     name: str
@@ -66,7 +66,12 @@ class Tool:
     codec: ValueCodec | None = None
 
     def __post_init__(self) -> None:
-        """Check the verify hook."""
+        """Check the function and the verify hook."""
+        if _is_generator_function(self.run):
+            raise InvalidInput(
+                f"The function of the tool {self.name!r} is a generator: a call of it runs nothing. Return what it "
+                "yields, as a list or as text."
+            )
         if self.verify is not None:
             require_callable_verify_hook(self.name, self.verify)
 
@@ -141,6 +146,11 @@ class Tool:
             return self.sentence.format_map(dict(args))
         except Exception:  # a user's format string; without it the page builds a sentence
             return ""
+
+
+def _is_generator_function(function: Callable[..., Any]) -> bool:
+    call = getattr(function, "__call__", function)  # noqa: B004 - the method of a callable object
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in (function, call))
 
 
 def require_callable_verify_hook(tool: str, hook: object) -> None:
@@ -228,8 +238,10 @@ def tool(
 
 def make_tool(run: Callable[..., Any], options: ToolOptions) -> Tool:
     """Make a tool of a function. Raises `InvalidInput`."""
-    values = {**options}
-    name = validate_tool_name(values.pop("name", run.__name__))
+    values = {"name": getattr(run, "__name__", None), **options}
+    if values["name"] is None:
+        raise InvalidInput(f"A {type(run).__name__} has no name of its own. Give the tool one: name=….")
+    name = validate_tool_name(values.pop("name"))
     effects = validate_side_effects(options.get("side_effects", (SideEffect.MUTATE,)))
     validate_number("approvals", options.get("approvals", 1), minimum=1)
     within = options.get("decide_within")

@@ -15,7 +15,7 @@ from checkpoints import sansio
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import DuplicateStep, InvalidArguments, ReviewRequired
 from checkpoints.formats.canonical import parse_json, to_canonical_json
-from checkpoints.sansio import Flow, Invoke, copy_docstring_from
+from checkpoints.sansio import Flow, copy_docstring_from
 from checkpoints.store.call_intent_and_outcome import CallOutcome
 from checkpoints.store.database_client_state import Store
 from checkpoints.tools import dispatch
@@ -105,7 +105,7 @@ class WorkflowJournal:
 
     def _execute_step_flow(self, request: BoundStepRequest, execution: Execution) -> Flow[Any]:
         try:
-            invoke = Invoke(request.bind_function(execution.issued_call.args), timeout=request.tool.timeout)
+            invoke = dispatch.build_tool_invocation(execution, request.bind_function(execution.issued_call.args), {})
         except InvalidArguments as error:
             outcome = CallOutcome(CallStatus.FAILED, to_canonical_json(str(error)), type(error).__name__)
             yield from dispatch.record_outcome_flow(execution, outcome, str(error))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
@@ -52,21 +52,20 @@ def load_known_secrets_of_sessions(sessions: Collection[int]) -> dict[int, froze
 def _collect_secret_values(calls: QuerySet[ToolCall], rules: masker.MaskingRules) -> dict[int, frozenset[str]]:
     values: defaultdict[int, set[str]] = defaultdict(set)
     left = _BUDGET
-    arguments = _iterate_call_arguments(calls)
-    while left > 0 and (batch := list(islice(arguments, _BATCH))):
-        # Searched at once, because most arguments hold no secret name.
-        if not rules.may_contain_secret_name("\n".join(args for _, args in batch)):
-            continue
-        for session, args in batch:
-            if left > 0 and len(values[session]) < MAX_KNOWN_VALUES and rules.may_contain_secret_name(args):
-                left -= len(args)
-                values[session] |= masker.collect_secret_values(_parse_call_arguments(args))
+    for session, args in _iterate_arguments_with_secret_names(calls, rules):
+        if left <= 0:
+            break
+        if len(values[session]) < MAX_KNOWN_VALUES:
+            left -= len(args)
+            values[session] |= masker.collect_secret_values(_parse_call_arguments(args))
     return {session: frozenset(found) for session, found in values.items() if found}
 
 
-def _iterate_call_arguments(calls: QuerySet[ToolCall]) -> Iterator[tuple[int, str]]:
-    """Yield session and arguments of calls, the newest first, those of all sessions in turn, so that each has its share
-    of the budget.
+def _iterate_arguments_with_secret_names(
+    calls: QuerySet[ToolCall], rules: masker.MaskingRules
+) -> Iterator[tuple[int, str]]:
+    """Yield session and arguments of the calls that may have a secret, the newest first, those of all sessions in turn,
+    so that each has its share of the budget.
 
     Most pages have few calls. A server-side cursor, which takes several statements, reads only those after the first.
     """
@@ -74,12 +73,22 @@ def _iterate_call_arguments(calls: QuerySet[ToolCall]) -> Iterator[tuple[int, st
     first = list(columns[:_FIRST_CALLS])
     ranks: Counter[int] = Counter()
     turns = []
-    for session, args in first:
+    for session, args in _select_arguments_with_secret_names(first, rules):
         ranks[session] += 1
         turns.append((ranks[session], session, args))
     yield from ((session, args) for _, session, args in sorted(turns))
     if len(first) == _FIRST_CALLS:
-        yield from columns[_FIRST_CALLS:].iterator()
+        yield from _select_arguments_with_secret_names(columns[_FIRST_CALLS:].iterator(), rules)
+
+
+def _select_arguments_with_secret_names(
+    rows: Iterable[tuple[int, str]], rules: masker.MaskingRules
+) -> Iterator[tuple[int, str]]:
+    """Yield the rows whose arguments hold a name of a secret: few, so many are searched at once."""
+    remaining = iter(rows)
+    while batch := list(islice(remaining, _BATCH)):
+        if rules.may_contain_secret_name("\n".join([args for _, args in batch])):
+            yield from (row for row in batch if rules.may_contain_secret_name(row[1]))
 
 
 def _query_newest_calls(sessions: Collection[int]) -> QuerySet[ToolCall]:

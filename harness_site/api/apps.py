@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
 
@@ -8,7 +9,9 @@ class ApiConfig(AppConfig):
     verbose_name = "Harness: HTTP API"
 
     def ready(self) -> None:
+        from harness_site.api.plan_reuse import set_plan_mode
         from harness_site.api.span_delete_trigger import create_span_delete_trigger
 
         # Not in a migration: SQLite drops the triggers of a table when a later migration rebuilds it.
         post_migrate.connect(create_span_delete_trigger, sender=self)
+        connection_created.connect(set_plan_mode)

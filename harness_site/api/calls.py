@@ -282,7 +282,7 @@ def record_probe(
     session = row_lookups.get_session(store, session_id)
     call = row_lookups.get_latest_attempt(store, session, call_id, step=body.step, attempt=body.attempt)
     target = DecisionTarget(session_id, call_id, body.revision, call.step, call.attempt)
-    probe = VerifyProbe(call.pk, target, call.tool, call.args, call.args_digest, None)
+    probe = VerifyProbe(call.pk, target, call.tool, call.args, call.args_digest, str(call.run_id), None)
     answer: Landed | NotLanded | Unknown = Unknown(body.why)
     if body.answer == "landed":
         answer = Landed() if body.result is None else Landed(body.result)

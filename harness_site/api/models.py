@@ -11,7 +11,8 @@ class ApiWrite(models.Model):
     """Write that came with an `Idempotency-Key`, noted before it is done.
 
     `status` is None until its answer is known. `body` is the answer where it has no content of a session; other
-    answers are built again from what is stored. `call` is the number of the tool call that this write was told to run:
+    answers are built again from what is stored. `repeated` says that another request with the key has come before that.
+    `call` is the number of the tool call that this write was told to run:
     of all writes, one is told so.
     """
 
@@ -21,6 +22,7 @@ class ApiWrite(models.Model):
     digest = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField(null=True)
     body = models.TextField(default="")
+    repeated = models.BooleanField(db_default=False)
     call = models.BigIntegerField(null=True, unique=True)
     created_at = models.DateTimeField(db_default=Now(), db_index=True)
 

@@ -159,6 +159,14 @@ def create_items(request: HttpRequest, session_id: str) -> HttpResponse:
     return build_json_response(_build_list_object(items, has_more=False))
 
 
+def read_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResponse:
+    """Read one item; the newest one of several with the same identifier."""
+    READER(request)
+    session_read_audit.record_session_read(request, _get_conversation(request, session_id))
+    items = _load_items(get_client_checkpointer(request), session_id)[::-1]
+    return build_json_response(items[_find_item_position(session_id, items, item_id)])
+
+
 def delete_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResponse:
     """Save a version without an item; earlier versions keep it."""
     AGENT(request)
@@ -176,7 +184,7 @@ def delete_item(request: HttpRequest, session_id: str, item_id: str) -> HttpResp
 serve_conversations = _build_view_of_methods(POST=create_conversation)
 serve_one_conversation = _build_view_of_methods(GET=read_conversation, DELETE=delete_conversation)
 serve_items = _build_view_of_methods(GET=list_items, POST=create_items)
-serve_item = _build_view_of_methods(DELETE=delete_item)
+serve_item = _build_view_of_methods(GET=read_item, DELETE=delete_item)
 
 
 def _get_conversation(request: HttpRequest, session_id: str) -> Session:

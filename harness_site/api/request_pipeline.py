@@ -32,7 +32,7 @@ from checkpoints.ids import validate_id
 from harness_site.accounts import api_tokens, masking_rules
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.accounts.token_authentication import COVERS
-from harness_site.api import client_checkpointer_cache, idempotent_writes, json_request_bodies, rate_limit
+from harness_site.api import client_checkpointer_cache, idempotent_writes, json_request_bodies, plan_reuse, rate_limit
 from harness_site.api.bearer_token_middleware import mark_view_as_token_authenticated
 from harness_site.api.idempotent_writes import KeyedWrite
 from harness_site.api.models import ApiWrite
@@ -239,7 +239,8 @@ def _serve_write_that_stores_key(
         return None
     request.token = token
     request.allowance = rate_limit.count_request_of_token(token.pk)
-    return idempotent_writes.serve_write_that_stores_key(token, write, serve)
+    with plan_reuse.reuse_plans():
+        return idempotent_writes.serve_write_that_stores_key(token, write, serve)
 
 
 def _read_body_into_request(request: ApiRequest) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -21,6 +22,7 @@ from checkpoints.exceptions import (
     ReviewRequired,
     SessionExists,
     SessionFinished,
+    SessionNotFound,
 )
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.process_identity import ProcessIdentity
@@ -35,6 +37,7 @@ from harness_site.api.client_checkpointer_cache import get_or_reattach_run
 from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
+from harness_site.api.removals import answer_removal_once
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
@@ -249,7 +252,10 @@ def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -
     summary="Delete a session and all its data",
 )
 def delete_session(request: HttpRequest, session_id: request_schemas.Identifier, dry_run: bool = False) -> HttpResponse:
-    counts = get_client_checkpointer(request).delete_session(session_id, dry_run=dry_run)
+    checkpointer = get_client_checkpointer(request)
+    counts = answer_removal_once(
+        request, session_id, lambda: checkpointer.delete_session(session_id, dry_run=dry_run), SessionNotFound
+    )
     return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 
@@ -373,13 +379,15 @@ def prune_versions(
             older_than = timedelta(seconds=body.older_than_seconds)
         except OverflowError:
             raise InvalidInput(f"older_than_seconds is {body.older_than_seconds}; that is no duration.") from None
-    counts = get_client_checkpointer(request).prune(
+    prune = partial(
+        get_client_checkpointer(request).prune,
         session_id,
         keep_last=body.keep_last,
         keep_every=body.keep_every,
         older_than=older_than,
         dry_run=body.dry_run,
     )
+    counts = answer_removal_once(request, session_id, prune)
     return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 

@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import InvalidInput, VersionConflict
+from checkpoints.exceptions import InvalidInput, VersionConflict, VersionNotFound
 from checkpoints.loop_state.version_payload import decode_phase
 from checkpoints.sessions import append_without_lease
 from checkpoints.store import row_lookups
@@ -27,6 +27,7 @@ from harness_site.api.idempotent_writes import mark_response_as_storable
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
 from harness_site.api.parse_if_match import parse_if_match
+from harness_site.api.removals import answer_removal_once
 from harness_site.api.request_pipeline import AGENT, READER, get_client_checkpointer
 from harness_site.core.masking.masker import mask_json_value
 
@@ -263,7 +264,8 @@ def _build_version_response(loaded: dict[str, Any]) -> HttpResponse:
     summary="Delete one version",
 )
 def delete_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
-    counts = get_client_checkpointer(request).delete_checkpoint(session_id, version)
+    delete = partial(get_client_checkpointer(request).delete_checkpoint, session_id, version)
+    counts = answer_removal_once(request, session_id, delete, VersionNotFound)
     return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 

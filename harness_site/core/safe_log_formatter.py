@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from harness_site.core.link_secrets import hide_link_secrets
 from harness_site.core.rendering.hidden_characters import replace_hidden_characters_by_names
 
 #: Prefix of the further lines of an entry, so that none looks like a new entry.
@@ -12,7 +13,8 @@ _CONTINUED: Final = "\n    | "
 
 
 class OneEntryFormatter(logging.Formatter):
-    """Formatter that names hidden characters and marks the further lines of an entry, for example of a traceback."""
+    """Formatter that names hidden characters, hides secrets of links, and marks the further lines of an entry."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return replace_hidden_characters_by_names(super().format(record)).replace("\n", _CONTINUED)
+        entry = hide_link_secrets(super().format(record))
+        return replace_hidden_characters_by_names(entry).replace("\n", _CONTINUED)

@@ -123,7 +123,7 @@ _WHY: Final[dict[str, str | Promise]] = {
     InterruptReason.RUN_LOST: _("The run died during this call"),
     InterruptReason.AMBIGUOUS_ERROR: _("The tool failed and may still have done it"),
     InterruptReason.CANCELLED: _("The call was cancelled while it ran"),
-    InterruptReason.ABANDONED: _("The run went on without recording the outcome"),
+    InterruptReason.ABANDONED: _("The run continued without recording the outcome"),
     InterruptReason.FORKED: _("The outcome was unknown when the session was forked"),
     InterruptReason.UNREADABLE: _("The record of the call cannot be read"),
     InterruptReason.NO_RESULT: _("The imported transcript has no result of the call"),

@@ -20,6 +20,8 @@ from harness_site.sessions.session_formatting import format_count, format_money
 
 WIDTH: Final = 700
 HEIGHT: Final = 160
+#: Maximum number of values of a line that are drawn as dots.
+MOST_DOTS: Final = 31
 #: Names of the lists that bars link to.
 SESSIONS: Final = "harness_sessions:sessions"
 CALLS: Final = "harness:calls-log"
@@ -84,10 +86,14 @@ class AxisLabel:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Line through the steps that have a value; `points` are coordinates, with a gap between the parts."""
+    """Line through the steps that have a value, with a gap between the parts.
+
+    `parts` are the points of polylines; `dots` is the path of the values that are drawn as dots.
+    """
 
     kind: str
     parts: tuple[str, ...]
+    dots: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +291,7 @@ def _stack_bar_segments(parts: Sequence[tuple[str, float]], top: float) -> tuple
 
 
 def _draw_line(kind: str, values: Sequence[float | None], top: float) -> Line:
-    """Draw a line through neighbouring values; a value between two gaps becomes a short dash."""
+    """Draw a line through neighbouring values, and a dot for each value (of many, only for one between two gaps)."""
     width = WIDTH / max(1, len(values))
     parts: list[list[str]] = [[]]
     for index, value in enumerate(values):
@@ -294,12 +300,6 @@ def _draw_line(kind: str, values: Sequence[float | None], top: float) -> Line:
             continue
         y = round(HEIGHT - min(value / top, 1) * HEIGHT, 1)
         parts[-1].append(f"{round((index + 0.5) * width, 1)},{y}")
-        if _is_point_without_neighbours(values, index):
-            parts[-1] = [f"{round((index + side) * width, 1)},{y}" for side in (0.3, 0.7)]
-    return Line(kind, tuple(" ".join(part) for part in parts if part))
-
-
-def _is_point_without_neighbours(values: Sequence[float | None], index: int) -> bool:
-    before = index > 0 and values[index - 1] is not None
-    after = index + 1 < len(values) and values[index + 1] is not None
-    return not before and not after
+    dotted = [part for part in parts if len(values) <= MOST_DOTS or len(part) == 1]
+    dots = "".join(f"M{point.replace(',', ' ')}h0" for part in dotted for point in part)
+    return Line(kind, tuple(" ".join(part) for part in parts if len(part) > 1), dots)

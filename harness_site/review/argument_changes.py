@@ -171,4 +171,5 @@ def _is_word_diff_useful(before: str, after: str) -> bool:
 
 
 def _format_masked_value(value: Any) -> str:
-    return value if isinstance(value, str) and value else json_tree.dump_masked_json(value, indent=None)
+    """Format a masked value so that a number and a text with the same digits differ."""
+    return json_tree.quote_ambiguous_text(value) if isinstance(value, str) else json_tree.dump_masked_json(value)

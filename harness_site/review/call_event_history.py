@@ -34,7 +34,8 @@ class TraceEvent:
 def has_never_run(call: ToolCall, evidence: CallEvidence) -> bool:
     """Return True if this attempt has not started the tool."""
     decision = evidence.final_decision
-    return call.status in NOT_RUN_CALL_STATUSES or (decision is not None and decision.kind == DecisionKind.RESPOND)
+    was_answered = decision is not None and decision.kind == DecisionKind.RESPOND
+    return call.status in NOT_RUN_CALL_STATUSES or was_answered or call.is_question
 
 
 def list_call_trace_events(call: ToolCall, evidence: CallEvidence, occasions: RunEvents) -> list[TraceEvent]:
@@ -44,6 +45,7 @@ def list_call_trace_events(call: ToolCall, evidence: CallEvidence, occasions: Ru
         return [
             TraceEvent("asked", call.run.number, call.issued_at),
             *_build_events_after_interruption(call, evidence, occasions, decision_events),
+            *_build_withdrawal_of_question(call, evidence),
         ]
     before = [event for event in decision_events if event.at is not None and event.at < call.issued_at]
     after = decision_events[len(before) :]
@@ -51,6 +53,11 @@ def list_call_trace_events(call: ToolCall, evidence: CallEvidence, occasions: Ru
     question_events = [] if question is None else [TraceEvent("asked", question.run_number, question.at)]
     start_events = [*question_events, *before, _build_issue_event(call), *_build_interruption_events(call, occasions)]
     return [*start_events, *_build_events_after_interruption(call, evidence, occasions, after)]
+
+
+def _build_withdrawal_of_question(call: ToolCall, evidence: CallEvidence) -> list[TraceEvent]:
+    is_withdrawn = call.is_question and call.settled_at is not None and evidence.final_decision is None
+    return [TraceEvent("settled", call, call.settled_at)] if is_withdrawn else []
 
 
 def _build_issue_event(call: ToolCall) -> TraceEvent:

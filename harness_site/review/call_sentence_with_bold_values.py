@@ -1,24 +1,66 @@
 """Sentences of calls with the values of their arguments in bold."""
 
+import re
 from collections.abc import Iterator
+from itertools import islice
 from string import Formatter
+from typing import Any, Final
 
-from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from checkpoints.models import ToolCall
+from harness_site.core import formatting
 from harness_site.core.call_sentences import format_call_sentence
+from harness_site.core.masking.masker import MASK
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
+
+#: Maximum number of arguments, and maximum length of a value and of a sentence, in which values are searched.
+_MAX_VALUES: Final = 50
+_MAX_VALUE_LENGTH: Final = 200
+_MAX_SENTENCE_LENGTH: Final = 2_000
 
 
 def render_sentence_with_bold_values(call: ToolCall) -> SafeString:
-    """Render the sentence of a call with the values in bold; as plain text if its template does not fit."""
+    """Render the sentence of a call with the values of its arguments in bold; a question without bold parts."""
     sentence = format_call_sentence(call)
     try:
         pieces = list(split_sentence_into_values_and_words(sentence, call.sentence_template))
     except ValueError:
-        return conditional_escape(sentence)
+        args = {} if call.is_question else formatting.parse_json_or_text(call.args)
+        pieces = list(split_sentence_at_argument_values(sentence, args))
     return format_html_join("", "{}", [[format_html("<b>{}</b>", text) if bold else text] for text, bold in pieces])
+
+
+def split_sentence_at_argument_values(sentence: str, args: Any) -> Iterator[tuple[str, bool]]:
+    """Split a sentence without a template into pieces, each with whether it is the value of an argument.
+
+    `sentence` is shown with masked secrets. Texts and numbers of the arguments are found as whole words.
+    """
+    values = set(_generate_visible_values(args)) if len(sentence) <= _MAX_SENTENCE_LENGTH else set()
+    if not values:
+        yield sentence, False
+        return
+    alternatives = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
+    start = 0
+    for match in re.finditer(rf"(?<!\w)(?<!\d[.,])(?:{alternatives})(?!\w|[.,]\d)", sentence):
+        yield sentence[start : match.start()], False
+        yield match.group(), True
+        start = match.end()
+    yield sentence[start:], False
+
+
+def _generate_visible_values(args: Any) -> Iterator[str]:
+    """Yield the texts and numbers among the arguments, as a sentence shows them."""
+    for value in islice(args.values(), _MAX_VALUES) if isinstance(args, dict) else ():
+        if (
+            isinstance(value, str | int | float)
+            and not isinstance(value, bool)
+            and len(str(value)) <= _MAX_VALUE_LENGTH
+        ):
+            text = mask_and_reveal_hidden(str(value).strip())
+            if text and MASK not in text:
+                yield text
 
 
 def split_sentence_into_values_and_words(sentence: str, template: str) -> Iterator[tuple[str, bool]]:

@@ -27,7 +27,7 @@ from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 from harness_site.core.unreadable_rows import call_or_use_fallback
 from harness_site.review import argument_changes, decision_preview
 from harness_site.review.call_event_history import TraceEvent, has_never_run, list_call_trace_events
-from harness_site.review.decision_options import ANSWERS, AnswerOption
+from harness_site.review.decision_options import AnswerOption, list_answers
 from harness_site.review.forms import ApprovalForm, OutcomeForm
 from harness_site.review.models import Comment
 from harness_site.review.selectors import call_evidence, pending_calls
@@ -44,6 +44,12 @@ _DECIDED: Final = {
     DecisionKind.RESPOND: gettext_lazy("Answered: it does not run"),
     DecisionKind.CONFIRM_LANDED: gettext_lazy("Decided: it happened"),
     DecisionKind.PROBE_LANDED: gettext_lazy("Decided: it happened"),
+}
+#: Headings of a question that a framework has asked, by the decision about it.
+_ANSWERED: Final = {
+    DecisionKind.RESPOND: gettext_lazy("Answered in words"),
+    DecisionKind.APPROVE: gettext_lazy("Approved: the agent gets “true”"),
+    DecisionKind.REJECT: gettext_lazy("Rejected: the agent gets “false”"),
 }
 _APPROVED: Final = {
     CallStatus.APPROVED: gettext_lazy("Approved: it has not run yet"),
@@ -73,6 +79,7 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
         "call": call,
         "session": call.session,
         "args": formatting.parse_json_or_text(call.args_json_in_caller_order),
+        "is_asked_in_full": _is_sentence_all_of_question(call),
         "secrets_hidden": is_masking_active(),
         "undecided": undecided,
         "asking": call.status == CallStatus.AWAITING_APPROVAL,
@@ -111,6 +118,13 @@ def build_card_context(call: ToolCall, reader: Membership) -> dict[str, Any]:
     }
 
 
+def _is_sentence_all_of_question(call: ToolCall) -> bool:
+    """Return whether the value of a question holds nothing but the text that the sentence shows."""
+    args = formatting.parse_json_or_text(call.args) if call.is_question else None
+    value = args.get("value") if isinstance(args, dict) else None
+    return [call.sentence] == (list(value.values()) if isinstance(value, dict) else [value])
+
+
 def _has_agreement_of_person(agreements: Sequence[Agreement], name: str) -> bool:
     return any(voice.actor == name for agreement in agreements for voice in agreement.voices)
 
@@ -121,6 +135,8 @@ def _load_preceding_conversation(call: ToolCall) -> conversation_window.Conversa
 
 def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
     """Return the question that the card asks, or the decision it got."""
+    if call.is_question:
+        return _get_question_heading(call, decision)
     if call.status == CallStatus.INTERRUPTED:
         return _("Did this happen?")
     if call.status == CallStatus.AWAITING_APPROVAL:
@@ -132,6 +148,17 @@ def get_card_heading(call: ToolCall, decision: Decision | None) -> str:
         return str(known_statuses.get(call.status, _("Approved")))
     decided = {str(kind): text for kind, text in _DECIDED.items()}
     return str(decided.get(decision.kind, _("Decided: it did not happen")))
+
+
+def _get_question_heading(call: ToolCall, decision: Decision | None) -> str:
+    if call.undecided:
+        return _("The agent asks a question")
+    if decision is None:
+        return _("This question was withdrawn")
+    if decision.kind == DecisionKind.APPROVE and call.asked_args_digest:
+        return _("Approved: the agent gets the changed value")
+    answered = {str(kind): text for kind, text in _ANSWERED.items()}
+    return str(answered.get(decision.kind, _("Answered")))
 
 
 def _is_decision_used(call: ToolCall, decision: Decision | None) -> bool:
@@ -217,11 +244,6 @@ def _build_evidence_context(decision: Decision | None) -> dict[str, Any] | None:
     }
 
 
-def _list_decision_options_for_status(status: str) -> tuple[AnswerOption, ...]:
-    """Return the possible answers about a call of this status; empty for an unknown status."""
-    return tuple(ANSWERS.get(CallStatus(status), ())) if status in CallStatus.values else ()
-
-
 def build_decision_options(
     call: ToolCall, agreed: tuple[Agreement, ...], decisions: Sequence[Decision], reader: str
 ) -> list[dict[str, Any]]:
@@ -233,11 +255,7 @@ def build_decision_options(
         decision.kind == DecisionKind.EDIT and decision.actor == reader for decision in decisions
     )
     by_kind = {agreement.kind: agreement for agreement in agreed}
-    options = [
-        option
-        for option in _list_decision_options_for_status(call.status)
-        if _is_decision_option_available(call, option.kind)
-    ]
+    options = [option for option in list_answers(call) if _is_decision_option_available(call, option.kind)]
     unknown = _("This cannot be predicted, because the session cannot be read.")
     fallback_effects = dict.fromkeys((option.kind for option in options), unknown)
     description = f"What follows from a decision about call {call.pk}"

@@ -7,6 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, DecisionKind
+from checkpoints.models import ToolCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +76,42 @@ APPROVALS: Final = (
         _("Respond instead of the call"),
     ),
 )
-ANSWERS: Final = {CallStatus.INTERRUPTED: OUTCOMES, CallStatus.AWAITING_APPROVAL: APPROVALS}
+#: Answers about a question that a framework's interrupt asks; no tool runs.
+QUESTION_ANSWERS: Final = (
+    AnswerOption(
+        DecisionKind.RESPOND,
+        _("Answer"),
+        _("The agent gets your text."),
+        _("The agent gets your text as the answer to its question."),
+        _("Record the answer"),
+    ),
+    AnswerOption(
+        DecisionKind.APPROVE,
+        _("Approve"),
+        _("The agent gets “true”."),
+        _("The agent gets the value true as the answer to its question."),
+        _("Approve the question"),
+    ),
+    AnswerOption(
+        DecisionKind.REJECT,
+        _("Reject"),
+        _("The agent gets “false”."),
+        _("The agent gets the value false as the answer to its question."),
+        _("Reject the question"),
+    ),
+    AnswerOption(
+        DecisionKind.EDIT,
+        _("Edit"),
+        _("Return a changed value."),
+        _("Change the value of the question. Once the change is approved, the agent gets the changed value."),
+        _("Record the changed value"),
+    ),
+)
+_ANSWERS: Final = {CallStatus.INTERRUPTED: OUTCOMES, CallStatus.AWAITING_APPROVAL: APPROVALS}
+
+
+def list_answers(call: ToolCall) -> tuple[AnswerOption, ...]:
+    """List the possible answers about a call, in the order of the page; empty if it needs none."""
+    if call.status == CallStatus.AWAITING_APPROVAL and call.is_question:
+        return QUESTION_ANSWERS
+    return _ANSWERS.get(CallStatus(call.status), ()) if call.status in CallStatus.values else ()

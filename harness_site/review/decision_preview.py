@@ -12,7 +12,7 @@ from checkpoints.enums import CallStatus, DecisionKind, RunStatus
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.resume import resume_preview
 from checkpoints.store.database_client_state import Store
-from harness_site.review.decision_options import ANSWERS
+from harness_site.review.decision_options import list_answers
 from harness_site.sessions.selectors.multi_person_approvals import Agreement
 
 
@@ -34,7 +34,7 @@ def preview_decision_effects(call: ToolCall, agreed: Mapping[DecisionKind, Agree
     Raises `CheckpointsError` if the session cannot be read.
     """
     session = call.session
-    kinds = [answer.kind for answer in ANSWERS[CallStatus(call.status)]]
+    kinds = [answer.kind for answer in list_answers(call)]
     store = Store(workspace=session.workspace.slug, workspace_id=session.workspace_id)
     preview = resume_preview.preview_resume(store, session.session_id)
     if session.finished:
@@ -83,6 +83,15 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
         DecisionKind.REJECT: _("The agent gets your message as the error of this call."),
         DecisionKind.RESPOND: _("The agent gets your answer as the result of this call."),
     }
+    if call.is_question:
+        actions = {
+            DecisionKind.APPROVE: _("The agent gets the changed value.")
+            if call.asked_args_digest
+            else _("The agent gets the value true."),
+            DecisionKind.REJECT: _("The agent gets the value false."),
+            DecisionKind.RESPOND: _("The agent gets your answer."),
+        }
+        end = [_format_replays(replay)]
     return {kind: " ".join(filter(None, [start, action, *end])) for kind, action in actions.items()}
 
 

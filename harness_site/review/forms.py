@@ -144,6 +144,8 @@ class ApprovalForm(DecisionForm):
     def __init__(self, *args: Any, call: ToolCall, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.call = call
+        if call.is_question:
+            self.fields["message"].label = _("Message")
         typed = {name: str(value) for name, value in self.data.items()}
         self.argument_fields = argument_form_fields.build_argument_fields(call.args_json_in_caller_order, typed)
         #: Parsed edited arguments, and their differences to those that the model asked for.
@@ -154,8 +156,14 @@ class ApprovalForm(DecisionForm):
     def clean(self) -> dict[str, Any]:
         data = super().clean()
         reject, respond = DecisionKind.REJECT, DecisionKind.RESPOND
-        self.require_text(data, reject, "message", _("Enter a message. The agent gets it as the error of the call."))
-        self.require_text(data, respond, "answer", _("Enter an answer. The agent gets it as the result of the call."))
+        if self.call.is_question:
+            self.require_text(data, reject, "message", _("Enter a message. It is recorded with your decision."))
+            self.require_text(data, respond, "answer", _("Enter an answer. The agent gets it."))
+        else:
+            message_missing = _("Enter a message. The agent gets it as the error of the call.")
+            self.require_text(data, reject, "message", message_missing)
+            answer_missing = _("Enter an answer. The agent gets it as the result of the call.")
+            self.require_text(data, respond, "answer", answer_missing)
         if data.get("kind") == DecisionKind.EDIT:
             self._clean_changed_arguments(data.get("args", ""), by_field=data.get("written_as") == "fields")
         return data

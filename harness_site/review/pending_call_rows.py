@@ -176,7 +176,7 @@ class PendingRowBuilder:
             session_address=self._sessions.build_session_url(session.pk),
             session_id=mask_and_reveal_hidden(session.session_id),
             css_class=css_class,
-            status=status,
+            status=gettext("Awaiting answer") if asking and call.is_question else status,
             asking=asking,
             overdue=deadline is not None and deadline < now,
             why="" if asking else status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable),

@@ -4,8 +4,8 @@ import gc
 from typing import Final
 
 #: Number of new objects after which the collector looks for garbage. Python's own number is 700, which a page exceeds
-#: several times.
-THRESHOLD: Final = 10_000
+#: many times: a timeline of thousands of calls creates tens of thousands of objects.
+THRESHOLD: Final = 50_000
 
 
 def freeze_loaded_objects() -> None:

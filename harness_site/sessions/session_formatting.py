@@ -25,7 +25,7 @@ from harness_site.core.rendering.display_text import (
 )
 from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.rendering.hidden_characters import escape_hidden_in_json, has_hidden_characters
-from harness_site.core.rendering.json_tree import dump_json_for_display, format_text_without_quotes
+from harness_site.core.rendering.json_tree import dump_json_for_display, quote_ambiguous_text
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
@@ -288,7 +288,7 @@ def parse_stored_value(stored: str | None) -> Any:
 
 
 def format_json_on_one_line(value: Any) -> str:
-    """Format a JSON value on one line, an object without its braces and texts without quotes: `order 17, amount 40.00`.
+    """Format a JSON value on one line, without the braces of an object and most quotes: `order 17, to ann`.
 
     The values of secret fields are masked. The caller masks the part of the text that it displays.
     """
@@ -300,7 +300,7 @@ def format_json_on_one_line(value: Any) -> str:
 
 def _format_inline_value(value: Any) -> str:
     if isinstance(value, str):
-        return escape_hidden_in_json(" ".join(format_text_without_quotes(value).split()))
+        return escape_hidden_in_json(" ".join(quote_ambiguous_text(value).split()))
     return dump_json_for_display(value)
 
 

@@ -6,10 +6,12 @@ from contextlib import suppress
 from typing import Any, Final
 from unittest.mock import patch
 
-from checkpoints import SyncCheckpointer, ToolRegistry
-from checkpoints.exceptions import SessionExists, SessionNotFound
+from checkpoints import Landed, NotLanded, SyncCheckpointer, ToolRegistry
+from checkpoints.exceptions import ApprovalRequired, PeerCallOver, SessionExists, SessionFinished, SessionNotFound
+from checkpoints.loop_state.phase_details import PreLlm
 from checkpoints.peers import Join, PeerCall
 from checkpoints.remote.transport import Transport
+from tests.crash.simulated_world import effects
 from tests.support.processes import append_line, die
 
 #: Pauses of the client in seconds; a server or a database may need a while to start again.
@@ -30,17 +32,33 @@ WRITES: Final = {
     "take": "POST .*/take$",
     "finish": "POST .*/finish$",
     "release": "POST .*/release$",
+    "open journal": "POST .*/workflows/w$",
+    "probe": "POST .*/calls/c2/probe$",
+    "decide": "POST .*/calls/c3/decision$",
+    "save phase": "POST .*/phases$",
+    "claim notices": "POST .*/notices/claim$",
+    "report notice": "POST .*/notice$",
+    "extend": "POST .*/deadline$",
+    "cancel": "POST .*/cancel$",
+    "prune": "POST .*/prune$",
+    "delete": "DELETE .*/sessions/[^/]*$",
 }
 
 
-def play(address: str, token: str, session_id: str, path: str) -> None:
-    """Do everything that is not done yet."""
-    with patch("checkpoints.remote.transport.PAUSES", PAUSES), SyncCheckpointer(address, token=token) as cp:
+def play(address: str, token: str, approver: str, session_id: str, path: str) -> None:
+    """Do everything that is not done yet. `approver` is the token of the person who approves."""
+    with (
+        patch("checkpoints.remote.transport.PAUSES", PAUSES),
+        SyncCheckpointer(address, token=token) as cp,
+        SyncCheckpointer(address, token=approver) as person,
+    ):
         _pay(cp, session_id, path)
         _ask(cp, f"{session_id}-asks")
+        _notify(cp, person, f"{session_id}-notifies", path)
+        _give_up(cp, f"{session_id}-gives-up")
 
 
-def play_and_die(address: str, token: str, session_id: str, path: str, number: int, after: bool) -> None:
+def play_and_die(address: str, token: str, approver: str, session_id: str, path: str, number: int, after: bool) -> None:
     """Die before the request of a write is sent, or after its answer has come."""
     write, count = Transport.send_write_request, 0
 
@@ -55,7 +73,7 @@ def play_and_die(address: str, token: str, session_id: str, path: str, number: i
         return answer
 
     with patch.object(Transport, "send_write_request", write_and_die):
-        play(address, token, session_id, path)
+        play(address, token, approver, session_id, path)
 
 
 def _pay(cp: SyncCheckpointer, session_id: str, path: str) -> None:
@@ -104,12 +122,77 @@ def _ask(cp: SyncCheckpointer, session_id: str) -> None:
         cp.release_session(session_id)
 
 
+def _notify(cp: SyncCheckpointer, person: SyncCheckpointer, session_id: str, path: str) -> None:
+    """Call a tool with a verify hook, and one that a person has to approve."""
+    registry = ToolRegistry()
+
+    def was_mailed(args: dict[str, Any]) -> Landed | NotLanded:
+        return Landed("mailed order 19") if "mail 19" in effects(path) else NotLanded()
+
+    @registry.tool(verify=was_mailed)
+    def mail(order: int) -> str:
+        append_line(path, f"mail {order}")
+        raise TimeoutError("The mail server did not answer.")
+
+    @registry.tool(requires_approval=True)
+    def refund(order: int) -> str:
+        append_line(path, f"refund {order}")
+        return f"refunded order {order}"
+
+    with suppress(SessionNotFound):
+        _approve_calls(person, session_id)
+    with cp.session(session_id, "A refund", registry=registry, takeover=TAKEOVER) as session:
+        if session.finished:
+            return
+        session.dispatch("mail", {"order": 19}, "c2")
+        while session.version == 0:
+            try:
+                content = session.dispatch("refund", {"order": 20}, "c3").content
+            except ApprovalRequired:
+                _approve_calls(person, session_id)
+            else:
+                session.append([{"id": "m0", "role": "tool", "content": content}])
+        session.finish("completed")
+
+
+def _approve_calls(person: SyncCheckpointer, session_id: str) -> None:
+    for call in person.pending_tool_calls(session_id):
+        if call["status"] == "awaiting_approval":
+            person.approve_call(
+                session_id, call["call_id"], actor="alice", reason="It is right.", revision=call["revision"]
+            )
+
+
+def _give_up(cp: SyncCheckpointer, session_id: str) -> None:
+    """Wait for another agent, and end the session without its answer."""
+    has_asked = False
+    with suppress(SessionNotFound):
+        has_asked = bool(cp.peer_calls(session_id))
+    if not has_asked:
+        with cp.session(session_id, "A question without an answer", takeover=TAKEOVER) as session:
+            if session.version == 0:
+                session.append([{"id": "m0", "role": "user"}])
+            if session.version == 1:
+                cp.save_phase(session_id, PreLlm(model="small"), expected_version=1)
+            question = PeerCall(f"{session_id}-question", "stock", {"order": 21}, sent=False, deadline=3_600)
+            cp.pause_for_peers(session_id, {"step": 1}, [Join("j", [question])])
+    cp.tell_peers(lambda notice: None)
+    with suppress(PeerCallOver):
+        cp.extend_deadline(f"{session_id}-question", 7_200)
+    with suppress(SessionFinished):
+        cp.cancel_paused(session_id, reason="It is late.")
+    with suppress(SessionExists):
+        cp.fork_session(session_id, f"{session_id}-fork")
+    cp.prune(session_id, keep_last=1)
+    cp.delete_session(f"{session_id}-fork")
+
+
 def observe(address: str, token: str, session_id: str) -> dict[str, Any]:
     """Return what has to be the same at the end, whatever happened before."""
     with patch("checkpoints.remote.transport.PAUSES", PAUSES), SyncCheckpointer(address, token=token) as cp:
         seen: dict[str, Any] = {}
         store: Any = cp.store
-        for name in ("", "-fork", "-asks"):
+        for name in ("", "-fork", "-asks", "-notifies", "-gives-up"):
             latest: dict[str, Any] = cp.load_latest(session_id + name) or {}
             facts = store.transport.send_read_request(f"/sessions/{session_id}{name}")
             seen[name] = (

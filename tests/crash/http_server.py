@@ -33,11 +33,11 @@ def serve_through_kills(url: str, plan: str, migrate: bool = False) -> Never:
     import django
 
     django.setup()
-    token = _migrate_and_create_token() if migrate else None
+    tokens = _migrate_and_create_tokens() if migrate else {}
     from harness_site import asgi as asgi  # every process that is forked has it
 
     listening = socket.create_server(("127.0.0.1", 0), backlog=100)
-    say("listens", {"address": f"http://127.0.0.1:{listening.getsockname()[1]}", "token": token})
+    say("listens", {"address": f"http://127.0.0.1:{listening.getsockname()[1]}", **tokens})
     while True:
         if (pid := os.fork()) == 0:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -45,7 +45,7 @@ def serve_through_kills(url: str, plan: str, migrate: bool = False) -> Never:
         os.waitpid(pid, 0)
 
 
-def _migrate_and_create_token() -> str:
+def _migrate_and_create_tokens() -> dict[str, str]:
     from django.core.management import call_command
     from django.db import connection
 
@@ -54,12 +54,15 @@ def _migrate_and_create_token() -> str:
     from tests.support.api_client import make_token
 
     call_command("migrate", verbosity=0, interactive=False)
-    token = make_token(TokenRole.AGENT, name="agent")
+    tokens = {
+        "token": make_token(TokenRole.AGENT, name="agent"),
+        "approver": make_token(TokenRole.APPROVER, name="alice"),
+    }
     ApiToken.objects.update(last_used_at=clock.now())  # so a write checks the token and notes its key itself
     connection.close()
     close_pool: Callable[[], None] = getattr(connection, "close_pool", lambda: None)
     close_pool()
-    return token
+    return tokens
 
 
 def _serve(listening: socket.socket, plan: Path) -> Never:

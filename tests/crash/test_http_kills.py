@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
@@ -37,7 +37,7 @@ _DATABASE_KILLS = [
 class Trials:
     """Server that can be killed, and what an agent leaves behind that nobody kills."""
 
-    def __init__(self, start_child: StartChild, folder: Path, url: str, token: str = "") -> None:
+    def __init__(self, start_child: StartChild, folder: Path, url: str, token: str = "", approver: str = "") -> None:
         self._folder, self._plan = folder, folder / "plan"
         server = start_child(
             http_server.serve_through_kills, fresh=True, url=url, plan=str(self._plan), migrate=not token
@@ -45,12 +45,13 @@ class Trials:
         listens = server.expect("listens")
         self.address = listens["address"]
         self.token: str = token or listens["token"]
+        self.approver: str = approver or listens["approver"]
         self.undisturbed = self.play()
 
     def play(self) -> dict[str, Any]:
         """Let the agent do all its work in a new session, and return what it leaves behind."""
         session_id, path = self.name_session()
-        http_agent.play(self.address, self.token, session_id, path)
+        http_agent.play(self.address, self.token, self.approver, session_id, path)
         return self.observe(session_id, path)
 
     def name_session(self) -> tuple[str, str]:
@@ -71,12 +72,13 @@ class Trials:
 
 @pytest.fixture
 def trials(start_child: StartChild, tmp_path: Path, workspace: Workspace) -> Trials:
-    return Trials(start_child, tmp_path, database_url(), make_token(TokenRole.AGENT))
+    tokens = make_token(TokenRole.AGENT), make_token(TokenRole.APPROVER, name="alice")
+    return Trials(start_child, tmp_path, database_url(), *tokens)
 
 
 def test_server_killed_in_each_write(trials: Trials) -> None:
     """The client repeats what was not answered, and nothing is done twice or needs a person."""
-    assert trials.undisturbed["effects"] == ["charge 17", "hold 18"]
+    assert trials.undisturbed["effects"] == ["charge 17", "hold 18", "mail 19", "refund 20"]
     for write, place in _KILLS:
         trials.plan(write, place)
         assert trials.play() == trials.undisturbed, (write, place)
@@ -85,12 +87,18 @@ def test_server_killed_in_each_write(trials: Trials) -> None:
 
 def test_client_killed_around_each_write(trials: Trials, start_child: StartChild) -> None:
     """Another process continues; a person decides about a call of which nobody knows the outcome."""
-    person = SyncCheckpointer(trials.address, token=make_token(TokenRole.APPROVER, name="alice"))
+    person = SyncCheckpointer(trials.address, token=trials.approver)
     number, decided, code = 1, 0, -signal.SIGKILL
     while code == -signal.SIGKILL:
         for after in (False, True) if EXHAUSTIVE else (number % 2 == 1,):
             session_id, path = trials.name_session()
-            arguments = {"address": trials.address, "token": trials.token, "session_id": session_id, "path": path}
+            arguments = {
+                "address": trials.address,
+                "token": trials.token,
+                "approver": trials.approver,
+                "session_id": session_id,
+                "path": path,
+            }
             child = start_child(http_agent.play_and_die, **arguments, number=number, after=after)
             until(partial(has_ended, child))
             code = child.code or 0
@@ -110,16 +118,20 @@ def continue_to_the_end(trials: Trials, person: SyncCheckpointer, session_id: st
     decided = 0
     while True:
         try:
-            http_agent.play(trials.address, trials.token, session_id, path)
+            http_agent.play(trials.address, trials.token, trials.approver, session_id, path)
             return decided
         except ReviewRequired as review:
             for call in review.calls:
                 decided += 1
-                decide(person, session_id, call, path)
+                decide(person, review.session_id, call, path)
+
+
+#: Number of the order and result of each call that a person may have to decide.
+DECIDED: Final = {"c1": ("17", "charged"), "w/hold": ("18", "held"), "c3": ("20", "refunded")}
 
 
 def decide(person: SyncCheckpointer, session_id: str, call: Mapping[str, Any], path: str) -> None:
-    number, word = ("17", "charged") if call["call_id"] == "c1" else ("18", "held")
+    number, word = DECIDED[call["call_id"]]
     options = {"actor": "alice", "reason": "I looked.", "revision": call["revision"]}
     if any(line.endswith(number) for line in effects(path)):
         person.confirm_landed(session_id, call["call_id"], f"{word} order {number}", **options)

@@ -178,7 +178,7 @@ def test_outage_is_decided_without_javascript(parcel_site: Site, open_page: Open
     page = open_page("alice", parcel_site, java_script_enabled=False)
     page.goto("/review/")
     page.get_by_role("link", name="50 calls of ship_parcel interrupted by one outage").click()
-    page.get_by_role("region", name="2. Decide by late results").get_by_role("textbox").fill(REASON)
+    page.get_by_role("region", name="Decide by late results").get_by_role("textbox").fill(REASON)
     page.get_by_role("button", name="Decide 40 calls by their evidence").click()
     expect(page.get_by_role("heading", level=1, name="10 of 50 calls need a decision")).to_be_visible()
     page.locator("a[data-row]").filter(has_text=re.compile("^Ship parcel 0$")).click()

@@ -19,20 +19,21 @@ from checkpoints.enums import APPROVAL_KINDS, DecisionKind, KeyPolicy
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.models import ToolCall
-from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
 from checkpoints.store.call_intent_and_outcome import CallIntent
 from checkpoints.tools.dispatch import build_tool_intent
 from checkpoints.tools.foreign_tool_guard import ToolPolicies
 
 #: Types of the interrupts by which a guarded call waits for a person.
 GATE_TYPES = frozenset({"review_required", "approval_required"})
-#: Name of the tool that stands for an interrupt which is no request of `HumanInTheLoopMiddleware`.
-PLAIN_TOOL = "interrupt"
-_PLAIN_POLICIES = ToolPolicies({PLAIN_TOOL: {"side_effects": {"read"}, "requires_approval": True}})
+_PLAIN_POLICIES = ToolPolicies({INTERRUPT_TOOL: {"side_effects": {"read"}, "requires_approval": True}})
 #: Decision of `HumanInTheLoopMiddleware` for each decision of a person; an approval of changed arguments is an edit.
 _DECISIONS = {DecisionKind.APPROVE: "approve", DecisionKind.REJECT: "reject", DecisionKind.RESPOND: "respond"}
 #: Decision that each field of `HumanInterruptConfig` allows, and the type of the `HumanResponse` that stands for it.
 _OLDER_FIELDS = {"allow_accept": "approve", "allow_edit": "edit", "allow_ignore": "reject", "allow_respond": "respond"}
+#: Fields that may hold the question of a plain interrupt, the likeliest first; maximum length of a sentence from one.
+_QUESTION_FIELDS = ("question", "query", "prompt", "message", "instruction", "text", "description", "title")
+_LONGEST_QUESTION = 500
 _OLDER_TYPES = {"approve": "accept", "edit": "edit", "reject": "ignore", "respond": "response"}
 
 
@@ -134,7 +135,18 @@ def list_call_requests(interrupt: Interrupt, messages: object = ()) -> list[Requ
                 _read_schema_types(interrupt.response_schema),
             )
         ]
-    return [Request(f"{prefix}0", interrupt.id, PLAIN_TOOL, {"value": convert_to_json_value(value)})]
+    return [
+        Request(
+            f"{prefix}0", interrupt.id, INTERRUPT_TOOL, {"value": convert_to_json_value(value)}, _find_question(value)
+        )
+    ]
+
+
+def _find_question(value: object) -> str:
+    """Return the text in which a plain interrupt asks: its value, or a field of it; empty if it has none."""
+    texts = [value.get(name) for name in _QUESTION_FIELDS] if isinstance(value, dict) else [value]
+    question = next((text.strip() for text in texts if isinstance(text, str) and text.strip()), "")
+    return question if len(question) <= _LONGEST_QUESTION else f"{question[:_LONGEST_QUESTION]}…"
 
 
 def _read_schema_types(schema: object) -> list[str] | None:
@@ -181,7 +193,9 @@ def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
 
     Raises what `ToolPolicies.build_tool` raises; `InvalidInput` if the interrupt allows none of the known decisions.
     """
-    is_plain = request.tool == PLAIN_TOOL and request.call_id is not None and not policies.knows_tool(PLAIN_TOOL)
+    is_plain = (
+        request.tool == INTERRUPT_TOOL and request.call_id is not None and not policies.knows_tool(INTERRUPT_TOOL)
+    )
     kinds = tuple(kind.value for kind in APPROVAL_KINDS if kind in (request.allowed or ()))
     if request.allowed is not None and not kinds:
         raise InvalidInput(
@@ -199,7 +213,7 @@ def build_intent(request: Request, policies: ToolPolicies) -> CallIntent:
             **{name: getattr(intent, name) for name in CallIntent.__dataclass_fields__},
             "sentence": sentence,
             "allowed_decisions": kinds,
-            "policy": None if request.tool == PLAIN_TOOL else KeyPolicy.UNANSWERED,
+            "policy": None if request.tool == INTERRUPT_TOOL else KeyPolicy.UNANSWERED,
         }
     )
 
@@ -220,7 +234,7 @@ def build_answer(interrupt: Interrupt, calls: Mapping[str, tuple[ToolCall, Decis
         InvalidInput: The graph does not accept a decision.
     """
     requests = list_call_requests(interrupt)
-    if requests[0].tool == PLAIN_TOOL and requests[0].call_id == interrupt.id:
+    if requests[0].tool == INTERRUPT_TOOL and requests[0].call_id == interrupt.id:
         return _build_answer_to_plain_interrupt(*calls[requests[0].key])
     decisions = [_build_decision_for_graph(request, *calls[request.key]) for request in requests]
     if _list_human_interrupts(interrupt) is not None:

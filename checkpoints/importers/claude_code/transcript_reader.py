@@ -169,6 +169,8 @@ def _score_format_match(value: Any) -> int:
     if isinstance(value.get("loglines"), list):
         return 3
     kind = line_types.get_type(value)
+    if kind in {"user", "assistant"} and isinstance(value.get("message"), str):  # a list of prompts of Gemini CLI
+        return 0
     is_message = kind in {"user", "assistant"} and isinstance(value.get("message"), dict)
     if is_message and ("parentId" not in value or "parentUuid" in value):
         return 3

@@ -22,6 +22,7 @@ class Migration(migrations.Migration):
                 ("digest", models.CharField(max_length=64)),
                 ("status", models.PositiveSmallIntegerField(null=True)),
                 ("body", models.TextField(default="")),
+                ("repeated", models.BooleanField(db_default=False)),
                 ("call", models.BigIntegerField(null=True, unique=True)),
                 (
                     "created_at",

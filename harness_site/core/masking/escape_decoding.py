@@ -38,6 +38,10 @@ _FIRST: Final = re.compile(
     rf"[\x1b\x9b{ALWAYS_HIDDEN}\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef*~`!\[\]\\&%"
     "\uff01-\uff5e\u00a0\u2000-\u200a\u202f\u205f\u3000\u2010-\u2013\u2212]"
 )
+#: Those of ASCII alone, which are found several times as fast.
+_FIRST_OF_ASCII: Final = re.compile(
+    "[" + "".join(re.escape(chr(code)) for code in range(128) if _FIRST.match(chr(code))) + "]"
+)
 #: Each alternative ends at the first character that does not match, so that no text is scanned twice.
 _ESCAPE_SEQUENCE: Final = re.compile(f"(?P<nothing>{_CODES}){_ESCAPES}", re.VERBOSE)
 _WITH_LINKS: Final = re.compile(f"(?P<nothing>{_CODES}{_LINKS}){_ESCAPES}", re.VERBOSE)
@@ -75,7 +79,7 @@ def decode_escapes(text: str) -> DecodedText | None:
     places: list[tuple[int, int, int]] = []
     length = at = 0
     pattern = _WITH_LINKS if "](" in text or "][" in text else _ESCAPE_SEQUENCE
-    for first in _FIRST.finditer(text):
+    for first in (_FIRST_OF_ASCII if text.isascii() else _FIRST).finditer(text):
         if first.start() < at or (match := pattern.match(text, first.start())) is None:
             continue
         start, end = match.span()

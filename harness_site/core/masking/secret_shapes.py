@@ -152,7 +152,7 @@ def is_card_number(digits: str) -> bool:
 
 def _get_secret_span_of_match(match: Match) -> Span | None:
     for group, masked in ((_PYPI, 0), (_SCHEME, _SCHEME)):
-        if match.group(group) is not None:
+        if match.start(group) >= 0:
             return match.span(masked) if _is_random_looking(match[group]) else None
     return match.span()
 

@@ -1,6 +1,7 @@
 """JSON values as foldable labelled lists, complete unless a limit is given, in which case the omission is named."""
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,11 @@ MAX_NODES = 5_000
 _NOTE = mark_safe('<p class="muted">Shown as JSON text: it has too many values for a list of them.</p>')
 #: Maximum number of values for indentation.
 MAX_INDENTED = 10_000
+#: Texts that are blank or look like a number, a word of JSON, an empty object or list, or a text in quotes.
+_AMBIGUOUS_TEXT = re.compile(
+    r'\s*+(?:[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|true|false|null|none|\{\s*\}|\[\s*\]|".*")?\s*',
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +82,12 @@ def dump_json_for_display(value: Any, indent: int | None = None) -> str:
     return escape_hidden_in_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def format_text_without_quotes(text: str) -> str:
-    """Format a text as a value of a tree or a line: without quotes, unless nothing of it would be visible."""
-    return text if text.strip() else f'"{text}"'
+def quote_ambiguous_text(text: str) -> str:
+    """Format a text as a value of a tree or a line: in quotes if it is blank or looks like another JSON value.
+
+    So the text `"17"` differs from the number 17, `"true"` from true, and a quoted text from one that contains quotes.
+    """
+    return f'"{text}"' if _AMBIGUOUS_TEXT.fullmatch(text) else text
 
 
 def _has_more_nodes_than(value: Any, limit: int) -> bool:
@@ -109,7 +118,7 @@ class _Writer:
         if isinstance(value, dict | list) and value:
             return self._render_nested_value(value, depth)
         if isinstance(value, str):
-            return self._render_text_value(format_text_without_quotes(value))
+            return self._render_text_value(quote_ambiguous_text(value))
         return self._render_text_value(MASK if is_secret_number(value) else dump_masked_json(value))
 
     def _render_nested_value(self, value: dict[str, Any] | list[Any], depth: int) -> SafeString:

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand
 from django.db import Error
 
 from harness_site.accounts import first_admin
+from harness_site.core.link_secrets import add_filter_to_access_log
 from harness_site.installation.migration_state import probe
 from harness_site.serving.limited_http_connection import LimitedConnection
 
@@ -40,6 +41,7 @@ class Command(BaseCommand):
             timeout_keep_alive=limits.idle_seconds,
             timeout_graceful_shutdown=options["graceful_seconds"],
             log_level=options["log_level"],
+            log_config=add_filter_to_access_log(uvicorn.config.LOGGING_CONFIG),
             # Proxies are trusted through Django's own settings only.
             proxy_headers=False,
             server_header=False,

@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from checkpoints.db import clock
-from checkpoints.enums import Role
+from checkpoints.enums import CallStatus, Role
 from checkpoints.models import Session, ToolCall
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest, require_member
@@ -28,6 +28,7 @@ from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuil
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
+from harness_site.review.selectors.pending_calls import BoundedCount, CallFilters, DeadlineFilter
 from harness_site.sessions.selectors import multi_person_approvals
 
 
@@ -41,6 +42,7 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         pending_calls.count_pending_calls(request.membership.workspace, filters, status=status)
         for status in STATUS_OF.values()
     )
+    urgent = _count_urgent_approvals(request, filters) if awaiting else None
     tab = _get_selected_or_default_tab(request.GET.get("tab", ""), only_awaiting=bool(awaiting) and not interrupted)
     tab_context = (
         _build_decided_context(request, filters, query_filters)
@@ -55,6 +57,7 @@ def show_review_queue(request: MemberRequest) -> HttpResponse:
         "page_size": pending_calls.PAGE,
         "interrupted": interrupted,
         "awaiting": awaiting,
+        "urgent": urgent,
         "found": interrupted + awaiting,
         "waiting_calls": None if filters else interrupted + awaiting,
         "here": request.GET.urlencode(),
@@ -71,6 +74,14 @@ def show_queue_count(request: MemberRequest) -> HttpResponse:
     )
 
 
+def _count_urgent_approvals(request: MemberRequest, filters: CallFilters) -> BoundedCount | None:
+    """Count the calls awaiting approval that are overdue or due within an hour; None if the list filters deadlines."""
+    if filters.limit is not None:
+        return None
+    urgent = replace(filters, limit=DeadlineFilter.HOUR)
+    return pending_calls.count_pending_calls(request.membership.workspace, urgent, status=CallStatus.AWAITING_APPROVAL)
+
+
 def _get_selected_or_default_tab(tab: str, *, only_awaiting: bool) -> str:
     """Return the tab of the query string, or the default: the one that has calls."""
     if tab in TABS:
@@ -79,7 +90,7 @@ def _get_selected_or_default_tab(tab: str, *, only_awaiting: bool) -> str:
 
 
 def _build_pending_context(
-    request: MemberRequest, tab: str, filters: pending_calls.CallFilters, query_filters: QueueFilters
+    request: MemberRequest, tab: str, filters: CallFilters, query_filters: QueueFilters
 ) -> dict[str, Any]:
     """Build the rows of the calls, and one row for each outage; filtered lists have a row for each call."""
     workspace = request.membership.workspace
@@ -113,9 +124,7 @@ def _build_pending_context(
     }
 
 
-def _build_decided_context(
-    request: MemberRequest, filters: pending_calls.CallFilters, query_filters: QueueFilters
-) -> dict[str, Any]:
+def _build_decided_context(request: MemberRequest, filters: CallFilters, query_filters: QueueFilters) -> dict[str, Any]:
     workspace = request.membership.workspace
     decisions, next_key = decided_calls.load_decided_page(
         workspace, filters, query_filters.decided, before=_parse_page_start_key(request.GET)

@@ -105,9 +105,11 @@ def compare_two_versions(
     and displayed.
     """
     other = session_pk if other is None else other
-    old, new = version_list.load_version(session_pk, a), version_list.load_version(other, b)
-    if old is None or new is None:
+    old_row = version_list.load_version_with_payload(session_pk, a)
+    new_row = version_list.load_version_with_payload(other, b)
+    if old_row is None or new_row is None:
         return None
+    (old, old_payload), (new, new_payload) = old_row, new_row
     shared = common_prefix.count_common_messages(old, new)
     lines, rest_a, rest_b = _compare_messages_after_prefix(old, new, shared)
     calls_a, calls_b = _load_calls_on_both_sides((session_pk, old), (other, new), shared)
@@ -128,9 +130,7 @@ def compare_two_versions(
         rest_b=rest_b,
         plan=plan_steps.compare_plan_steps(old.plan, new.plan),
         plan_rest=word_diff.compute_word_diff(old_plan_rest, new_plan_rest) if old_plan_rest != new_plan_rest else (),
-        payload=json_diff.compare_json_texts(
-            version_list.load_version_payload(session_pk, a), version_list.load_version_payload(other, b)
-        ),
+        payload=json_diff.compare_json_texts(old_payload, new_payload),
         calls=calls_b,
         calls_a=calls_a,
         headlines=_compare_session_headlines(session_pk, other),

@@ -79,6 +79,16 @@ class UsagePage:
     totals: TokenCounts
     models: tuple[ModelUsage, ...]
 
+    @property
+    def most_tokens_of_a_turn(self) -> int:
+        """Largest number of tokens of a turn on this page; 0 if none is known."""
+        return max((turn.tokens.total or 0 for turn in self.turns), default=0)
+
+    @property
+    def most_tokens_of_a_model(self) -> int:
+        """Largest number of tokens of a model; 0 if none is known."""
+        return max((model.tokens.total or 0 for model in self.models), default=0)
+
 
 def load_usage_page(
     session_pk: int, *, knows_cost: bool, estimate: Mapping[str, Any] | None = None, before: int | None = None

@@ -15,6 +15,7 @@ from harness_site.sessions.tool_views import (
     file_edits,
     file_reads,
     notebooks,
+    shell_commands,
     swe_agent_editor,
     tool_view_registry,
 )
@@ -137,7 +138,9 @@ def iterate_file_changes(tool: str, args: dict[str, Any]) -> Iterator[FileChange
     """Yield what a call does to files; a file that is only read has no hunks."""
     builders = tool_view_registry.find_view_builders(tool)
     if file_edits.build_patch_view in builders or tool_view_registry.is_command_tool(tool):
-        yield from file_change_parsing.parse_patch(file_change_parsing.find_patch_text(args))
+        changes = list(file_change_parsing.parse_patch(file_change_parsing.find_patch_text(args)))
+        read_files = [] if changes else shell_commands.list_read_files(shell_commands.get_command_text(args))
+        yield from changes or (FileChange(path, "edited") for path in read_files)
         return
     readers: dict[tool_view_registry.BuildView, Callable[[Mapping[str, Any]], FileChange | None]] = {
         file_edits.build_edit_view: file_change_parsing.parse_edit_arguments,

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeVar
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, F, QuerySet
 
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.formats import money, parse_json
@@ -83,7 +83,7 @@ def load_version_page(session_pk: int, *, before: int | None = None, size: int =
     checkpoints = _query_versions(session_pk)
     if before is not None:
         checkpoints = checkpoints.filter(version__lt=before)
-    versions = [build_version(row) for row in checkpoints.order_by("-version")[: size + 1]]
+    versions = [_build_version(row) for row in checkpoints.order_by("-version")[: size + 1]]
     tree = _load_segment_tree(session_pk)
     pairs = list(zip(versions, [*versions[1:], None], strict=False))[:size]
     calls = _count_calls_by_version(session_pk, pairs)
@@ -92,33 +92,28 @@ def load_version_page(session_pk: int, *, before: int | None = None, size: int =
 
 
 def load_version(session_pk: int, version: int) -> Version | None:
-    row = _query_version(session_pk, version).first()
+    row = _query_versions(session_pk).filter(version=version).first()
     return _build_verified_version(row) if row else None
+
+
+def load_version_with_payload(session_pk: int, version: int) -> tuple[Version, str | None] | None:
+    """Load a version, and the additional data saved with it as canonical JSON text. Raises `IntegrityError`."""
+    row = _query_versions(session_pk, payload=True).filter(version=version).first()
+    return (_build_verified_version(row), row.payload) if row else None
 
 
 def _build_verified_version(row: Checkpoint) -> Version:
     """Build a version. Raises `IntegrityError` for one that was altered; its payload is read only for that."""
     if get_seal_keys() is not None:
         row_seals.verify_row(row)
-    return build_version(row)
+    return _build_version(row)
 
 
-def _query_versions(session: int) -> QuerySet[Checkpoint]:
-    checkpoints = Checkpoint.objects.filter(session=session).select_related("run", "session")
-    return checkpoints.defer("payload", "session__metadata", "session__result")
-
-
-def _query_version(session: int, version: int) -> QuerySet[Checkpoint]:
-    return _query_versions(session).filter(version=version)
-
-
-def load_version_payload(session_pk: int, version: int) -> str | None:
-    """Load the additional data saved with a version, as canonical JSON text. Raises `IntegrityError`."""
-    row = Checkpoint.objects.filter(session=session_pk, version=version).first()
-    if row is None:
-        return None
-    row_seals.verify_row(row)
-    return row.payload
+def _query_versions(session: int, *, payload: bool = False) -> QuerySet[Checkpoint]:
+    checkpoints = Checkpoint.objects.filter(session=session)
+    # Annotations, because the complete rows of session and run have several times as many columns as the version.
+    annotated = checkpoints.annotate(run_number=F("run__number"), cost_basis=F("session__cost_basis"))
+    return annotated if payload else annotated.defer("payload")
 
 
 def load_newest_version(session_pk: int) -> Version | None:
@@ -148,16 +143,16 @@ def _query_version_numbers(session: int) -> QuerySet[Checkpoint, int]:
     return checkpoints.values_list("version", flat=True)[:CHOICES]
 
 
-def build_version(row: Checkpoint) -> Version:
+def _build_version(row: Checkpoint) -> Version:
     return Version(
         version=row.version,
         at=row.created_at,
         phase=row.phase,
-        run_number=None if row.run is None else row.run.number,
+        run_number=row.run_number,  # type: ignore[attr-defined]
         segment_id=row.segment_id,
         length=row.length,
         plan=plan_steps.parse_plan(row.plan),
-        cost=None if row.session.cost_basis == CostBasis.UNKNOWN else parse_cost(row.budget_spent_usd),
+        cost=None if row.cost_basis == CostBasis.UNKNOWN else parse_cost(row.budget_spent_usd),  # type: ignore[attr-defined]
         tokens=parse_total_tokens(row.usage),
     )
 

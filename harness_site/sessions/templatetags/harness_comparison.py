@@ -17,12 +17,14 @@ from checkpoints.formats import content_blocks
 from checkpoints.formats.content_blocks import ResultPart
 from harness_site.core.masking import masker
 from harness_site.core.rendering import display_text, json_tree, markdown
+from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.compare.compare_versions import EXPANDED_MESSAGES, Comparison
 from harness_site.sessions.compare.json_diff import FieldChange
-from harness_site.sessions.compare.message_alignment import Fold
+from harness_site.sessions.compare.message_alignment import ComparedMessage, Fold
 from harness_site.sessions.compare.word_diff import DiffPiece
 from harness_site.sessions.plan_steps import Plan
+from harness_site.templatetags.harness_tags import render_time
 
 register = template.Library()
 
@@ -69,6 +71,23 @@ def format_dotted_path(path: tuple[str | int, ...]) -> str:
     """Format the path of a field: `order.items[2].price`."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return display_text.mask_and_reveal_hidden(steps.removeprefix("."))
+
+
+@register.simple_tag
+def render_message_author(message: ComparedMessage, version: int, reading: str) -> SafeString:
+    """Render the role of a message, with a link to it in the transcript of its version, and its time.
+
+    `reading` is the URL of the transcript.
+    """
+    return build_html(
+        '<a href="{}?v={}&amp;at={}#m-{}">{}</a> · {}',
+        reading,
+        version,
+        message.position,
+        message.position,
+        display_text.mask_and_reveal_hidden(session_formatting.format_role_name(message.role)),
+        render_time(message.at),
+    )
 
 
 @register.simple_tag

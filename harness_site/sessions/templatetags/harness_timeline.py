@@ -14,7 +14,7 @@ from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.sessions import session_formatting
 from harness_site.sessions.timeline import timeline_svg
 from harness_site.sessions.timeline.selectors.version_growth import VersionGrowth
-from harness_site.sessions.timeline.timeline_items import KINDS, TimelineItem
+from harness_site.sessions.timeline.timeline_items import TimelineItem, get_kind_labels
 from harness_site.sessions.timeline.timeline_links import TimelineUrls
 from harness_site.templatetags.harness_tags import render_time
 
@@ -56,7 +56,7 @@ def build_timeline_urls(session_pk: int) -> TimelineUrls:
 @register.simple_tag
 def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -> SafeString:
     """Render the rows of the timeline table."""
-    took, run = _("took"), _("run")
+    took, run, kind_labels = _("took"), _("run"), get_kind_labels()
     return join_html(
         "\n",
         '<tr{}><td class="time-cell">{}</td><th scope="row"><a data-row href="{}"><bdi>{}</bdi></a></th>'
@@ -68,7 +68,11 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
                 render_time(item.start, True),
                 leading.build_item_url(item),
                 item.what,
-                _render_kind_chip(item.kind, item.shape),
+                build_html(
+                    '<span class="chip {}">{}</span>',
+                    item.shape or _SHAPES.get(item.kind, "off"),
+                    kind_labels[item.kind],
+                ),
                 item.told,
                 took,
                 "–" if item.is_moment else formatting.format_duration(item.seconds),
@@ -78,10 +82,6 @@ def render_timeline_rows(items: Iterable[TimelineItem], leading: TimelineUrls) -
             for item in items
         ),
     )
-
-
-def _render_kind_chip(kind: str, shape: str) -> SafeString:
-    return build_html('<span class="chip {}">{}</span>', shape or _SHAPES.get(kind, "off"), KINDS[kind])
 
 
 @register.simple_tag

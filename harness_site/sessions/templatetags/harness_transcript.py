@@ -360,16 +360,14 @@ def list_shown_details(row: HistoryItem) -> list[tuple[str, str]]:
 
 @register.filter
 def format_json_inline(value: Any) -> str:
-    """Format a JSON value on one line: `order 17, amount 40.00`."""
+    """Format a JSON value on one line: `order 17, to ann`."""
     return format_text_excerpt(session_formatting.format_json_on_one_line(value))
 
 
 @register.filter
 def format_agent_answer(value: Any) -> str:
-    """Format the answer of another agent on one line, a text without quotes."""
-    return (
-        format_text_excerpt(value) if isinstance(value, str) else format_text_excerpt(json_tree.dump_masked_json(value))
-    )
+    """Format the answer of another agent on one line: a text as it is, an object as `price 40, to ann`."""
+    return format_text_excerpt(value) if isinstance(value, str) else format_json_inline(value)
 
 
 @register.filter

@@ -22,11 +22,11 @@ from harness_site.sessions.timeline.time_axis import Axis, AxisBreak, AxisLabel
 from harness_site.sessions.timeline.timeline_items import (
     END,
     KIND,
-    KINDS,
     START,
     RunItems,
     TimelineItem,
     build_timeline_item,
+    get_kind_labels,
 )
 
 WIDTH = 1040
@@ -128,13 +128,13 @@ def compute_timeframe_layout(frame: Timeframe, items_by_run: Sequence[RunItems])
         words=_describe_timeframe(kinds, frame),
         grouped=sum(bar.count for lane in lanes for bar in (*lane.bars, *lane.signs, *lane.versions) if bar.count > 1),
         bars=tuple((kind, _get_legend_label_of_bars(kind, kinds)) for kind in _BARS if kind in kinds),
-        signs=tuple((kind, str(KINDS[kind])) for kind in _SIGN_KINDS if kind in kinds),
+        signs=tuple((kind, get_kind_labels()[kind]) for kind in _SIGN_KINDS if kind in kinds),
     )
 
 
 def _get_legend_label_of_bars(kind: str, kinds: Counter[str]) -> str:
     """Return the label of a kind of bars in the legend: turns beside turns of a model are other turns."""
-    return _("Other turn") if kind == "turn" and kinds["model"] else str(KINDS[kind])
+    return _("Other turn") if kind == "turn" and kinds["model"] else get_kind_labels()[kind]
 
 
 def _list_timeframe_instants(courses: Iterable[RunCourse], runs: Iterable[RunItems]) -> Iterator[int]:
@@ -222,7 +222,7 @@ def _compute_bar_layout(
 def _list_labels(item: TimelineItem) -> tuple[str, ...]:
     """List the possible labels of a bar, the longest first."""
     if item.version is not None:
-        return f"{KINDS[item.kind]} v{item.version}", f"v{item.version}"
+        return f"{get_kind_labels()[item.kind]} v{item.version}", f"v{item.version}"
     return item.what, *(f"{item.what[:length]}…" for length in range(len(item.what) - 2, _SHORTEST_LABEL - 2, -1))
 
 
@@ -261,5 +261,7 @@ def _format_group_title(count: int, kinds: Counter[str]) -> str:
 def _format_item_counts(kinds: Counter[str]) -> str:
     """Format counts, most severe kinds first: “Failed: 2, Tool call: 40”."""
     return ", ".join(
-        f"{label}: {formatting.format_number(kinds[kind])}" for kind, label in KINDS.items() if kind in kinds
+        f"{label}: {formatting.format_number(kinds[kind])}"
+        for kind, label in get_kind_labels().items()
+        if kind in kinds
     )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from itertools import repeat
 from operator import itemgetter
 from typing import Final
 
 from django.utils.functional import Promise
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_lazy as _
 
+from checkpoints.enums import DecisionKind
 from harness_site.core import formatting, status_labels
 from harness_site.core.epoch_microseconds import convert_to_datetime
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -27,7 +29,7 @@ from harness_site.sessions.timeline.selectors.timeframe_contents import (
 )
 
 #: Kind → label, most severe first.
-KINDS: Final[dict[str, str | Promise]] = {
+_KINDS: Final[dict[str, str | Promise]] = {
     "lost": _("Outcome unknown"),
     "failed": _("Failed"),
     "wait": _("Waits for a person"),
@@ -74,6 +76,8 @@ _OUTCOMES: Final[dict[str, str | Promise]] = {
 #: Common leading fields of all occurrences.
 KIND, START, END = itemgetter(0), itemgetter(1), itemgetter(2)
 _WHEN = itemgetter(1, 2)
+#: The occurrence of a pair of the number of a run and an occurrence.
+_OCCURRENCE = itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,17 @@ class RunItems:
         return self.turns, self.calls, self.signs, self.versions
 
 
+def get_kind_labels() -> Mapping[str, str]:
+    """Return kind → label in the current language, most severe first."""
+    return _translate_kinds(get_language())
+
+
+@cache
+def _translate_kinds(_language: str | None) -> Mapping[str, str]:
+    """Translate the labels into the current language, which is the key of the cache."""
+    return {kind: str(label) for kind, label in _KINDS.items()}
+
+
 def list_run_items(frame: Timeframe) -> tuple[RunItems, ...]:
     """List the occurrences of each run, in the order of the runs."""
     return tuple(_build_run_items(run_course) for run_course in frame.courses)
@@ -154,9 +169,11 @@ def list_items_in_time_order(runs: Iterable[RunItems]) -> list[tuple[int, Occurr
     items: list[tuple[int, Occurrence]] = []
     for run_items in runs:
         turn_versions = {turn.version for turn in run_items.turns}
-        items += zip(repeat(run_items.run), (*run_items.turns, *run_items.calls, *run_items.signs))
-        items += [(run_items.run, mark) for mark in run_items.versions if mark.version not in turn_versions]
-    return sorted(items, key=lambda numbered: _WHEN(numbered[1]))
+        marks = [mark for mark in run_items.versions if mark.version not in turn_versions]
+        items += zip(repeat(run_items.run), (*run_items.turns, *run_items.calls, *run_items.signs, *marks))
+    # A key function in Python would take longer than the sorting.
+    times = [*map(_WHEN, map(_OCCURRENCE, items))]
+    return [items[index] for index in sorted(range(len(items)), key=times.__getitem__)]
 
 
 def build_timeline_item(entry: Occurrence, run: int) -> TimelineItem:
@@ -189,10 +206,13 @@ def build_timeline_item(entry: Occurrence, run: int) -> TimelineItem:
 
 def _build_event_item(event: Event, at: datetime, run: int) -> TimelineItem:
     if event.kind == "decision":
-        name = gettext("%(person)s decided about %(tool)s") % {
-            "person": mask_and_reveal_hidden(event.actor),
-            "tool": mask_and_reveal_hidden(event.tool),
-        }
+        tool = mask_and_reveal_hidden(event.tool)
+        name = (
+            gettext("The verify hook was asked about %(tool)s") % {"tool": tool}
+            if event.decision == DecisionKind.PROBE_UNKNOWN
+            else gettext("%(person)s decided about %(tool)s")
+            % {"person": mask_and_reveal_hidden(event.actor), "tool": tool}
+        )
         shape, outcome = status_labels.get_status_shape_and_label(event.decision)
         return TimelineItem("decision", at, at, run, name, outcome, call_pk=event.call_pk, shape=shape)
     name, moment = gettext("Run %(number)s") % {"number": run}, str(_MOMENTS[event.kind])

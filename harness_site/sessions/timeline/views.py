@@ -67,7 +67,7 @@ def show_timeline(request: MemberRequest, pk: int) -> HttpResponse:
     """
     head = get_session_head_or_404(request, pk)
     since, until = _parse_time_span(request)
-    frame = timeframe_contents.load_timeframe(pk, since=since, until=until)
+    frame = timeframe_contents.load_timeframe(pk, has_pauses=head.has_pauses, since=since, until=until)
     context = {"head": head, "tab": "timeline", "zoomed": since is not None or until is not None, "frame": frame}
     if frame is not None:
         runs = timeline_items.list_run_items(frame)

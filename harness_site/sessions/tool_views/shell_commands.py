@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Any, Final
 
 from django.utils.translation import gettext as _
@@ -23,12 +24,17 @@ _HEADER: Final = re.compile(
 _EXIT_CODE: Final = re.compile(r"(?:Exit code:?|exited with code|Exit Code:)\s*(-?\d{1,6})\b", re.IGNORECASE)
 #: Characters at both ends of an output in which its exit code is searched for.
 _ENDS: Final = 300
+#: Commands that display the files that they name, and what a name of a file has.
+_READERS: Final = frozenset({"bat", "cat", "head", "less", "more", "nl", "sed", "tail"})
+_FILE_NAME: Final = re.compile(r"(?!-)[^\s*?$`<>|{}=,]*[A-Za-z_][^\s*?$`<>|{}=,]*")
+#: Largest number of characters of a command in which files that it reads are looked for.
+_MAX_READ_COMMAND_CHARS: Final = 2_000
 _WRAPPERS: Final = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash"})
 
 
 def build_command_view(use: ToolUse) -> ToolView | None:
     """Show a command behind `$`, with its output and exit code."""
-    command = _get_command_text(use)
+    command = get_command_text(use.args)
     if not command:
         return None
     if "*** Begin Patch" in command and (patch := file_edits.build_patch_text_view(use, command)) is not None:
@@ -79,8 +85,9 @@ def build_background_command_view(use: ToolUse) -> ToolView | None:
     )
 
 
-def _get_command_text(use: ToolUse) -> str:
-    given: Any = next((use.args[name] for name in ("command", "cmd", "script", "input") if use.args.get(name)), "")
+def get_command_text(args: Mapping[str, Any]) -> str:
+    """Return the command in the arguments of a call, without the shell that runs it; empty if there is none."""
+    given: Any = next((args[name] for name in ("command", "cmd", "script", "input") if args.get(name)), "")
     if isinstance(given, dict):
         given = given.get("command", "")
     if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
@@ -88,6 +95,23 @@ def _get_command_text(use: ToolUse) -> str:
             return str(given[2])
         return shlex.join(given) if sum(map(len, given)) < 20_000 and given[0] != "apply_patch" else "\n".join(given)
     return given if isinstance(given, str) else ""
+
+
+def list_read_files(command: str) -> list[str]:
+    """List the files that a command displays, as far as its words name them: `sed -n 1,80p a.py`, `cat a.py b.py`."""
+    if len(command) > _MAX_READ_COMMAND_CHARS or ">" in command or "<<" in command:
+        return []
+    files: list[str] = []
+    for part in re.split(r"&&|;|\n", command):
+        try:
+            words = shlex.split(part.partition("|")[0])
+        except ValueError:  # the command was split inside of quotes
+            continue
+        name, others = (words[0] if words else ""), [word for word in words[1:] if not word.startswith("-")]
+        if name not in _READERS or (name == "sed" and "-n" not in words):
+            continue
+        files += [word for word in others[name == "sed" :] if _FILE_NAME.fullmatch(word)]
+    return list(dict.fromkeys(files))
 
 
 def split_command_result(result: str) -> tuple[str, int | None]:

@@ -265,6 +265,10 @@ def test_two_plain_interrupts_of_one_node_are_two_questions(cp: SyncCheckpointer
     assert saver.build_resume(config()) is None
     second = ToolCall.objects.get(status="awaiting_approval")
     assert second.args == '{"value":{"name":"Eve","question":"May we write to you?"}}'
+    assert [(call.sentence, call.is_question) for call in (first, second)] == [
+        ("Who are you?", True),
+        ("May we write to you?", True),
+    ]
     changed = {"name": "interrupt", "args": {"value": "anew"}}
     _decide(cp, second.call_id, {"type": kind, "message": "in May", "edited_action": changed})
     state = graph.invoke(saver.build_resume(config()), config())
@@ -290,6 +294,22 @@ def test_policies_describe_the_questions(cp: SyncCheckpointer) -> None:
     build_agent(saver, [], "batched").invoke(QUESTION, config())
     call = ToolCall.objects.get(call_id="call_ann")
     assert (call.sentence, call.risk, call.approvals) == ("Send a mail to ann", "low", 2)
+    assert not call.is_question
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ({"prompt": " Go on? ", "question": ""}, "Go on?"),
+        ({"step": 3}, ""),
+        (["Go on?"], ""),
+        ("x" * 501, f"{'x' * 500}…"),
+    ],
+)
+def test_sentence_of_a_plain_interrupt_is_its_question(cp: SyncCheckpointer, value: object, sentence: str) -> None:
+    graph = StateGraph(MessagesState).add_node("ask", lambda state: {"messages": [interrupt(value)]})
+    graph.add_edge(START, "ask").compile(checkpointer=HarnessSaver(cp)).invoke(QUESTION, config())
+    assert ToolCall.objects.get().sentence == sentence
 
 
 def test_without_review_no_question_is_logged(cp: SyncCheckpointer) -> None:

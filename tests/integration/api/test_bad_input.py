@@ -256,12 +256,15 @@ def test_repeated_writes_are_done_once(answered: bool) -> None:
     assert Session.objects.count() == 2
 
 
-def send_unanswered(client: ApiClient, path: str, body: dict[str, Any], key: str) -> Any:
+def send_unanswered(
+    client: ApiClient, path: str, body: dict[str, Any] | None, key: str, *, method: str = "POST"
+) -> Any:
     """Send a write twice with a key; the first answer is lost together with the process of the server."""
-    first = client.post(path, body, **{"Idempotency-Key": key})
+    text, headers = None if body is None else json.dumps(body), {"Idempotency-Key": key}
+    first = client.send(method, path, text, headers)
     client_checkpointer_cache.clear_client_cache()
     ApiWrite.objects.filter(key=key).update(status=None, body="", call=None)
-    second = client.post(path, body, **{"Idempotency-Key": key})
+    second = client.send(method, path, text, headers)
     assert second.status_code == first.status_code, second.content
     assert second.json() == first.json()
     return second.json()
@@ -322,6 +325,24 @@ def test_peer_operations_with_every_response_lost() -> None:
     client.post("/sessions/s/release", {"fence": taken["run"]["fence"]})
     cancelled = send_unanswered(client, "/sessions/s/cancel", {"reason": "It is late."}, "cancel")
     assert (cancelled, client.get("/sessions/s").json()["status"]) == ({"status": "cancelled"}, "cancelled")
+
+
+def test_removals_with_every_response_lost() -> None:
+    client = ApiClient(make_token(TokenRole.AGENT), client="a process")
+    fence = client.post("/sessions", {"session_id": "s"}).json()["run"]["fence"]
+    for version in range(4):
+        body = {"fence": fence, "messages": [{"role": "user"}], "expected_version": version}
+        assert client.post("/sessions/s/versions", body).status_code == 201
+    client.post("/sessions/s/release", {"fence": fence})
+
+    def remove(path: str) -> Any:
+        return send_unanswered(client, path, None, path, method="DELETE")
+
+    assert send_unanswered(client, "/sessions/s/prune", {"keep_last": 3}, "prune")["versions"] == 1
+    assert remove("/sessions/s/versions/2")["versions"] == 1
+    assert client.send("DELETE", "/sessions/s/versions/2", None, {}).json()["type"] == "VersionNotFound"
+    assert remove("/sessions/s") == {"versions": 2, "messages": 4, "dry_run": False}
+    assert client.send("DELETE", "/sessions/s", None, {}).json()["type"] == "SessionNotFound"
 
 
 def test_step_of_a_workflow_runs_once_and_keeps_its_identity() -> None:

@@ -26,7 +26,7 @@ OTHER_ROUTES = [
     ("POST", "/v1/conversations"),
     *((method, "/v1/conversations/s") for method in ("GET", "POST", "DELETE")),
     *((method, "/v1/conversations/s/items") for method in ("GET", "POST")),
-    ("DELETE", "/v1/conversations/s/items/m"),
+    *((method, "/v1/conversations/s/items/m") for method in ("GET", "DELETE")),
     ("POST", "/v1/traces"),
 ]
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from django.db import connection, transaction
 from checkpoints import SyncCheckpointer
 from checkpoints.db import clock
 from checkpoints.models import LateResult, Session, ToolCall
+from harness_site.accounts import api_tokens
 from harness_site.accounts.models import ApiToken, TokenRole
 from harness_site.api import client_checkpointer_cache, idempotent_writes
 from harness_site.api.models import ApiWrite
@@ -62,6 +64,12 @@ class TwoProcesses:
         client = ApiClient(self._secret, client="c")
         text = json.dumps({"fence": self._fence, **body})
         return client.send(method, f"/sessions/s/{path}", text, {"Idempotency-Key": key})
+
+    def send_from_first_process(self, send: Callable[[], Any]) -> Any:
+        return self._threads[0].submit(send).result()
+
+    def send_from_second_process(self, send: Callable[[], Any]) -> Any:
+        return self._threads[1].submit(send).result()
 
     def send_together(self, *requests: Callable[[], Any]) -> list[Any]:
         """Send one request to each process while the session is locked; on PostgreSQL what writes waits for it."""
@@ -154,3 +162,39 @@ def test_outcomes_that_differ(processes: TwoProcesses) -> None:
     answers = processes.send_together(settle("a"), settle("b"))
     assert sorted(answer.status_code for answer in answers) == [200, 422]
     assert not LateResult.objects.exists()
+
+
+def test_first_attempt_that_its_repetition_overtakes_gets_the_same_answer(
+    processes: TwoProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first attempt has noted its key, and another process is asked again before it writes."""
+    messages = [{"role": "assistant", "content": "a"}]
+    outcome = {"status": "completed", "result": "paid", "step": 1, "attempt": 1}
+    requests: list[tuple[str, str, dict[str, Any]]] = [
+        ("POST", "versions", {"messages": messages, "expected_version": 1}),
+        ("PATCH", "calls/c1", outcome),
+        ("POST", "finish", {"status": "completed", "result": 1}),
+    ]
+    monkeypatch.setattr(api_tokens, "is_use_recorded", lambda *_: False)  # so a write notes its key before it is done
+    serve_once = idempotent_writes.serve_write_once
+    for number, (method, path, body) in enumerate(requests):
+        send = partial(processes.send, method, path, f"overtaken {number}", **body)
+        faster: list[Any] = []
+
+        def serve_overtaken(
+            token: Any, write: Any, note: Any, serve: Any, send: Any = send, faster: list[Any] = faster
+        ) -> Any:
+            def serve_late(repeated: Any) -> Any:
+                if not faster:
+                    faster.append(None)
+                    faster[0] = processes.send_from_second_process(send)
+                return serve(repeated)
+
+            return serve_once(token, write, note, serve_late)
+
+        monkeypatch.setattr(idempotent_writes, "serve_write_once", serve_overtaken)
+        first = processes.send_from_first_process(send)
+        answers = [(answer.status_code, answer.json()) for answer in (first, faster[0])]
+        assert answers[0] == answers[1]
+        assert answers[0][0] < 300
+    assert [version["version"] for version in SyncCheckpointer().list_checkpoints("s")] == [2, 1]

@@ -70,7 +70,9 @@ def test_conversation_from_its_creation_to_its_end(workspace: Workspace) -> None
     assert (page["has_more"], page["last_id"]) == (True, "fc_1")
     assert client.list_texts(name, "?order=asc&after=fc_1&include=reasoning.encrypted_content") == ["two"]
 
+    assert client.send("GET", f"/{name}/items/fc_1") == (200, CALL)
     status, _ = client.send("DELETE", f"/{name}/items/{answer['id']}")
+    assert client.send("GET", f"/{name}/items/{answer['id']}")[0] == 404
     assert (status, client.list_texts(name)) == (200, ["function_call", "one"])
     assert [row.length for row in Checkpoint.objects.order_by("version")] == [1, 3, 2]  # the earlier ones keep it
     assert client.send("GET", f"/{name}")[1] == created
@@ -144,6 +146,7 @@ def test_conversation_is_named_after_the_first_text_of_its_user(workspace: Works
         ("GET", "/{name}/items?order=up", None, 422, "InvalidFields"),
         ("GET", "/{name}/items?colour=red", None, 422, "InvalidFields"),
         ("GET", "/{name}/items?after=nothing", None, 404, "ItemNotFound"),
+        ("GET", "/{name}/items/nothing", None, 404, "ItemNotFound"),
         ("DELETE", "/{name}/items/nothing", None, 404, "ItemNotFound"),
         ("GET", "/nothing/items", None, 404, "SessionNotFound"),
         ("POST", "/nothing/items", write("x"), 404, "SessionNotFound"),

@@ -80,6 +80,7 @@ def write_after_fork(place: str) -> str:
             lambda: cp.save_checkpoint("s", [], None, 0),
             lambda: cp.start_session("of the child"),
             lambda: cp.resume("s"),
+            lambda: cp.append_checkpoint("s", [{"role": "user"}], expected_version=0),
         ]
         refused = 0
         for write in writes:

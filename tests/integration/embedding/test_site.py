@@ -44,6 +44,14 @@ def run(fresh_url: str) -> Run:
     return run_
 
 
+def test_settings_for_projects_replace_no_other_setting() -> None:
+    names: dict[str, Any] = {}
+    exec("from harness_site.base_settings import *", names)  # noqa: S102 - as the settings of a project do
+    assert {"HARNESS_APPS", "LOGIN_URL"} < set(names)
+    assert {name for name in names if not name.startswith("__") and not name.isupper()} == set()
+    assert "BASE_DIR" not in names
+
+
 def test_every_page_answers_below_a_prefix(run: Run) -> None:
     seen = run("visit")
 
@@ -53,6 +61,9 @@ def test_every_page_answers_below_a_prefix(run: Run) -> None:
     assert seen["outside"] == ["/review/"]
     assert seen["typed"] == ["/harness/accounts/login/?next=/harness/review/", 302, "/harness/review/"]
     assert seen["prices"] == [200, None]
+    assert seen["decided"] == [302, "approved"]
+    assert seen["written"] == [201, "api-1"]
+    assert seen["atomic"] == [True, False]
     assert seen["live"] is True
 
 
@@ -87,6 +98,7 @@ def test_system_checks_name_each_missing_part(run: Run) -> None:
         **{name: ["harness.E004"] for name in base_settings.HARNESS_MIDDLEWARE},
         **{name: ["harness.E005"] for name in ("SITE_ADDRESS", "MAIL_FROM", "MAIL_SERVER")},
         **{name: ["harness.E005"] for name in ("EVIDENCE_BYTES", "WEBHOOK_HOSTS", "BEHIND_PROXY")},
+        **{name: ["harness.E005"] for name in ("SERVER_LIMITS", "API_REQUESTS_PER_MINUTE")},
         "CHANNEL_LAYERS": ["harness.E005"],
         "AUTH_USER_MODEL": ["harness.E006"],
         **{name: ["harness.E007"] for name in ("ACCOUNT_ADAPTER", "MFA_ADAPTER", "SOCIALACCOUNT_ADAPTER")},
@@ -99,6 +111,7 @@ def test_system_checks_name_each_missing_part(run: Run) -> None:
         "context processors": ["harness.E013"],
         "a template of the same name": ["harness.E014"],
         "STATICFILES_DIRS": ["harness.E015"],
+        **{name: ["harness.E016"] for name in ("agents elsewhere", "accounts elsewhere")},
         "CONTENT_SECURITY_POLICY": ["harness.W001"],
         "ASGI_APPLICATION": ["harness.W002"],
         "CACHES": ["harness.W003"],

@@ -36,10 +36,10 @@ def test_card_shows_sentence_and_caller(reader: Client) -> None:
     [
         ("Refund {amount} {currency} for order {order}", "Refund <b>40&lt;b&gt;</b> <b>EUR</b> for order <b>17</b>"),
         ("Refund {amount}{currency}", "Refund <b>40&lt;b&gt; EUR for order 17</b>"),
-        ("Send {amount}", "Refund 40&lt;b&gt; EUR for order 17"),
-        ("{amount} for {order} or", "Refund 40&lt;b&gt; EUR for order 17"),
-        ("Refund {", "Refund 40&lt;b&gt; EUR for order 17"),
-        ("", "Refund 40&lt;b&gt; EUR for order 17"),
+        ("Send {amount}", "Refund 40&lt;b&gt; <b>EUR</b> for order <b>17</b>"),
+        ("{amount} for {order} or", "Refund 40&lt;b&gt; <b>EUR</b> for order <b>17</b>"),
+        ("Refund {", "Refund 40&lt;b&gt; <b>EUR</b> for order <b>17</b>"),
+        ("", "Refund 40&lt;b&gt; <b>EUR</b> for order <b>17</b>"),
     ],
 )
 def test_values_of_the_sentence_are_bold(reader: Client, template: str, html: str) -> None:
@@ -170,7 +170,7 @@ def test_card_lists_earlier_calls_with_the_same_key(reader: Client) -> None:
 @pytest.mark.parametrize(
     ("policy", "scope", "words"),
     [
-        ("once", "session", "runs once in this session. A second call gets this result. Policy: once."),
+        ("once", "session", "runs once in this session. A second call gets this result."),
         ("once", "workspace", "runs once in this workspace. A second call"),
         ("unanswered", "session", "until a saved version has its result. A call after that runs again."),
         ("call", "session", "Each call is an operation of its own"),
@@ -183,12 +183,13 @@ def test_idempotency_policy_is_explained(reader: Client, policy: str, scope: str
 
     assert words in page(reader, call)
     assert "Replayed 2 times." in page(reader, call)
+    assert (f"Idempotency policy: {policy}." in page(reader, call)) is bool(policy)
     details = visible_text(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
     assert words in details
-    assert "result in the transcript not in a saved version" in details
+    assert "Result in the transcript not in a saved version" in details
     ToolCall.objects.update(answered_version=3)
     details = visible_text(reader.get(reverse("harness_sessions:session-call", args=[call.session_id, call.pk])))
-    assert "result in the transcript since version 3" in details
+    assert "Result in the transcript since version 3" in details
 
 
 def test_workspace_key_lists_calls_of_other_sessions(reader: Client) -> None:

@@ -1,4 +1,4 @@
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.test import Client
@@ -41,6 +41,15 @@ def test_query_count_is_independent_of_the_decisions(
     with django_assert_num_queries(13):
         response = reader.get("/review/?tab=decided")
     assert response.content.decode().count("data-row") == decisions
+
+
+def test_tab_of_approvals_counts_the_urgent_ones(reader: Client) -> None:
+    for minutes in (5, 50, 70, None):
+        within = None if minutes is None else timedelta(minutes=minutes)
+        call = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=within)
+        ToolCall.objects.filter(pk=call.pk).update(issued_at=datetime.now(UTC))
+    assert "Awaiting approval 4 2 urgent" in visible_text(reader.get("/review/?tab=interrupted"))
+    assert "urgent" not in visible_text(reader.get("/review/?deadline=day")).partition("Filter and sort")[0]
 
 
 @pytest.mark.parametrize("query", ["", "?tool=send_mail", "?claimed=somebody", "?tab=decided&tool=send_mail"])

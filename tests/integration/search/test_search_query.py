@@ -167,11 +167,10 @@ def test_date_filter_applies_to_messages(search: Search) -> None:
     complete()
     place = f"/sessions/{session.pk}/"
     assert search("refund", first="2025-03-04", last="2025-03-04") == [
-        place,
         f"{place}calls/{call.pk}/?find=refund#found",
         f"{place}?at=1&find=refund#m-1",
     ]
-    assert search("refund", first="2025-03-05")[1:] == [f"{place}?at=2&find=refund#m-2"]
+    assert search("refund", first="2025-03-05") == [f"{place}?at=2&find=refund#m-2"]
     assert len(search("refund", last="2025-03-03", sort="started")) == 0
     assert search("refund", first="2025-03-06") == [place]
 

@@ -5,12 +5,18 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import Q
 from django.test import Client
 
 from checkpoints.enums import CallStatus, CostBasis, RunStatus, SessionStatus
 from checkpoints.models import Session
-from checkpoints.sessions.session_list_filters import SessionFilter, Sort
+from checkpoints.sessions.session_list_filters import (
+    SessionFilter,
+    Sort,
+    get_order_fields,
+    split_into_indexed_querysets,
+)
 from harness_site.sessions.selectors import session_list_pages, session_rows
 from harness_site.sessions.views.session_list import FOUR_LINES
 from tests.support.factories import THEN, make_call, make_run, make_session, make_user, make_workspace
@@ -197,6 +203,15 @@ def test_pages_of_equal_times_have_no_gaps_or_repeats(micro: int) -> None:
         if after is None:
             break
     assert seen == pks[::-1]
+
+
+def test_sessions_by_cost_are_read_in_the_order_of_indexes() -> None:
+    with connection.cursor() as cursor:
+        if connection.vendor == "postgresql":  # which sorts an empty table rather than reading an index
+            cursor.execute("SET LOCAL enable_sort = off; SET LOCAL enable_seqscan = off")
+    parts = split_into_indexed_querysets(make_workspace().pk, SessionFilter(sort=Sort.COST))
+    plans = [part.order_by(*get_order_fields(Sort.COST)).values("pk")[:2].explain() for part in parts]
+    assert [plan for plan in plans if "Sort" in plan or "TEMP B-TREE" in plan] == []
 
 
 def test_filters_are_kept_on_the_next_page(reader: Client) -> None:

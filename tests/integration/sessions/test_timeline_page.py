@@ -167,9 +167,9 @@ def test_query_count_is_independent_of_the_items(
         make_run(session=session, started_at=THEN, heartbeat_at=THEN)
         make_checkpoint(session=session)
         make_decision(call=make_call(session=session, call_id=str(number)))
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(15):
         reader.get(f"/sessions/{session.pk}/timeline/")
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(16):
         reader.get(f"/sessions/{session.pk}/timeline/?from=2025-03-04T10:42:00Z&to=2025-03-04T10:43:00Z")
 
 

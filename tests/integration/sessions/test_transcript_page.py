@@ -72,8 +72,7 @@ def test_conversation_is_shown_in_order(session: Session, reader: Client) -> Non
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert "The lamp arrived broken." in words
     assert (
-        "Reasoning Look first. Let me look. find_order Completed not logged: the tool only reads, or did not run "
-        "through the library order 17 item Lamp paid 40.00"
+        'Reasoning Look first. Let me look. find_order Completed not logged order 17 item Lamp paid "40.00"'
     ) in words
 
 
@@ -109,8 +108,8 @@ def test_edited_arguments_are_shown_beside_the_original(session: Session, reader
     make_decision(call=call, kind=DecisionKind.EDIT, evidence=asked)
     words = visible_text(reader.get(f"/sessions/{session.pk}/"))
     assert (
-        "amount 40.00 The arguments were changed. The call runs with these: amount 4.00 Arguments changed "
-        "alice — Seen in the bank's export. The model asked for: amount 40.00 just now"
+        'amount "40.00" The arguments were changed. The call runs with these: amount "4.00" Arguments changed '
+        'alice — Seen in the bank\'s export. The model asked for: amount "40.00" just now'
     ) in words
 
 
@@ -127,7 +126,7 @@ def test_single_vote_of_several_is_shown(session: Session, reader: Client) -> No
     told = "Approved · one of 2 alice (others have to agree) — Seen in the bank's export."
     assert told in visible_text(reader.get(f"{page}/"))
     assert told in visible_text(reader.get(f"{page}/calls/{call.pk}/"))
-    assert "pay c1 amount 40.00 Awaiting approval requested 2025-03-04 10:42:07" in visible_text(
+    assert 'pay c1 amount "40.00" Awaiting approval requested 2025-03-04 10:42:07' in visible_text(
         reader.get(f"{page}/calls/")
     )
     assert "alice: Approved (one of 2 approvals) just now Decide" in visible_text(reader.get(f"{page}/calls/"))
@@ -140,12 +139,9 @@ def test_call_without_arguments_is_labelled(session: Session, reader: Client) ->
     )
     make_checkpoint(session=session)
     address = f"/sessions/{session.pk}/"
-    assert (
-        "look No result not logged: the tool only reads, or did not run through the library No arguments."
-        in visible_text(reader.get(address))
-    )
+    assert "look No result not logged No arguments." in visible_text(reader.get(address))
     Session.objects.filter(pk=session.pk).update(metadata='{"import":{}}')
-    assert "look No result not logged: this session was imported No arguments." in visible_text(reader.get(address))
+    assert "look No result No arguments." in visible_text(reader.get(address))
 
 
 def test_unknown_outcome_is_hatched_and_links_to_its_card(session: Session, reader: Client) -> None:
@@ -166,7 +162,7 @@ def test_lost_run_is_a_hatched_boundary(session: Session, reader: Client) -> Non
     first.save()
     make_run(session=session, host="worker-1", started_at=THEN + timedelta(seconds=3))
     response = reader.get(f"/sessions/{session.pk}/")
-    assert '<div class="boundary crash" role="separator">' in response.content.decode()
+    assert '<div class="boundary crash">' in response.content.decode()
     assert "10:42:07) · run 2 took over after 3.0 s on worker-1" in visible_text(response)
 
 
@@ -233,7 +229,7 @@ def test_finished_session_shows_its_result(reader: Client) -> None:
     make_run(session=session, owner=False)
     make_messages(session=session, texts=["a"])
     make_checkpoint(session=session)
-    assert "Result refunded 40.00" in visible_text(reader.get(f"/sessions/{session.pk}/"))
+    assert 'Result refunded "40.00"' in visible_text(reader.get(f"/sessions/{session.pk}/"))
 
 
 def test_session_without_a_process_explains_what_to_do(reader: Client) -> None:

@@ -17,9 +17,15 @@ def _fail(request: HttpRequest) -> HttpResponse:
     raise RuntimeError("a secret that stays in the log")
 
 
+class PoolTimeout(Exception):
+    """Stands for the error of psycopg's pool."""
+
+
 def _lose_database(request: HttpRequest) -> HttpResponse:
     if "library" in request.GET:
         raise StorageUnavailable("The database says: connection refused.", may_have_happened=False)
+    if "pool" in request.GET:
+        raise OperationalError("couldn't get a connection after 5.00 sec") from PoolTimeout()
     raise OperationalError("a statement of this page took too long")
 
 
@@ -42,6 +48,7 @@ def test_page_without_a_database_says_what_an_operator_has_to_do(monkeypatch: py
     client = Client(raise_request_exception=False)
     client.force_login(make_user())
     assert client.get("/lose/").status_code == 500
+    assert client.get("/lose/?pool").status_code == 503
     monkeypatch.setattr(error_pages, "does_database_answer", lambda: False)
     for path_ in ("/lose/", "/lose/?library"):
         response = client.get(path_)

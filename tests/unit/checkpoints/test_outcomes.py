@@ -1,8 +1,12 @@
 import asyncio
 import http.client
+import sqlite3
+import ssl
 import subprocess
 import urllib.error
+from concurrent.futures.process import BrokenProcessPool
 
+import django.db
 import pytest
 
 from checkpoints.calls.ambiguous_errors import is_outcome_unknown
@@ -56,6 +60,12 @@ def raised_while(error: Exception, context: BaseException) -> Exception:
         http.client.RemoteDisconnected(""),
         http.client.IncompleteRead(b""),
         subprocess.TimeoutExpired("cmd", 1),
+        BrokenProcessPool("a worker process has died"),
+        ssl.SSLEOFError(8, "EOF occurred in violation of protocol"),
+        EOFError(),
+        django.db.OperationalError("server closed the connection unexpectedly"),
+        django.db.InterfaceError("connection already closed"),
+        sqlite3.OperationalError("disk I/O error"),
         KeyboardInterrupt(),
         SystemExit(),
         GeneratorExit(),
@@ -85,6 +95,8 @@ def test_error_leaves_the_effect_unknown(error: BaseException) -> None:
         ZeroDivisionError(),
         FileNotFoundError(),
         PermissionError(),
+        django.db.IntegrityError("duplicate key"),
+        django.db.DataError("value too long"),
         raised_from(ValueError("outer"), KeyError("inner")),
         ExceptionGroup("tasks", [ValueError(), KeyError()]),
     ],

@@ -1,20 +1,41 @@
 import json
 from html import unescape
 
+import pytest
+
 from harness_site.core.rendering.json_tree import MAX_INDENTED, MAX_NODES, dump_masked_json, render_json_tree
 
 
 def test_object_is_rendered_as_a_labelled_list() -> None:
     assert render_json_tree({"order": 17, "amount": "40.00"}).html == (
         '<dl class="kv"><dt><bdi>order</bdi></dt><dd dir="auto">17</dd>'
-        '<dt><bdi>amount</bdi></dt><dd dir="auto">40.00</dd></dl>'
+        '<dt><bdi>amount</bdi></dt><dd dir="auto">&quot;40.00&quot;</dd></dl>'
     )
 
 
-def test_texts_have_no_quotes_unless_nothing_of_them_is_visible() -> None:
-    html = render_json_tree(["1", 1, 1.0, True, None, [], {}, '"a"', "[x", "null", "", " "]).html
-    values = [unescape(piece.split("</dd>")[0]) for piece in html.split('<dd dir="auto">')[1:]]
-    assert values == ["1", "1", "1.0", "true", "null", "[]", "{}", '"a"', "[x", "null", '""', '" "']
+@pytest.mark.parametrize(
+    ("text", "number_or_word"),
+    [("17", 17), ("1000.0", 1e3), ("true", True), ("null", None), ("[]", []), ("{}", {}), ('"a"', "a")],
+)
+def test_text_that_looks_like_another_value_is_in_quotes(text: str, number_or_word: object) -> None:
+    as_text, as_value = _shown_values([text, number_or_word])
+    assert as_text == f'"{text}"'
+    assert as_value == text.strip('"')
+
+
+@pytest.mark.parametrize("text", ["0017", "+5", "-1.50", ".5", "1e3", "1_000", " 17\n", "True", "None", "", " "])
+def test_blank_and_numeric_texts_are_in_quotes(text: str) -> None:
+    assert _shown_values([text]) == [f'"{text}"']
+
+
+@pytest.mark.parametrize("text", ["Bergen", "17 lamps", "1.2.3", "2026-11-26", "[x", "nullable", '"a" or b', "-", "e3"])
+def test_other_texts_have_no_quotes(text: str) -> None:
+    assert _shown_values([text]) == [text]
+
+
+def _shown_values(values: list[object]) -> list[str]:
+    html = render_json_tree(values).html
+    return [unescape(piece.split("</dd>")[0]) for piece in html.split('<dd dir="auto">')[1:]]
 
 
 def test_hostile_keys_and_values_are_escaped() -> None:

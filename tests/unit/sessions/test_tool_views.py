@@ -7,7 +7,7 @@ import pytest
 
 from checkpoints.formats.content_blocks import CallPart, ResultPart, TextPart
 from harness_site.core.masking.masker import MASK
-from harness_site.sessions.files.touched_files import TouchedFile, add_change_to_net_change
+from harness_site.sessions.files.touched_files import TouchedFile, add_change_to_net_change, iterate_file_changes
 from harness_site.sessions.selectors.conversation_window import CallCard
 from harness_site.sessions.tool_views import diff_lines, file_change_parsing, program_tags_in_messages
 from harness_site.sessions.tool_views.file_change_parsing import FileChange, Hunk
@@ -340,3 +340,22 @@ def test_error_of_a_tool_is_shown_without_its_tag() -> None:
     error = "<tool_use_error>Read it first.</tool_use_error>"
     shown = view("Edit", {"file_path": "a.py", "old_string": "a", "new_string": "b"}, error, is_error=True)
     assert shown.content["returned"] == "Read it first."
+
+
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        (["bash", "-lc", "sed -n '1,80p' src/a.py"], ["src/a.py"]),
+        ("cd app && cat a.py b.txt | head -20", ["a.py", "b.txt"]),
+        ("nl -ba Makefile; tail -n 20 log.txt", ["Makefile", "log.txt"]),
+        ("cat > a.py", []),
+        ("sed -i 's/a/b/' a.py", []),
+        ("cat *.py", []),
+        ("echo 'cat a.py'", []),
+        ("cat 'a.py", []),
+        ("rg needle a.py", []),
+    ],
+)
+def test_files_that_a_shell_command_displays_are_read(command: Any, files: list[str]) -> None:
+    changes = list(iterate_file_changes("shell", {"command": command}))
+    assert [(change.path, change.hunks) for change in changes] == [(path, ()) for path in files]

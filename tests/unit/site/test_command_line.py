@@ -4,6 +4,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import get_commands
 from django.db import OperationalError, ProgrammingError, connection
+from django.db.transaction import TransactionManagementError
 
 from checkpoints import __version__
 from checkpoints.exceptions import ConnectionFailed, WorkspaceNotFound
@@ -23,10 +24,10 @@ def test_version_is_that_of_this_package(argument: str, capsys: pytest.CaptureFi
         (ImproperlyConfigured("HARNESS_ADDRESS has no scheme."), "harness: HARNESS_ADDRESS has no scheme."),
         (ImproperlyConfigured("First.\nSecond."), "harness: First.\nharness: Second."),
         (
-            OperationalError("no such table: auth_user"),
-            "harness: The tables are missing (no such table: auth_user).",
+            OperationalError("no such table: django_session"),
+            "harness: The tables are missing (no such table: django_session).",
         ),
-        (ProgrammingError('relation "auth_user" does not exist'), "harness: The tables are missing (relation"),
+        (ProgrammingError('relation "django_session" does not exist'), "harness: The tables are missing (relation"),
         (ProgrammingError("permission denied for schema public"), "harness: The database refused it: permission"),
         (WorkspaceNotFound("x"), "harness: There is no workspace 'x' in this database. Create it"),
         (OperationalError("refused"), "harness: The database does not answer: refused. Check HARNESS_DATABASE_URL"),
@@ -45,6 +46,21 @@ def test_wrong_setting_is_reported_without_a_traceback(
     assert str(ended.value).startswith(words)
     with pytest.raises(type(error)):
         command_line.main(["migrate", "--traceback"])
+
+
+def test_database_of_a_project_with_another_user_model_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: list[str]) -> None:
+        try:
+            raise OperationalError("no such table: main.auth_user")
+        finally:
+            raise TransactionManagementError("You can't execute queries until the end of the 'atomic' block.")
+
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "harness_site.settings")
+    monkeypatch.setattr("django.core.management.execute_from_command_line", fail)
+    with pytest.raises(SystemExit, match="was migrated by a Django project with another user model"):
+        command_line.main(["migrate"])
+    with pytest.raises(TransactionManagementError):
+        command_line.main(["sweep"])
 
 
 class PoolTimeout(Exception):

@@ -213,7 +213,7 @@ def add_calls_to_run_lanes(
 
 def _list_call_end_times(lane: Lane) -> list[int]:
     """Return when tools of the run returned, which proves it alive later than its last heartbeat."""
-    return [stretch.end for stretch in lane.stretches if stretch.kind in {"ran", "failed"}]
+    return [end for kind, _start, end, _tool, _call_pk in lane.stretches if kind in {"ran", "failed"}]
 
 
 def build_run_lane(run: Run, remembered: RunEvents) -> Lane:

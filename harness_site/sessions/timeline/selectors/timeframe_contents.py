@@ -128,14 +128,17 @@ class _TimeSpan:
 
 
 def load_timeframe(
-    session_pk: int, *, since: datetime | None = None, until: datetime | None = None
+    session_pk: int, *, has_pauses: bool = True, since: datetime | None = None, until: datetime | None = None
 ) -> Timeframe | None:
-    """Load a timeframe in at most nine queries; None if it is empty."""
+    """Load a timeframe in at most nine queries; None if it is empty.
+
+    Without `has_pauses`, the session has never waited for other agents, so no waits are read.
+    """
     span = _TimeSpan(since, until)
     calls, earlier_calls = _load_newest_rows_and_cut(
         timeline_queries.prepare_calls_query(session_pk, *span.datetime_bounds, most=LIMIT + 1), begin=4
     )
-    pauses = list(timeline_queries.prepare_pauses_query(session_pk, most=LIMIT))
+    pauses = list(timeline_queries.prepare_pauses_query(session_pk, most=LIMIT)) if has_pauses else []
     peer_query = (
         timeline_queries.prepare_agent_calls_query(session_pk, *span.datetime_bounds, most=LIMIT + 1) if pauses else ()
     )

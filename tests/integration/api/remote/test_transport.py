@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any, cast
@@ -164,6 +165,39 @@ def test_heartbeat_without_an_answer_is_due_again(open_checkpointer: Any, monkey
     open_checkpointer().start_session("s")
     assert cp.store.renew_leases()  # nothing is left to renew
     assert cp.store.list_owned_sessions() == []
+
+
+@pytest.mark.parametrize("end", ["release", "finish", "take over"])
+def test_heartbeat_that_a_run_overtakes_by_its_end_reports_no_loss(
+    end: str, open_checkpointer: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    cp = open_checkpointer()
+    cp.start_session("s")
+    ends: dict[str, Callable[[], object]] = {
+        "release": lambda: cp.release_session("s"),
+        "finish": lambda: cp.finish_session("s", "completed"),
+        "take over": lambda: open_checkpointer().start_session("s", takeover="It hangs."),
+    }
+    renew, send = cp.store.transport.renew_lease, cp.store.transport.send_write_request
+
+    def renew_late(path: str, fence: int) -> None:
+        ends[end]()
+        renew(path, fence)
+
+    def beat_before_answer(*request: Any, **options: Any) -> Any:
+        answer = send(*request, **options)
+        monkeypatch.setattr(cp.store.transport, "send_write_request", send)
+        assert cp.store.renew_leases()
+        return answer
+
+    if end == "finish":
+        monkeypatch.setattr(cp.store.transport, "send_write_request", beat_before_answer)
+        ends[end]()
+    else:
+        monkeypatch.setattr(cp.store.transport, "renew_lease", renew_late)
+        assert cp.store.renew_leases()
+    assert cp.store.list_owned_sessions() == []
+    assert sum("is lost" in message for message in caplog.messages) == (end == "take over")
 
 
 def refuse(*_: Any, **__: Any) -> Response:

@@ -11,6 +11,7 @@ import pytest
 
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import ImportReport, import_transcripts
+from checkpoints.importers.detect_format import FORMATS
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
 
 T = "2025-03-04T10:00:{:02}.000Z"
@@ -137,6 +138,21 @@ SWE = {
     },
 }
 
+MINI_SWE = {
+    "trajectory_format": "mini-swe-agent-1",
+    "info": {"model_stats": {"instance_cost": 0.25}, "config": {"model": {"model_name": "m-8"}}, "submission": ""},
+    "messages": [
+        {"role": "system", "content": "You are an agent."},
+        {"role": "user", "content": "Fix the bug"},
+        {
+            "role": "assistant",
+            "content": "THOUGHT: Look.\n\n```bash\nls -a\n```",
+            "extra": {"response": {"usage": {"prompt_tokens": 70, "completion_tokens": 9}}},
+        },
+        {"role": "user", "content": "<returncode>0</returncode>\n<output>\na.py\n</output>"},
+    ],
+}
+
 
 def attribute(name: str, value: Any) -> dict[str, Any]:
     kind = "intValue" if isinstance(value, int) else "stringValue"
@@ -213,7 +229,7 @@ def observation(number: int, kind: str, start: int, end: int, **fields: Any) -> 
     return {"id": f"o{number}", "traceId": "l-1", "type": kind, "name": fields.pop("name", kind), **times, **fields}
 
 
-LANGFUSE = {
+LANGFUSE: dict[str, Any] = {
     "trace": {"id": "l-1", "name": "Weather", "timestamp": T.format(0)},
     "observations": [
         observation(3, "TOOL", 3, 5, name="weather", input='{"c": 1}', output='"sunny"'),
@@ -280,6 +296,13 @@ SAMPLES: list[Sample] = [
         "sample",
         ["system", "user", "assistant", "tool"],
         {"tokens": 79, "seconds": 0.0, "cost": "0.500000", "times": False},
+    ),
+    (
+        "swe-agent",
+        MINI_SWE,
+        "sample",
+        ["system", "user", "assistant", "tool"],
+        {"tokens": 79, "seconds": 0.0, "cost": "0.250000", "times": False, "title": "Fix the bug"},
     ),
     (
         "opentelemetry",
@@ -387,6 +410,17 @@ def test_edit_that_the_editor_of_swe_agent_rejected_is_a_failed_call(cp: SyncChe
     ]
 
 
+def test_command_of_mini_swe_agent_is_a_call(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    read_sample(cp, tmp_path, MINI_SWE)
+    call, answer = ToolCall.objects.get(), json.loads(Message.objects.get(role="assistant").body)
+    assert (call.tool, json.loads(call.args)) == ("bash", {"command": "ls -a"})
+    assert answer["blocks"][0]["text"] == "THOUGHT: Look."
+    assert (answer["source"]["content"], answer["source"]["usage"]["model"]) == (
+        MINI_SWE["messages"][2]["content"],  # type: ignore[index]
+        "m-8",
+    )
+
+
 @pytest.mark.parametrize(("submission", "messages"), [("\ndiff --git a/a.py b/a.py\r\n+new\n", 6), ("another diff", 7)])
 def test_submitted_patch_is_added_unless_the_last_result_contains_it(
     cp: SyncCheckpointer, tmp_path: Path, submission: str, messages: int
@@ -465,3 +499,8 @@ def _replace(value: Any, field: str, new: Any) -> Any:
     if isinstance(value, dict):
         return {name: new if name == field else _replace(item, field, new) for name, item in value.items()}
     return value
+
+
+def test_every_format_is_documented() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "importing.md").read_text()
+    assert [name for name in FORMATS if f"\n| `{name}` | " not in page] == []

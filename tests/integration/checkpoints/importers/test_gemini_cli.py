@@ -182,3 +182,34 @@ def test_whole_chat_and_the_log_that_continues_it_are_one_session(cp: SyncCheckp
     report = import_transcripts(cp, log.parent)
     assert (report.sessions, report.refused, Session.objects.count()) == (2, [], 1)
     assert list_texts(read_newest_bodies(cp)) == TEXTS
+
+
+CONTEXT = {"id": "ctx", "timestamp": T.format(0), "type": "user", "content": [{"text": "<session_context>\nToday"}]}
+
+
+def test_context_that_the_program_writes_is_no_prompt(cp: SyncCheckpointer, log: Path) -> None:
+    append(log, HEADER, update(messages=[CONTEXT], lastUpdated=T.format(0)), *LOG[1:9], update(sessionId="g-1"))
+    import_and_repeat(cp, log)
+    assert list_texts(read_newest_bodies(cp))[1:] == TEXTS
+    assert (Session.objects.get().title, read_newest_bodies(cp)[0]["role"]) == ("Compare them", "system")
+    orphan = log.with_name("session-2026-03-04T10-09-g-1.jsonl")  # a resumed chat leaves such a file
+    append(orphan, HEADER, update(messages=[CONTEXT]))
+    import_and_repeat(cp, orphan)
+    assert list_texts(read_newest_bodies(cp))[1:] == TEXTS
+
+
+def test_history_with_results_and_without_notices_is_no_compression(cp: SyncCheckpointer, log: Path) -> None:
+    notice = message(5, "info", "Update available")
+    results = message(5, "user", "") | {"id": "r", "content": [{"functionResponse": {"id": "a", "response": {}}}]}
+    append(log, HEADER, CONTEXT, LOG[1], LOG[6], notice, LOG[8])
+    append(log, update(messages=[CONTEXT, LOG[1], LOG[6], results, LOG[8]]), message(9, "user", "Thanks"))
+    import_and_repeat(cp, log)
+    assert list_texts(read_newest_bodies(cp))[1:] == [*TEXTS[:4], "Update available", TEXTS[4], "Thanks"]
+
+
+def test_list_of_prompts_beside_the_chats_is_no_transcript(cp: SyncCheckpointer, log: Path) -> None:
+    append(log, *LOG)
+    prompt = {"sessionId": "g-1", "messageId": 0, "type": "user", "message": "Compare them", "timestamp": T.format(1)}
+    (log.parent.parent / "logs.json").write_text(json.dumps([prompt]))
+    report = import_transcripts(cp, log.parent.parent)
+    assert (dict(report.formats), [Path(path).name for path in report.empty]) == ({"gemini-cli": 1}, ["logs.json"])

@@ -66,7 +66,7 @@ def test_compaction_is_drawn_on_the_timeline(
     transcript_writer.compaction("The lamp is off.")
     import_transcripts(cp, transcript_writer.path)
     words = visible_text(reader.get(url()))
-    assert "compacted here: what follows goes on from a summary · read the earlier messages" in words
+    assert "compacted here: what follows continues from a summary · read the earlier messages" in words
     assert (
         "Conversation compacted Compacted at 155,000 tokens: 4 earlier messages are in the version before this" in words
     )

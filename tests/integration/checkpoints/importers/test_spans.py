@@ -11,8 +11,8 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.watch_folder import FolderWatch
-from checkpoints.models import Checkpoint, Session, ToolCall
-from tests.integration.checkpoints.importers.test_formats import ASK, CALL, RESULT, SAY, USAGE, export, span
+from checkpoints.models import Checkpoint, Message, Session, ToolCall
+from tests.integration.checkpoints.importers.test_formats import ASK, CALL, LANGFUSE, RESULT, SAY, USAGE, export, span
 
 FLATTENED = {
     "gen_ai__prompt__0__role": "user",
@@ -71,3 +71,15 @@ def test_file_of_spans_that_grows_continues_its_session(cp: SyncCheckpointer, tm
     assert (watch.report.refused, Session.objects.get().total_tokens) == ([], 68)
     assert ToolCall.objects.get().status == "completed"
     assert import_transcripts(cp, path).new_messages == 0
+
+
+def test_another_export_of_the_same_trace_adds_nothing(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    for number, export_of_trace in enumerate((LANGFUSE, {**LANGFUSE, "observations": list_observations_with_scores()})):
+        path = tmp_path / f"export-{number}.json"
+        path.write_text(json.dumps(export_of_trace))
+        import_transcripts(cp, path)
+    assert (Session.objects.get().message_count, Message.objects.count(), ToolCall.objects.count()) == (3, 3, 1)
+
+
+def list_observations_with_scores() -> list[dict[str, Any]]:
+    return [{**each, "updatedAt": "2026-01-01T00:00:00Z", "scores": [1]} for each in LANGFUSE["observations"]]

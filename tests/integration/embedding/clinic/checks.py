@@ -10,6 +10,18 @@ import django
 FRONT: Final = "tests/integration/embedding/clinic/templates"
 
 
+class OtherDatabase:
+    """A router that keeps the models of one app in another database."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def db_for_read(self, model: type[Any], **hints: Any) -> str | None:
+        return "other" if model._meta.app_label == self._label else None
+
+    db_for_write = db_for_read
+
+
 def main() -> None:
     django.setup()
     print(json.dumps({name: found(change) for name, change in changes()}))
@@ -40,6 +52,8 @@ def changes() -> Iterator[tuple[str, dict[str, Any]]]:
         yield one, {"MIDDLEWARE": [name for name in present.MIDDLEWARE if name != one]}
     for name in ("SITE_ADDRESS", "MAIL_FROM", "MAIL_SERVER", "EVIDENCE_BYTES", "WEBHOOK_HOSTS", "BEHIND_PROXY"):
         yield name, {name: None}
+    for name in ("SERVER_LIMITS", "API_REQUESTS_PER_MINUTE"):
+        yield name, {name: None}
     yield "CHANNEL_LAYERS", {"CHANNEL_LAYERS": {}}
     for name in ("ACCOUNT_ADAPTER", "MFA_ADAPTER", "SOCIALACCOUNT_ADAPTER"):
         yield name, {name: "allauth.account.adapter.DefaultAccountAdapter"}
@@ -53,6 +67,8 @@ def changes() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "context processors", {"TEMPLATES": [{**engine, "OPTIONS": {**options, "context_processors": []}}]}
     yield "a template of the same name", {"TEMPLATES": [{**engine, "DIRS": [FRONT, *engine["DIRS"]]}]}
     yield "STATICFILES_DIRS", {"STATICFILES_DIRS": []}
+    for name, label in (("agents elsewhere", "checkpoints"), ("accounts elsewhere", "auth")):
+        yield name, {"DATABASE_ROUTERS": [OtherDatabase(label)]}
     yield "CONTENT_SECURITY_POLICY", {"CONTENT_SECURITY_POLICY": None}
     yield "ASGI_APPLICATION", {"ASGI_APPLICATION": None}
     yield "CACHES", {"CACHES": {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}}

@@ -11,7 +11,8 @@ SECRET_KEY = "only for tests"
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 ALLOWED_HOSTS = ["testserver"]
-DATABASES = {"default": database_from_url(os.environ["CLINIC_DATABASE_URL"])}
+DATABASES = {"default": {**database_from_url(os.environ["CLINIC_DATABASE_URL"]), "ATOMIC_REQUESTS": True}}
+SILENCED_SYSTEM_CHECKS = ["checkpoints.W001"]
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -30,5 +31,7 @@ _DOCUMENT = (Path(__file__).parents[4] / "docs/embedding.md").read_text()
 [_documented_settings] = re.findall("```python ignore\n(.*?)```", _DOCUMENT, re.DOTALL)
 exec(_documented_settings)  # noqa: S102 - the page is part of the project
 
+# The frame of the clinic's pages has the name that it has in most projects.
+globals()["TEMPLATES"][0]["DIRS"].insert(0, Path(__file__).with_name("own_templates"))
 SITE_ADDRESS = "https://clinic.example"
 MAIL_FROM = "harness@clinic.example"

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+from contextlib import suppress
+from io import StringIO
 from typing import Any
 
 import django
@@ -42,15 +44,65 @@ def pages() -> dict[str, Any]:
             different[path] = response.status_code
         body = b"" if response.streaming else response.content
         if response["Content-Type"].startswith("text/html"):
+            assert b"The clinic's own frame" not in body, path
             links |= {*re.findall(r'(?:href|action|src|hx-get|hx-post|ws-connect)="(/[^"]*)"', body.decode())}
         if "Location" in response.headers:
             links.add(response.headers["Location"])
     return {
+        **writes(client),
         "asked": len(TABLE),
         "different": different,
         "outside": sorted(link for link in links if not link.startswith(("/harness/", "/static/", "#", "?"))),
         "typed": typed_sign_in(),
     }
+
+
+def writes(client: Any) -> dict[str, Any]:
+    """What a decision and a request of a program leave, in a project whose views run inside transactions."""
+    from django.core.management import call_command
+    from django.db import connection
+    from django.test import Client
+    from django.urls import resolve
+
+    from checkpoints import SyncCheckpointer, ToolRegistry
+    from checkpoints.exceptions import ApprovalRequired
+    from checkpoints.models import Session, ToolCall
+
+    with SyncCheckpointer() as checkpointer, suppress(ApprovalRequired):
+        registry = ToolRegistry(checkpointer=checkpointer, session_id="to approve")
+        registry.tool(requires_approval=True)(pay)
+        checkpointer.start_session("to approve")
+        registry.dispatch("pay", {"amount": 4}, call_id="call_1")
+    call = ToolCall.objects.get(call_id="call_1", session__session_id="to approve")
+    form = {"revision": call.revision, "kind": "approve", "reason": "The invoice is right."}
+    decided = client.post(f"/harness/review/calls/{call.pk}/", form)
+    call.refresh_from_db()
+    printed = StringIO()
+    call_command("create_token", "desk", "agent", stdout=printed)
+    written = Client().post(
+        "/harness/api/v1/sessions",
+        json.dumps({"session_id": "api-1", "agent": "desk"}),
+        content_type="application/json",
+        headers={"Authorization": f"Bearer {printed.getvalue().strip()}", "Idempotency-Key": "1"},
+    )
+    started = Session.objects.filter(session_id="api-1").values_list("session_id", flat=True).first()
+
+    def is_atomic(path: str) -> bool:
+        from django.core.handlers.base import BaseHandler
+
+        view = resolve(path).func
+        return BaseHandler().make_view_atomic(view) is not view
+
+    assert connection.settings_dict["ATOMIC_REQUESTS"]
+    return {
+        "decided": [decided.status_code, call.status],
+        "written": [written.status_code, started],
+        "atomic": [is_atomic("/prices/"), is_atomic("/harness/review/")],
+    }
+
+
+def pay(amount: int) -> str:
+    return f"paid {amount}"
 
 
 def typed_sign_in() -> list[Any]:

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -48,6 +48,37 @@ def test_tool_with_side_effects_is_logged(effects: Any, logged: bool) -> None:
 def test_unknown_side_effects_are_refused(effects: Any) -> None:
     with pytest.raises(InvalidInput):
         tool(side_effects=effects)(pay)
+
+
+def yield_pages(order: int) -> Iterator[str]:
+    yield f"page of {order}"
+
+
+async def yield_pages_async(order: int) -> AsyncIterator[str]:
+    yield f"page of {order}"
+
+
+class PageSource:
+    def __call__(self, order: int) -> Iterator[str]:
+        yield f"page of {order}"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [yield_pages, yield_pages_async, PageSource(), partial(yield_pages, 17)],
+    ids=["sync", "async", "object", "partial"],
+)
+def test_generator_is_no_tool_because_a_call_of_it_runs_nothing(function: Callable[..., Any]) -> None:
+    with pytest.raises(InvalidInput, match="is a generator: a call of it runs nothing"):
+        tool(name="pages")(function)
+
+
+def test_callable_without_a_name_needs_one() -> None:
+    nameless = partial(anything, "lamp")
+
+    assert tool(name="buy")(nameless).name == "buy"
+    with pytest.raises(InvalidInput, match="A partial has no name of its own"):
+        tool(nameless)
 
 
 def test_unknown_scope_is_refused() -> None:

@@ -1,0 +1,34 @@
+"""Removals of sessions and versions: a repetition whose first attempt was not answered gets the answer of that one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpRequest
+
+from checkpoints.exceptions import CheckpointsError
+from checkpoints.sessions.prune_versions_and_delete_sessions import RemovalCounts, find_recorded_removal
+from harness_site.api.models import ApiWrite
+from harness_site.api.request_pipeline import get_client_checkpointer
+
+
+def answer_removal_once(
+    request: HttpRequest, session_id: str, remove: Callable[[], RemovalCounts], *gone: type[CheckpointsError]
+) -> RemovalCounts:
+    """Remove, and return what was removed: by this request, or by its first attempt if nothing is left to remove.
+
+    `gone` are the errors for what is not there. The audit trail says what the first attempt has removed.
+    """
+    first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
+    try:
+        counts = remove()
+    except gone:
+        recorded = first_attempt and find_recorded_removal(
+            get_client_checkpointer(request).store, session_id, first_attempt.created_at
+        )
+        if not recorded:
+            raise
+        return recorded
+    if first_attempt is None or counts.versions or counts.dry_run:
+        return counts
+    return find_recorded_removal(get_client_checkpointer(request).store, session_id, first_attempt.created_at) or counts

@@ -1,0 +1,33 @@
+"""Secrets in the paths of links that work once, which a log must not hold while they may still work."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import re
+from typing import Any, Final
+
+#: Paths of the first account, of links that sign in, of invitations, and of confirmations of an address.
+_LINKS: Final = re.compile(r"(/accounts/(?:first|link|invitations|notifications/confirm)/)[^/?\s\"']+")
+
+
+def hide_link_secrets(text: str) -> str:
+    """Replace the secret of each such path in `text` by an ellipsis."""
+    return _LINKS.sub(r"\1…", text)
+
+
+class LinkSecretsFilter(logging.Filter):
+    """Filter that hides these secrets in the arguments of a log record."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(hide_link_secrets(each) if isinstance(each, str) else each for each in record.args)
+        return True
+
+
+def add_filter_to_access_log(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of the logging configuration of uvicorn whose access log has the filter."""
+    changed = copy.deepcopy(config)
+    changed["filters"] = {"link_secrets": {"()": LinkSecretsFilter}}
+    changed["handlers"]["access"]["filters"] = ["link_secrets"]
+    return changed

@@ -1,0 +1,80 @@
+"""Cards of questions that a framework's interrupt asks, which are about no tool."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from checkpoints.enums import CallStatus
+from checkpoints.models import Decision, ToolCall
+from checkpoints.models.tool_call import INTERRUPT_KEY_PREFIX, INTERRUPT_TOOL
+from tests.integration.review.payment_agents import awaiting, url
+from tests.support.factories import THEN, make_user
+from tests.support.page_text import visible_text
+
+pytestmark = pytest.mark.django_db
+QUESTION = "Which address is right: Storgata 3 or Storgata 30?"
+
+
+@pytest.fixture
+def alice(client: Client) -> Client:
+    client.force_login(make_user(name="alice"))
+    return client
+
+
+def question(value: Any = QUESTION, **fields: Any) -> ToolCall:
+    key = f"{INTERRUPT_KEY_PREFIX}q1:0"
+    given = {"tool": INTERRUPT_TOOL, "args": {"value": value}, "sentence": QUESTION, "side_effects": "read"}
+    return awaiting(call_id="q1", idempotency_key=key, **{**given, **fields})
+
+
+@pytest.mark.parametrize("value", [QUESTION, {"question": QUESTION}])
+def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any) -> None:
+    page = visible_text(alice.get(url(question(value))))
+    about, _, form = page.partition("Decide revision 1")
+    assert "The agent asks a question Awaiting answer · " in about
+    assert about.partition("Raw JSON")[0].count(QUESTION) == 1
+    assert "Run 1 asked this question" in about
+    assert form.index("AnswerThe agent gets your text.") < form.index("ApproveThe agent gets “true”.")
+    assert "continues at once from the start. The agent gets your answer." in form
+    assert "It runs interrupt" not in page
+    assert "Message to the agent" not in page
+    assert "tool was not started" not in page
+
+
+def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:
+    page = visible_text(alice.get(url(question({"question": QUESTION, "customer": "Eve"}))))
+    assert f"customer Eve question {QUESTION} Raw JSON" in page
+
+
+def test_answer_is_recorded(alice: Client) -> None:
+    call = question()
+    response = alice.post(url(call), {"kind": "respond", "answer": "Storgata 3", "revision": 1}, follow=True)
+    assert Decision.objects.get().result_text == "Storgata 3"
+    assert "Answered in words" in visible_text(response)
+
+
+def test_missing_answer_names_the_agent(alice: Client) -> None:
+    response = alice.post(url(question()), {"kind": "respond", "revision": 1})
+    assert "Enter an answer. The agent gets it." in visible_text(response)
+
+
+def test_question_that_the_program_answered_is_withdrawn(alice: Client) -> None:
+    call = question(status=CallStatus.DISCARDED, settled_at=THEN + timedelta(seconds=2))
+    page = visible_text(alice.get(url(call)))
+    assert "This question was withdrawn" in page
+    assert "The agent’s program answered this question itself, so nobody has to." in page
+    assert "10:42:09.118 The agent’s program continued without an answer from here" in page
+
+
+def test_tool_that_is_called_interrupt_is_no_question(alice: Client) -> None:
+    call = awaiting(tool=INTERRUPT_TOOL, args={"value": QUESTION})
+    assert "May this happen?" in visible_text(alice.get(url(call)))
+
+
+def test_queue_shows_the_question(alice: Client) -> None:
+    question()
+    page = visible_text(alice.get("/review/?tab=awaiting"))
+    assert QUESTION in page
+    assert "Awaiting answer" in page

@@ -1,0 +1,43 @@
+"""Logs do not hold the secrets of links that work once."""
+
+import logging
+from io import StringIO
+
+import pytest
+from django.urls import reverse
+from uvicorn.config import LOGGING_CONFIG
+from uvicorn.logging import AccessFormatter
+
+from harness_site.core.link_secrets import add_filter_to_access_log
+from harness_site.core.safe_log_formatter import OneEntryFormatter
+
+SECRET = "invite_fqiNf0BF7Fd6lZR3:1vXz-_"
+NAMES = (
+    "harness_accounts:first-account",
+    "harness_accounts:sign-in-link",
+    "harness_accounts:invitation",
+    "harness_notifications:confirm-address",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entry_of_the_site_hides_the_secret(name: str) -> None:
+    path = reverse(name, args=[SECRET])
+    record = logging.LogRecord("django.request", logging.WARNING, "", 0, "Gone: %s", (f"/harness{path}",), None)
+    written = OneEntryFormatter("%(message)s").format(record)
+    assert written == f"Gone: /harness{path.replace(SECRET, '…')}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_access_log_hides_the_secret(name: str) -> None:
+    path, written = reverse(name, args=[SECRET]), StringIO()
+    config = add_filter_to_access_log(LOGGING_CONFIG)
+    [filter_name] = config["handlers"]["access"]["filters"]
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(AccessFormatter(config["formatters"]["access"]["fmt"], use_colors=False))
+    handler.addFilter(config["filters"][filter_name]["()"]())
+    request = ("127.0.0.1:4711", "GET", f"{path}?next=/", "1.1", 200)
+    handler.handle(logging.LogRecord("access", logging.INFO, "", 0, '%s - "%s %s HTTP/%s" %d', request, None))
+    assert SECRET not in written.getvalue()
+    assert f"GET {path.replace(SECRET, '…')}?next=/ HTTP/1.1" in written.getvalue()
+    assert "filters" not in LOGGING_CONFIG["handlers"]["access"]
