@@ -96,6 +96,14 @@ MUTATIONS = [
         "tests/concurrency/test_killed_calls.py::test_killed_inside_the_call_leaves_the_outcome_unknown",
     ),
     Mutation(
+        "a check that finds no effect proves nothing while the tool runs",
+        "checkpoints/decisions/run_verify_hooks.py",
+        "    if was_running and isinstance(answer, NotLanded):\n",
+        "    if False:\n",
+        f"{TESTS}/tools/test_tools_that_outlive_their_dispatch.py"
+        "::test_hook_that_finds_nothing_does_not_settle_a_timed_out_call_that_still_runs",
+    ),
+    Mutation(
         "what a lost run had issued is unknown",
         "checkpoints/sessions/ownership.py",
         '        _interrupt_orphaned_calls(store, row, run, f"run {run.number}")\n',
