@@ -35,7 +35,7 @@ _CHIPS: Final[tuple[tuple[str, tuple[str, Promise]], ...]] = (
 _REMINDER: Final = ("off", _("Reminder of the program"))
 _NOTE: Final = ("off", _("Note of the program"))
 _ERROR: Final = ("bad", _("Error"))
-#: Fields that name what a record is about, of which the first that is short enough is the title, and those with its text.
+#: Fields that name what a record is about, and those with its text; the first that is short enough is the title.
 _TITLE_FIELDS: Final = ("hookName", "displayPath", "filename", "path", "command")
 _TEXT_FIELDS: Final = ("content", "prompt", "snippet", "blockingError", "stdout", "stderr")
 _MAX_TITLE_CHARS: Final = 200
