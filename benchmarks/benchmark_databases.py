@@ -8,9 +8,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 import psycopg
+from psycopg import sql
 
 from tests.support.cluster import cluster
 
@@ -22,6 +23,21 @@ _SIZE = """
     SELECT sum(pg_total_relation_size(oid)) FROM pg_class
     WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
 """
+
+
+_TABLE_SIZES = """
+    SELECT relname, pg_total_relation_size(oid) - pg_indexes_size(oid), pg_indexes_size(oid) FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY relname
+"""
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """Bytes on disk of the rows of a table, and of its indexes; and the number of rows."""
+
+    rows: int
+    row_bytes: int
+    index_bytes: int
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,19 @@ class Database:
         with closing(sqlite3.connect(self.url)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return Path(self.url).stat().st_size
+
+    def measure_tables(self) -> dict[str, TableSize]:
+        """Return the size of each table of a PostgreSQL database."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            return {
+                name: TableSize(self._count_rows(connection, name), row_bytes, index_bytes)
+                for name, row_bytes, index_bytes in connection.execute(_TABLE_SIZES).fetchall()
+            }
+
+    @staticmethod
+    def _count_rows(connection: psycopg.Connection[tuple[Any, ...]], table: str) -> int:
+        query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(table))
+        return int(connection.execute(query).fetchall()[0][0])
 
 
 class Databases:

@@ -39,7 +39,7 @@ from strands.types.content import Message
 from strands.types.session import Session as StrandsSession
 from strands.types.session import SessionAgent, SessionMessage, SessionType
 
-from benchmarks.benchmark_databases import KINDS, TITLES, Database, Kind, create_temporary_databases
+from benchmarks.benchmark_databases import KINDS, TITLES, Database, Kind, TableSize, create_temporary_databases
 from benchmarks.generated_conversation import build_conversation
 from benchmarks.virtual_environments import ROOT
 from checkpoints import Checkpointer, SyncCheckpointer
@@ -312,6 +312,8 @@ class Measured:
 
     seconds: list[float] = field(default_factory=list)
     size: float = 0
+    #: Tables on PostgreSQL that the turns have made larger: rows, and bytes of rows and of indexes, of a turn.
+    tables: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
     def get_early_median(self) -> float:
         return statistics.median(self.seconds[:WINDOW]) * 1000
@@ -331,6 +333,7 @@ def measure_stores_on_database_kind(databases: Any, kind: Kind, turns: Sequence[
     }
     stores = {each: each(database) for each, database in places.items()}
     sizes = {each: database.get_size_on_disk() for each, database in places.items()}
+    tables = {each: database.measure_tables() for each, database in places.items() if kind == "postgresql"}
     results = {each: Measured() for each in stores}
     for number, turn in enumerate(turns):
         order = list(stores.items())
@@ -339,8 +342,24 @@ def measure_stores_on_database_kind(databases: Any, kind: Kind, turns: Sequence[
     said = sum(turn.size for turn in turns)
     for each, store in stores.items():
         results[each].size = (places[each].get_size_on_disk() - sizes[each]) / said
+        if each in tables:
+            results[each].tables = _divide_growth_by_turns(tables[each], places[each].measure_tables(), len(turns))
         store.close()
     return {each.__name__: result for each, result in results.items()}
+
+
+def _divide_growth_by_turns(
+    before: dict[str, TableSize], after: dict[str, TableSize], turns: int
+) -> dict[str, tuple[float, float, float]]:
+    grown = {
+        name: (
+            (size.rows - before[name].rows) / turns,
+            (size.row_bytes - before[name].row_bytes) / turns,
+            (size.index_bytes - before[name].index_bytes) / turns,
+        )
+        for name, size in after.items()
+    }
+    return {name: each for name, each in grown.items() if each[1] + each[2] >= 1}
 
 
 def measure_workers(databases: Any, turns: int, shared: int) -> dict[str, float]:
@@ -400,6 +419,16 @@ _HEADING = """\
 | framework | store | a save in the first turns | a save in turn {turns} | bytes for a byte of text | time of the \
 framework's own store | its bytes |
 |---|---|---|---|---|---|---|"""
+_TABLES = """\
+## Where the bytes of a LangGraph turn are
+
+Bytes of a turn of {size:.0f} bytes of text, in the tables and indexes of `HarnessSaver` on PostgreSQL. The turn has
+three states, two versions, what two tasks wrote, and two messages. Old rows that are not yet removed count too.
+
+| table | rows | bytes of rows | bytes of indexes |
+|---|---|---|---|
+{rows}
+"""
 _WORKERS = """\
 ## {workers} processes on one PostgreSQL
 
@@ -432,6 +461,13 @@ def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, float]
     for kind, measured in results.items():
         rows = [_format_row(store, measured) for store in STORES if store.__name__ in measured]
         parts.append("\n".join([f"## {TITLES[kind]}\n", _HEADING.format(turns=len(turns)), *rows, ""]))
+    tables = results["postgresql"]["HarnessLangGraphSaver"].tables if "postgresql" in results else {}
+    if tables:
+        lines = [
+            f"| {name.removeprefix('checkpoints_')} | {count:.1f} | {rows:,.0f} | {indexes:,.0f} |"
+            for name, (count, rows, indexes) in sorted(tables.items(), key=lambda item: -sum(item[1][1:]))
+        ]
+        parts.append(_TABLES.format(size=size * 1000, rows="\n".join(lines)))
     if rates:
         ours, own = rates["HarnessLangGraphSaver"], rates["LangGraphSaver"]
         parts.append(

@@ -139,7 +139,7 @@ _COLUMNS: dict[type[Model], tuple[_Names, _Names, _Names]] = {
         ("workspace__slug",),
     ),
     ImportedFile: (("workspace", "format", "size", "live", "read_at"), ("format", "live"), ("workspace__slug",)),
-    Blob: (("digest", "session", "type", "compressed"), ("type",), ("=digest", "=session__session_id")),
+    Blob: (("digest", "session", "type", "compressed"), ("type",), ("=session__session_id",)),
     FrameworkState: (
         ("state_id", "session", "namespace", "parent_id", "created_at"),
         (),

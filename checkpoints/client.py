@@ -400,6 +400,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             WrongWorkspace: The file comes from a workspace of another name.
             SessionExists: The session is in the database already.
             ImportConflict: Part of it is in the database already, under another session.
+            TooLarge: Its compressed values have more bytes than is allowed for a file of its size.
         """
         return session_import.import_session_file(self.store, path, session_id=session_id)
 

@@ -9,7 +9,7 @@ CANNOT_BE_PICKLED = (
 )
 #: Schema version of the stored rows; a row with a larger number was written by a newer version of this library.
 SCHEMA_VERSION = 1
-#: Size limit of a message, argument object or plan, in bytes of canonical JSON.
+#: Size limit of a message, argument object or plan, in bytes of canonical JSON, and of a value of a framework.
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 
 #: Vendor names of the supported databases.

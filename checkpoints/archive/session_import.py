@@ -19,6 +19,7 @@ from checkpoints.archive import row_serializers
 from checkpoints.archive.file_format import SessionFileReader
 from checkpoints.audit import insert_unchained_events
 from checkpoints.calls import calls_without_outcome, verify_call_seal_signatures_and_digests
+from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import (
     FINISHED_SESSION_STATUSES,
@@ -36,15 +37,29 @@ from checkpoints.exceptions import (
     FileDamaged,
     ImportConflict,
     SessionExists,
+    TooLarge,
     WrongWorkspace,
 )
 from checkpoints.formats import digests
 from checkpoints.ids import validate_id
-from checkpoints.models import Checkpoint, Message, Run, Segment, Session, ToolCall, Workspace
+from checkpoints.models import (
+    Blob,
+    Checkpoint,
+    FrameworkWrite,
+    Message,
+    Run,
+    Segment,
+    Session,
+    ToolCall,
+    Workspace,
+)
 from checkpoints.store.database_client_state import Store
 
 #: Number of rows that are written at once.
 _BATCH_SIZE = 500
+#: Number of bytes for each byte of the file that its compressed values may have together: zlib reaches a thousand, with
+#: values that are made for that.
+_MAX_COMPRESSION = 200
 _OPEN_STATUSES = frozenset({CallStatus.ISSUED, CallStatus.INTERRUPTED, CallStatus.RERUN_APPROVED})
 
 
@@ -68,7 +83,7 @@ def import_session_file(store: Store, path: str | Path, *, session_id: str | Non
 
     The whole file is read and verified before anything is written, and it is written in one transaction. Raises
     `FileNotReadable`, `FileDamaged`, `SchemaFromFuture`, `WrongSession`, `WrongWorkspace`, `SessionExists`,
-    `ImportConflict`.
+    `ImportConflict`, and `TooLarge` for values of a framework that are too large once they are decompressed.
     """
     reader = SessionFileReader(Path(path).absolute(), session_id)
     header = reader.header
@@ -99,6 +114,8 @@ class _SessionImport:
     parents: dict[int, tuple[int | None, int]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     head: int | None = None
+    #: Number of bytes of the values of frameworks that the file has compressed.
+    decompressed: int = 0
 
     def import_session(self) -> ImportedSession:
         rows = self._deserialize_rows()
@@ -144,10 +161,23 @@ class _SessionImport:
         old_keys = [row.pk for row in batch]
         for row in batch:
             self._verify_message_chain(row)
+            if isinstance(row, Blob | FrameworkWrite):
+                self._verify_opaque_content(row)
             self._assign_new_keys(session, row)
         model._default_manager.using(self.store.using).bulk_create(batch)
         new_keys = self.keys.setdefault(model, {})
         new_keys.update(zip(old_keys, [row.pk for row in batch], strict=True))
+
+    def _verify_opaque_content(self, row: Blob | FrameworkWrite) -> None:
+        """Require that bytes are those of their digest, and that all of them together are no bomb of a small file."""
+        if row.content is None:
+            return
+        size = len(row.read_content())
+        if row.compressed:
+            self.decompressed += size
+            limit = max(MAX_VALUE_BYTES, self.reader.path.stat().st_size * _MAX_COMPRESSION)
+            if self.decompressed > limit:
+                raise TooLarge("What the file has compressed", self.decompressed, limit)
 
     def _assign_new_keys(self, session: Session, row: models.Model) -> None:
         """Give a row new keys, and point its foreign keys to the rows in this database."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from checkpoints.db import clock
@@ -34,6 +35,7 @@ _NEW_CALL: dict[str, Any] = {
 }
 #: Columns of a call that a run remembers: those that change, and those that say what may be done with it.
 _REMEMBERED_COLUMNS = (*row_seals.list_changing_fields(ToolCall), "run", "idempotency_key", "key_policy", "key_scope")
+_select_remembered_columns = itemgetter(*_REMEMBERED_COLUMNS)
 #: Largest number of calls that a run remembers.
 _MAX_REMEMBERED_CALLS = 512
 
@@ -47,7 +49,7 @@ def seal_new_call(keys: SealKeys, place: Mapping[str, Any], values: Mapping[str,
 
 def _build_sealed_call(start: SealStart, columns: Mapping[str, Any], seal: bytes | None) -> SealedCall:
     """Build what is remembered of a call, from all of its sealed columns."""
-    return SealedCall({name: columns[name] for name in _REMEMBERED_COLUMNS}, seal, start)
+    return SealedCall(dict(zip(_REMEMBERED_COLUMNS, _select_remembered_columns(columns), strict=True)), seal, start)
 
 
 class SealedOutcome(NamedTuple):

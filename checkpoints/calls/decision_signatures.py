@@ -19,6 +19,7 @@ from checkpoints.exceptions import (
 from checkpoints.models import Decision
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import KEY_ID_SIZE, SIGNATURE_SIZE, DecisionKeys, get_decision_keys
+from checkpoints.seals.row_encoding import encode_values_as_json_array
 
 #: First word of each statement, so that a signature says nothing else in another version or another use of the key.
 _LABEL = "harness decision 1"
@@ -114,4 +115,4 @@ def build_signed_content(decision: Decision) -> bytes:
         decision.created_at,
         decision.signed_terms,
     ]
-    return row_seals.encode_values_as_json_array(content)
+    return encode_values_as_json_array(content)

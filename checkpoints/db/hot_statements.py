@@ -32,6 +32,7 @@ from checkpoints.db.sql_quoting import (
 from checkpoints.db.write_guard import GuardSql, WriteGuard
 from checkpoints.enums import DISPATCHABLE_SESSION_STATUSES, SETTLED_CALL_STATUSES, CallStatus, SessionStatus
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
+from checkpoints.models.packed_fields import PACKED_FIELDS
 
 NOW_SQL = {"postgresql": "STATEMENT_TIMESTAMP()", "sqlite": "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"}
 #: More messages than these are written by a separate statement: a statement takes at most 65,535 parameters.
@@ -355,6 +356,7 @@ def _build_insert_rows_sql(shapes: tuple[_RowsShape, ...]) -> str:
 
 _VALUE_TYPES: dict[type[Any], str] = {
     models.BinaryField: "bytea",
+    **dict.fromkeys(PACKED_FIELDS, "bytea"),
     models.BooleanField: "boolean",
     models.IntegerField: "int",
     models.BigIntegerField: "bigint",

@@ -12,6 +12,8 @@ from uuid import UUID
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from checkpoints.models.packed_fields import PACKED_FIELDS
+
 #: Types that the driver converts.
 _PLAIN_TYPES = frozenset({int, str, bytes, type(None)})
 _NATIVE_TYPES = {"sqlite": _PLAIN_TYPES, "postgresql": _PLAIN_TYPES | {datetime, Decimal, UUID}}
@@ -71,14 +73,22 @@ def convert_values_of_fields(
     connection: BaseDatabaseWrapper, model: type[models.Model], fields: Iterable[str], values: Iterable[Any]
 ) -> list[Any]:
     """Convert values as `convert_values` does, given beside their field names."""
-    native = _NATIVE_TYPES[connection.vendor]
+    native, packed = _NATIVE_TYPES[connection.vendor], _find_packed_fields(model)
     return [
-        value if type(value) in native else _convert_value(connection, model, field, value)
+        value if type(value) in native and field not in packed else _convert_value(connection, model, field, value)
         for field, value in zip(fields, values, strict=True)
     ]
 
 
+@cache
+def _find_packed_fields(model: type[models.Model]) -> dict[str, models.Field[Any, Any]]:
+    return {field.name: field for field in model._meta.concrete_fields if isinstance(field, PACKED_FIELDS)}
+
+
 def _convert_value(connection: BaseDatabaseWrapper, model: type[models.Model], field: str, value: Any) -> Any:
+    packed = _find_packed_fields(model).get(field)
+    if packed is not None:
+        return packed.get_db_prep_save(value, connection)
     if isinstance(value, str):  # an enum member
         return str(value)
     adapted = _ADAPTERS.get(type(value))

@@ -16,6 +16,8 @@ from django.db import IntegrityError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
+from checkpoints.db.converted_sql import keep_converted_sql
+
 
 class GuardedWriteRefused(BaseException):
     """Refusal of a guarded write: neither it nor the caller's row is there, and the caller has to begin again without
@@ -119,6 +121,7 @@ class WriteGuard:
         """Open a transaction that has checked the condition and inserted the row. Raises `GuardedWriteRefused`."""
         with self._permit_own_write():
             with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+                keep_converted_sql(cursor)
                 cursor.execute(self.sql.condition, self._condition_values)
                 if cursor.fetchone() is None:
                     raise GuardedWriteRefused
@@ -160,6 +163,7 @@ def open_write_transaction(connection: BaseDatabaseWrapper, guard: WriteGuard | 
             yield cursor
         return
     with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
+        keep_converted_sql(cursor)
         yield cursor
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any, Final
 
+from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.formats.canonical import parse_json
 
 #: Shorter bytes are stored as they are.
@@ -12,6 +13,21 @@ MIN_COMPRESSED_SIZE: Final = 256
 #: Bytes that a difference compresses at once, and those around the same place in the base that it may refer to.
 #: Together they are less than the 32 KB that zlib looks back.
 _CHUNK_SIZE, _MARGIN = 16_384, 4_096
+
+#: First bytes of what is packed.
+_PLAIN: Final = b"\x00"
+_PACKED: Final = b"\x01"
+_RAW_DEFLATE: Final = -15
+#: Parts of the states of frameworks, the most frequent ones last. Stored bytes are unpacked with them, so a change of
+#: them needs another first byte.
+_COMMON_PARTS: Final = (
+    b'{"size":,"header":{"checkpoint_id":"run_id":"langgraph_'
+    b"\x84\xa1v\x04\xa2ts\xd9 2026-01-01T00:00:00.000000+00:00\xadversions_seen\x84\xa9__input__\x80\xa9__start__\x81"
+    b"\xa9__start__\xb3__interrupt__\xa5agent\x81\xafbranch:to:agent\xa5tools\x81\xafbranch:to:tools\xa5model\x81"
+    b"\xafbranch:to:model\xb300000000\xb0updated_channels\x92\xafbranch:to:\xa9__start__\xa8messages"
+    b"\x83\xa6source\xa5input\xa6update\xa4loop\xa4step\xcc\xa7parents\x80"
+    b'{"__start__":["00000000,null],"branch:to:model":["00000000"],"branch:to:tools":["00000000"],"messages":["00000000'
+)
 
 
 def compress(content: bytes) -> bytes | None:
@@ -21,11 +37,41 @@ def compress(content: bytes) -> bytes | None:
 
 
 def decompress(packed: bytes) -> bytes:
-    """Return the bytes that `compress` got. Raises `ValueError`."""
+    """Return the bytes that `compress` got. Raises `ValueError`, also for more than `MAX_VALUE_BYTES`."""
+    unpacker = zlib.decompressobj()
     try:
-        return zlib.decompress(packed)
+        content = unpacker.decompress(packed, MAX_VALUE_BYTES + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from error
+    _require_size_within_limit(len(content))
+    if not unpacker.eof:
+        raise ValueError("it ends early")
+    return content
+
+
+def pack_short(content: bytes) -> bytes:
+    """Pack bytes that say much the same in each row: without what `_COMMON_PARTS` has, if that is shorter."""
+    if len(content) <= MAX_VALUE_BYTES:
+        packer = zlib.compressobj(9, wbits=_RAW_DEFLATE, zdict=_COMMON_PARTS)
+        packed = packer.compress(content) + packer.flush()
+        if len(packed) < len(content):
+            return _PACKED + packed
+    return _PLAIN + content
+
+
+def unpack_short(packed: bytes) -> bytes:
+    """Return the bytes that `pack_short` got. Raises `ValueError`."""
+    if packed[:1] == _PLAIN:
+        return packed[1:]
+    unpacker = zlib.decompressobj(wbits=_RAW_DEFLATE, zdict=_COMMON_PARTS)
+    try:
+        content = unpacker.decompress(packed[1:], MAX_VALUE_BYTES + 1)
+    except zlib.error as error:
+        raise ValueError(str(error)) from error
+    _require_size_within_limit(len(content))
+    if packed[:1] != _PACKED or not unpacker.eof or unpacker.unused_data:
+        raise ValueError("the bytes are not whole, or a newer version has packed them")
+    return content
 
 
 def compress_difference(content: bytes, base: bytes) -> bytes:
@@ -38,16 +84,27 @@ def compress_difference(content: bytes, base: bytes) -> bytes:
 
 
 def decompress_difference(packed: bytes, base: bytes) -> bytes:
-    """Return the bytes that `compress_difference` got with the same base. Raises `ValueError`."""
-    content = b""
+    """Return the bytes that `compress_difference` got with the same base.
+
+    Raises `ValueError`, also for more than `MAX_VALUE_BYTES`.
+    """
+    content = bytearray()
     try:
         while packed:
             unpacker = zlib.decompressobj(zdict=_get_window(base, len(content)))
-            content += unpacker.decompress(packed) + unpacker.flush()
+            content += unpacker.decompress(packed, _CHUNK_SIZE + 1)
+            _require_size_within_limit(len(content))
+            if not unpacker.eof:
+                raise ValueError("it ends early, or a part of it is too long")
             packed = unpacker.unused_data
     except zlib.error as error:
         raise ValueError(str(error)) from error
-    return content
+    return bytes(content)
+
+
+def _require_size_within_limit(size: int) -> None:
+    if size > MAX_VALUE_BYTES:
+        raise ValueError(f"it has more than {MAX_VALUE_BYTES:,} bytes")
 
 
 def _get_window(base: bytes, start: int) -> bytes:

@@ -30,13 +30,13 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.sessions.framework_state_retention import Channels
 from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.store.version_state_columns import VersionState
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage
 from checkpoints.versions.save_version import TranscriptEnd
+from checkpoints.versions.state_channels import Channels
 
 _MAX_SESSIONS: Final = 256
 #: Number of states of a session whose channels are known, the newest ones.

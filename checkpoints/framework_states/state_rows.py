@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cache
 
-from django.db import connections, models
+from django.db import models
 
 from checkpoints.db.cached_row_sql import DO_NOTHING, insert_rows, select_rows
 from checkpoints.db.hot_statements import NewRows
 from checkpoints.db.sql_quoting import make_placeholders, quote_column, quote_table
 from checkpoints.models import FrameworkState, FrameworkWrite, Session
 from checkpoints.seals.seal_keys import get_seal_keys
-from checkpoints.sessions import framework_state_retention
-from checkpoints.sessions.framework_state_retention import Channels
+from checkpoints.versions import state_channels
+from checkpoints.versions.state_channels import Channels
 
 #: Columns that the database, a seal or the statement fills.
 _FILLED = frozenset({"id", "session", "row_seal", "created_at"})
@@ -80,20 +80,15 @@ def read_channels_of_states(
     using: str, session: Session, namespace: str, state_ids: Sequence[str]
 ) -> dict[str, Channels]:
     """Read the channels of the states of these identifiers that exist."""
-    with connections[using].cursor() as cursor:
-        cursor.execute(_build_channels_sql(len(state_ids)), [session.pk, namespace, *state_ids])
-        found = cursor.fetchall()
-    return {state_id: framework_state_retention.parse_channels(session.session_id, text) for state_id, text in found}
+    where = _build_states_where_sql(len(state_ids))
+    rows = select_rows(using, FrameworkState, where, [session.pk, namespace, *state_ids])
+    return {row.state_id: state_channels.parse_channels(session.session_id, row.channels) for row in rows}
 
 
 @cache
-def _build_channels_sql(count: int) -> str:
-    column = {name: quote_column(FrameworkState, name) for name in ("state_id", "channels", "session", "namespace")}
-    return (
-        f"SELECT {column['state_id']}, {column['channels']} FROM {quote_table(FrameworkState)} "
-        f"WHERE {column['session']} = %s AND {column['namespace']} = %s "
-        f"AND {column['state_id']} IN ({make_placeholders(count)})"
-    )
+def _build_states_where_sql(count: int) -> str:
+    place = " AND ".join(f"{quote_column(FrameworkState, name)} = %s" for name in ("session", "namespace"))
+    return f"WHERE {place} AND {quote_column(FrameworkState, 'state_id')} IN ({make_placeholders(count)})"
 
 
 def read_writes_to_compare(

@@ -35,13 +35,12 @@ from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
-from checkpoints.sessions import append_without_lease, create_finish_release, framework_state_retention, ownership
+from checkpoints.sessions import append_without_lease, create_finish_release, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
-from checkpoints.sessions.framework_state_retention import Channels
 from checkpoints.store import row_lookups
 from checkpoints.store.call_intent_and_outcome import CallIntent
 from checkpoints.store.database_client_state import OwnedSession, Store
-from checkpoints.versions import opaque_contents, save_version
+from checkpoints.versions import opaque_contents, save_version, state_channels
 from checkpoints.versions.blobs import (
     BlobWriter,
     Encoded,
@@ -52,6 +51,7 @@ from checkpoints.versions.blobs import (
     load_values,
 )
 from checkpoints.versions.opaque_contents import ContentColumns
+from checkpoints.versions.state_channels import Channels
 
 #: Version of a channel: a number or a text of the framework.
 ChannelVersion = int | float | str
@@ -355,9 +355,7 @@ def _find_channel_values(
     if missing:
         states = FrameworkState.objects.using(store.using).filter(session=row, namespace=new.namespace)
         for text in states.order_by("-state_id").values_list("channels", flat=True).iterator(chunk_size=_PAGE_SIZE):
-            _resolve_channels_of_known_version(
-                channels, missing, framework_state_retention.parse_channels(row.session_id, text)
-            )
+            _resolve_channels_of_known_version(channels, missing, state_channels.parse_channels(row.session_id, text))
             if not missing:
                 break
     return {**channels, **{name: (version, None) for name, version in missing.items()}}
@@ -591,7 +589,7 @@ def _load_states(
 ) -> list[LoadedState]:
     row_seals.verify_rows(rows)
     writes = _load_writes(store, rows)
-    channels = {row.pk: framework_state_retention.parse_channels(row.session.session_id, row.channels) for row in rows}
+    channels = {row.pk: state_channels.parse_channels(row.session.session_id, row.channels) for row in rows}
     values: dict[int, dict[str, EncodedValue]] = {}
     for session in {row.session_id: row.session for row in rows}.values():
         wanted = {

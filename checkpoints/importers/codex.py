@@ -81,10 +81,10 @@ class CodexReader:
             case "turn_context":
                 self._add_turn_facts(builder, payload)
             case "response_item":
-                self._add_item(builder, payload, line.get("timestamp"))
+                self._add_item(builder, payload, line)
                 return
             case "compacted":
-                self._add_compaction(builder, payload, line.get("timestamp"))
+                self._add_compaction(builder, payload, line)
                 return
             case "event_msg":
                 self._add_event(builder, payload, line)
@@ -121,7 +121,7 @@ class CodexReader:
         names = [name for name in (turn.get("approval_policy"), mode) if isinstance(name, str)]
         builder.set_context(model=turn.get("model"), cwd=turn.get("cwd"), permission_mode=", ".join(names))
 
-    def _add_item(self, builder: TranscriptBuilder, item: Body, timestamp: object) -> None:
+    def _add_item(self, builder: TranscriptBuilder, item: Body, line: Body) -> None:
         exchange = read_item(item)
         if exchange is None:
             builder.report.unknown[f"item {item.get('type', item.get('record_type', 'without a type'))}"] += 1
@@ -130,8 +130,8 @@ class CodexReader:
         if exchange.unknown:
             builder.report.unknown.update(exchange.unknown)
         for body in exchange.messages:
-            self._add_message(builder, item, body, timestamp)
-        self._link_subagent(builder, item)
+            self._add_message(builder, item, body, line.get("timestamp"))
+        self._link_subagent(builder, item, line)
         builder.interrupted = False
 
     def _add_message(self, builder: TranscriptBuilder, item: Body, body: Body, timestamp: object) -> None:
@@ -166,17 +166,17 @@ class CodexReader:
         issued_at, seconds = self._issued.pop(call_id, at), read_stated_duration(item.get("output"))
         return {} if seconds is None else {call_id: issued_at + timedelta(seconds=seconds)}
 
-    def _add_compaction(self, builder: TranscriptBuilder, payload: Body, timestamp: object) -> None:
+    def _add_compaction(self, builder: TranscriptBuilder, payload: Body, line: Body) -> None:
         text = payload.get("message")
         replacement_history = payload.get("replacement_history")
         blocks = [builder.build_compaction_block(), {"kind": "text", "text": text if isinstance(text, str) else ""}]
         body = {"role": "system", "blocks": blocks, "source": payload}
-        at = parse_time(timestamp)
+        at = parse_time(line.get("timestamp"))
         self._last = builder.add_message(body, at=at, after=TRANSCRIPT_START, begins_turn=False)
         self._before_turns, self._after = [], None
         for item in replacement_history if isinstance(replacement_history, list) else ():
             if isinstance(item, dict):
-                self._add_item(builder, item, timestamp)
+                self._add_item(builder, item, line)
 
     def _add_event(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
         kind = get_text_field(event, "type")
@@ -194,7 +194,7 @@ class CodexReader:
             role, name = _TEXT_EVENTS[kind]
             self._events.append((role, get_text_field(event, name), line.get("timestamp")))
         else:
-            self._link_subagent(builder, event)
+            self._link_subagent(builder, event, line)
 
     def _take_back_turns(self, number: object) -> None:
         """Let the next message follow what was before the last turns; they remain in earlier versions."""
@@ -203,10 +203,10 @@ class CodexReader:
             self._after = self._before_turns[position]
             del self._before_turns[position:]
 
-    def _link_subagent(self, builder: TranscriptBuilder, event: Body) -> None:
-        """Note which call started which subagent."""
+    def _link_subagent(self, builder: TranscriptBuilder, event: Body, line: Body) -> None:
+        """Note which call started which subagent; what a fork has copied, its parent has started."""
         session, call_id = find_started_subagent(event, self._tools)
-        if session and call_id and not self._copied.parent_id:
+        if session and call_id and not self._copied.includes(line):
             builder.facts.setdefault("subagents", {}).setdefault(make_session_id(session), call_id)
 
     def finish(self) -> None:

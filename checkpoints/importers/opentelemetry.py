@@ -210,9 +210,8 @@ def _read_time(value: Any) -> datetime | None:
 
 
 def _score_format_match(value: Any) -> int:
-    return 3 * any(True for _ in iterate_spans(value)) or (
-        isinstance(value, dict) and isinstance(value.get("resourceSpans", value.get("resource_spans")), list)
-    )
+    is_export = isinstance(value, dict) and isinstance(value.get("resourceSpans", value.get("resource_spans")), list)
+    return 3 * (is_export or any(True for _ in iterate_spans(value)))
 
 
 OPENTELEMETRY: Final = TranscriptFormat("opentelemetry", "", _score_format_match, OpenTelemetryReader)

@@ -12,8 +12,12 @@ from checkpoints.importers.provider_message_files import count_usage
 _SHOWN_FIELDS: Final = frozenset(
     {"role", "content", "tool_calls", "tool_call_id", "tool_call_ids", "thought", "action", "tool"}
 )
-#: The command in an answer of mini-SWE-agent, and the counts of tokens that it keeps of each answer.
-_MINI_COMMAND: Final = re.compile(r"^```(?:bash|sh|mswea_bash_command)\n(.*?)\n```[ \t]*$", re.DOTALL | re.MULTILINE)
+#: A block in an answer of mini-SWE-agent; its languages of a command, of which the first one that occurs counts.
+_MINI_BLOCK: Final = re.compile(
+    r"^[ \t]*```(bash|sh|mswea_bash_command)[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE
+)
+_MINI_LANGUAGES: Final = ("mswea_bash_command", "bash", "sh")
+#: The counts of tokens that mini-SWE-agent keeps of each answer.
 _MINI_USAGE: Final = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
 _MINI_CACHED: Final = ("prompt_tokens_details", "cached_tokens")
 #: Parts of the outcome that are stored with the session.
@@ -164,15 +168,20 @@ def _is_mini_trajectory(value: Body) -> bool:
 
 
 def _read_mini_message(entry: Body) -> Body:
-    """Name the command in an answer of mini-SWE-agent as its action, unless it is a call of its own."""
+    """Name the command in an answer of mini-SWE-agent as its action, unless it is a call of its own.
+
+    The program refuses an answer with several commands, so such an answer has no action.
+    """
     content = entry.get("content")
     if entry.get("role") != "assistant" or entry.get("tool_calls") or not isinstance(content, str):
         return entry
-    command = _MINI_COMMAND.search(content)
-    if command is None:
+    blocks = list(_MINI_BLOCK.finditer(content))
+    commands = next(filter(None, ([each for each in blocks if each[1] == name] for name in _MINI_LANGUAGES)), [])
+    if len(commands) != 1:
         return entry
+    (command,) = commands
     thought = f"{content[: command.start()].rstrip()}\n{content[command.end() :].lstrip()}".strip()
-    return {**entry, "action": command[1], "thought": thought, "tool": "bash"}
+    return {**entry, "action": command[2], "thought": thought, "tool": "bash"}
 
 
 def _find_mini_model(value: Body) -> object:

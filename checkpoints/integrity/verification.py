@@ -12,7 +12,7 @@ from django.db import connections, models, transaction
 from checkpoints.calls import log_completeness, signed_decisions
 from checkpoints.db.row_batches import BATCH_SIZE, iterate_rows
 from checkpoints.db.sql_quoting import quote_column, quote_table
-from checkpoints.exceptions import IntegrityError, RowNotSealed
+from checkpoints.exceptions import CheckpointCorrupted, IntegrityError, RowNotSealed
 from checkpoints.formats import digests
 from checkpoints.models import (
     AuditEvent,
@@ -37,7 +37,7 @@ from checkpoints.models import (
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
-from checkpoints.versions import opaque_contents, segment_queries
+from checkpoints.versions import opaque_contents, segment_queries, state_channels
 
 #: Tables whose rows decide what a resumed run does, beside its transcript.
 RECORD_MODELS: tuple[type[models.Model], ...] = (
@@ -193,6 +193,7 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
     yield from _find_message_problems(using, session, counts, chains)
     yield from _find_version_problems(using, ends, chains)
     yield from _find_blob_problems(using, session, counts)
+    yield from _find_missing_blob_problems(using, session)
 
 
 def find_workspace_problems(using: str, workspace_pk: int, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
@@ -362,3 +363,21 @@ def _find_blob_problems(using: str, session: Session, counts: VerificationCounts
             (content,) = opaque_contents.read_contents(using, [row])
             if isinstance(content, ValueError) and rows.filter(pk=row.pk).exists():
                 yield IntegrityProblem(model._meta.db_table, row_seals.describe_row(row), str(content))
+
+
+def _find_missing_blob_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+    """Find the opaque contents that a state or a write names and that are not there."""
+    if not _list_missing_blobs(using, session):
+        return
+    with transaction.atomic(using=using):  # states may have been removed meanwhile with their contents
+        locked = Session.objects.using(using).select_for_update().filter(pk=session.pk).first()
+        missing = [] if locked is None else _list_missing_blobs(using, locked)
+    for digest in missing:
+        yield IntegrityProblem(Blob._meta.db_table, digest, "it is missing, and a state of a framework names it")
+
+
+def _list_missing_blobs(using: str, session: Session) -> list[str]:
+    try:
+        return state_channels.list_missing_blobs(using, session)
+    except CheckpointCorrupted:  # an altered row, which is reported already
+        return []

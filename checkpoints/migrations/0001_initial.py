@@ -7,6 +7,7 @@ from django.db import migrations, models
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 
 import checkpoints.ids
+import checkpoints.models.packed_fields
 import checkpoints.models.session
 
 
@@ -580,7 +581,7 @@ class Migration(migrations.Migration):
                 ("position", models.IntegerField()),
                 ("task_path", models.TextField(blank=True)),
                 ("channel", models.CharField(max_length=255)),
-                ("digest", models.CharField(max_length=32)),
+                ("digest", checkpoints.models.packed_fields.PackedDigestField(max_length=32)),
                 ("type", models.CharField(blank=True, max_length=40)),
                 ("content", models.BinaryField(null=True)),
                 ("compressed", models.BooleanField(default=False)),
@@ -614,10 +615,10 @@ class Migration(migrations.Migration):
                 ("parent_id", models.CharField(blank=True, max_length=255)),
                 ("run_key", models.CharField(blank=True, max_length=255)),
                 ("body_type", models.CharField(max_length=40)),
-                ("body", models.BinaryField()),
+                ("body", checkpoints.models.packed_fields.PackedBinaryField()),
                 ("metadata_type", models.CharField(max_length=40)),
-                ("metadata", models.BinaryField()),
-                ("channels", models.TextField(default="{}")),
+                ("metadata", checkpoints.models.packed_fields.PackedBinaryField()),
+                ("channels", checkpoints.models.packed_fields.PackedTextField(default="{}")),
                 ("created_at", models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
             ],
             options={
@@ -714,7 +715,7 @@ class Migration(migrations.Migration):
                         to="checkpoints.session",
                     ),
                 ),
-                ("digest", models.CharField(max_length=32)),
+                ("digest", checkpoints.models.packed_fields.PackedDigestField(max_length=32)),
                 ("type", models.CharField(max_length=40)),
                 ("content", models.BinaryField()),
                 ("compressed", models.BooleanField(default=False)),

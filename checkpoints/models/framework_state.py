@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from checkpoints.formats import compression, digests
+from checkpoints.models.packed_fields import PackedBinaryField, PackedDigestField, PackedTextField
 from checkpoints.models.session import Session
 from checkpoints.seals.sealed_model import SealedModel
 
@@ -23,7 +24,7 @@ class Blob(models.Model):
     """
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="blobs", db_index=False)
-    digest = models.CharField(max_length=32)
+    digest = PackedDigestField(max_length=32)
     type = models.CharField(max_length=40)
     content = models.BinaryField()
     compressed = models.BooleanField(default=False)
@@ -97,10 +98,10 @@ class FrameworkState(SealedModel):
     #: Identifier that the framework gives the run or the save which made it; empty if it gives none.
     run_key = models.CharField(max_length=255, blank=True)
     body_type = models.CharField(max_length=40)
-    body = models.BinaryField()
+    body = PackedBinaryField()
     metadata_type = models.CharField(max_length=40)
-    metadata = models.BinaryField()
-    channels = models.TextField(default="{}")
+    metadata = PackedBinaryField()
+    channels = PackedTextField(default="{}")
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -151,7 +152,7 @@ class FrameworkWrite(SealedModel):
     position = models.IntegerField()
     task_path = models.TextField(blank=True)
     channel = models.CharField(max_length=255)
-    digest = models.CharField(max_length=32)
+    digest = PackedDigestField(max_length=32)
     type = models.CharField(max_length=40, blank=True)
     content = models.BinaryField(null=True)
     compressed = models.BooleanField(default=False)

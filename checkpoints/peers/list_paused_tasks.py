@@ -82,6 +82,8 @@ def list_calls_to_other_agents(store: Store, session_id: str) -> list[dict[str, 
         row = row_lookups.get_session(store, session_id)
         calls = PeerCall.objects.using(store.using).filter(session=row).select_related("join__task").order_by("pk")
         row_seals.verify_rows(calls)
+        row_seals.verify_rows({call.join_id: call.join for call in calls}.values())
+        row_seals.verify_rows({call.join.task_id: call.join.task for call in calls}.values())
         return [_convert_agent_call_to_dict(call) for call in calls]
 
 

@@ -3,73 +3,22 @@
 from __future__ import annotations
 
 import hmac
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import cache
-from json.encoder import encode_basestring_ascii
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from django.db import models
 
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError, SealKeyMissing
+from checkpoints.seals.row_encoding import RowEncoder, build_row_encoder
 from checkpoints.seals.seal_keys import KEY_SETTING, SealKey, SealKeys, get_seal_keys
-
-_MICROSECOND = timedelta(microseconds=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _convert_to_json_value(value: Any) -> Any:
-    """Convert a value that JSON does not have. The type of a column is fixed, so numbers may stand for other types."""
-    if isinstance(value, datetime):
-        return _convert_duration_to_microseconds(value - _EPOCH)
-    if isinstance(value, timedelta):
-        return _convert_duration_to_microseconds(value)
-    if isinstance(value, memoryview):
-        return bytes(value).hex()
-    raise TypeError(f"{type(value).__name__} has no encoding in a seal")
-
-
-def _convert_duration_to_microseconds(duration: timedelta) -> int:
-    return duration // _MICROSECOND
-
-
-#: ASCII and without spaces, so that equal values have one encoding in every process.
-_encode_other = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_convert_to_json_value).encode
-
-
-class _EncoderByType(dict[type, Callable[[Any], str]]):
-    """Encoders of values by their types. All return the JSON text of `_encode_other`, those of usual types sooner."""
-
-    def __missing__(self, kind: type) -> Callable[[Any], str]:
-        return self.setdefault(kind, encode_basestring_ascii if issubclass(kind, str) else _encode_other)
-
-
-#: What is looked up in a dict takes no call of a Python function for each value.
-_ENCODERS = _EncoderByType(
-    {
-        int: int.__repr__,
-        str: encode_basestring_ascii,
-        bool: {True: "true", False: "false"}.__getitem__,
-        type(None): {None: "null"}.__getitem__,
-        bytes: lambda value: f'"{value.hex()}"',
-        datetime: lambda value: str((value - _EPOCH) // _MICROSECOND),
-        UUID: lambda value: str(value.int),
-    }
-)
-
-
-def encode_values_as_json_array(values: Sequence[Any]) -> bytes:
-    """Return the one encoding of values of columns, in their order: a JSON array."""
-    return f"[{','.join([_ENCODERS[type(value)](value) for value in values])}]".encode()
 
 
 def compute_seal_from_named_values(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> bytes:
     """Return the seal of a row with `values`, by the names of its fields; all sealed fields have to be given."""
-    content = encode_values_as_json_array(_get_sealed_column_selector(model)(values))
-    return keys.current.compute_seal(_get_seal_purpose(model), content)
+    select, encode, purpose = _get_model_encoding(model)
+    return keys.current.compute_seal(purpose, encode(select(values)))
 
 
 class SealStart(NamedTuple):
@@ -82,8 +31,8 @@ class SealStart(NamedTuple):
 
 def start_row_seal(keys: SealKeys, model: type[models.Model], values: Mapping[str, Any]) -> SealStart:
     """Return the beginning of the seals of a row, from the values of its stable columns."""
-    stable = encode_values_as_json_array(_get_stable_column_selector(model)(values))
-    return SealStart(model, keys.current, keys.current.start_seal(_get_seal_purpose(model), stable[:-1] + b","))
+    select, encode, purpose = _get_stable_encoding(model)
+    return SealStart(model, keys.current, keys.current.start_seal(purpose, encode(select(values))))
 
 
 def finish_row_seal(start: SealStart, values: Mapping[str, Any]) -> bytes:
@@ -91,8 +40,8 @@ def finish_row_seal(start: SealStart, values: Mapping[str, Any]) -> bytes:
 
     It is what `compute_seal_from_named_values` returns for all of them.
     """
-    changing = encode_values_as_json_array(_build_changing_columns_getter(start.model)(values))
-    return start.key.finish_seal(start.state.copy(), changing[1:])
+    select, encode, _ = _get_changing_encoding(start.model)
+    return start.key.finish_seal(start.state.copy(), encode(select(values)))
 
 
 def compute_row_seal(keys: SealKeys, row: models.Model) -> bytes:
@@ -153,9 +102,8 @@ def _is_seal_valid(
         return True
     seal = bytes(seal)
     key = keys.get_key_of_seal(seal)
-    return hmac.compare_digest(
-        key.compute_seal(_get_seal_purpose(model), encode_values_as_json_array(read_values())), seal
-    )
+    _, encode, purpose = _get_model_encoding(model)
+    return hmac.compare_digest(key.compute_seal(purpose, encode(read_values())), seal)
 
 
 def verify_rows(rows: Iterable[Any]) -> None:
@@ -187,9 +135,32 @@ def get_sealed_fields(model: type[models.Model]) -> tuple[str, ...]:
     return names
 
 
+class _Encoding(NamedTuple):
+    """How columns of a model are selected from values by the names of their fields, and encoded; the seal's purpose."""
+
+    select: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    encode: RowEncoder
+    purpose: str
+
+
 @cache
-def _get_seal_purpose(model: type[models.Model]) -> str:
-    return str(model._meta.model_name)
+def _get_model_encoding(model: type[models.Model]) -> _Encoding:
+    return _build_encoding(model, get_sealed_fields(model), "[", "]")
+
+
+@cache
+def _get_stable_encoding(model: type[models.Model]) -> _Encoding:
+    return _build_encoding(model, get_sealed_fields(model)[: _count_stable_fields(model)], "[", ",")
+
+
+@cache
+def _get_changing_encoding(model: type[models.Model]) -> _Encoding:
+    return _build_encoding(model, list_changing_fields(model), "", "]")
+
+
+def _build_encoding(model: type[models.Model], names: tuple[str, ...], opening: str, closing: str) -> _Encoding:
+    encode = build_row_encoder(model, names, opening, closing)
+    return _Encoding(itemgetter(*names), encode, str(model._meta.model_name))
 
 
 @cache
@@ -224,16 +195,6 @@ def _get_revision_without_key(model: type[models.Model]) -> int | None:
     return revision
 
 
-@cache
-def _get_stable_column_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    return itemgetter(*get_sealed_fields(model)[: _count_stable_fields(model)])
-
-
-@cache
-def _build_changing_columns_getter(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    return itemgetter(*list_changing_fields(model))
-
-
 def list_changing_fields(model: type[models.Model]) -> tuple[str, ...]:
     """List the sealed fields that hot statements change, in the order of their encoding."""
     return get_sealed_fields(model)[_count_stable_fields(model) :]
@@ -243,12 +204,7 @@ def _count_stable_fields(model: type[models.Model]) -> int:
     return int(model.stable_sealed_fields)  # type: ignore[attr-defined]  # of `SealedModel`
 
 
-@cache
-def _get_sealed_column_selector(model: type[models.Model]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Return the function that selects the sealed columns from values by the names of their fields."""
-    return itemgetter(*get_sealed_fields(model))
-
-
 def compute_seal_from_ordered_values(keys: SealKeys, model: type[models.Model], values: Sequence[Any]) -> bytes:
     """Return the seal of a row with `values`, in the order of its `sealed_fields`."""
-    return keys.current.compute_seal(_get_seal_purpose(model), encode_values_as_json_array(values))
+    _, encode, purpose = _get_model_encoding(model)
+    return keys.current.compute_seal(purpose, encode(values))

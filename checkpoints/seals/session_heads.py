@@ -22,7 +22,7 @@ from django.db import connections, models
 
 from checkpoints.exceptions import IntegrityError, WitnessAhead
 from checkpoints.seals import row_seals, witness
-from checkpoints.seals.seal_keys import NUMBER_SIZE, SealKey, SealKeys, get_seal_keys
+from checkpoints.seals.seal_keys import KEY_ID_SIZE, NUMBER_SIZE, SealKey, SealKeys, get_seal_keys
 from checkpoints.seals.witness_records import WitnessedHead, build_session_name
 
 _MODULUS = 1 << 256
@@ -55,23 +55,20 @@ class SessionHead(NamedTuple):
 
     def compute_next_head(self, keys: SealKeys, rows: RowChanges, changes: Mapping[str, Any]) -> SessionHead:
         """Return the head after a write that replaces `rows` and changes sealed columns."""
-        total, columns = self.total, self.columns
+        total, columns = self.total, {**self.columns, **changes}
         for model, seal in rows.added:
             total += _compute_row_sum_term(keys, model, seal)
         for model, seal in rows.removed:
             total -= _compute_row_sum_term(keys, model, seal)
         total %= _MODULUS
-        row_sum = _mask_row_sum(keys.current, columns["id"], total)
-        columns = {**columns, **changes, "head_number": columns["head_number"] + 1, "row_sum": row_sum}
+        columns["head_number"] += 1
+        columns["row_sum"] = _mask_row_sum(keys.current, columns["id"], total)
         return SessionHead(columns, total, row_seals.compute_seal_from_named_values(keys, get_session_model(), columns))
 
     def get_written_columns(self) -> dict[str, Any]:
         """Return the columns that every write of a head changes, with the seal."""
-        return {
-            "head_number": self.columns["head_number"],
-            "row_sum": self.columns["row_sum"],
-            "row_seal": self.seal,
-        }
+        columns = self.columns
+        return {"head_number": columns["head_number"], "row_sum": columns["row_sum"], "row_seal": self.seal}
 
 
 @dataclass
@@ -310,7 +307,8 @@ def _get_model_label(model: type[models.Model]) -> bytes:
 
 
 def _compute_row_sum_term(keys: SealKeys, model: type[models.Model], seal: bytes) -> int:
-    return keys.get_key_of_seal(seal).compute_keyed_number("head element", _get_model_label(model) + seal)
+    key = keys.by_id.get(seal[:KEY_ID_SIZE]) or keys.get_key_of_seal(seal)
+    return key.compute_keyed_number("head element", _get_model_label(model) + seal)
 
 
 def _compute_row_sum_mask(key: SealKey, session_pk: int, nonce: bytes) -> int:

@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 
-from checkpoints.exceptions import CheckpointCorrupted
-from checkpoints.formats.canonical import parse_json_object
 from checkpoints.models import Checkpoint, FrameworkState, FrameworkWrite, Session
-from checkpoints.versions.blobs import delete_unreachable_blobs, list_digests_of_writes
+from checkpoints.versions import state_channels
+from checkpoints.versions.blobs import delete_unreachable_blobs
 
-#: Version of each channel, and the digest of its value; None for a channel without a value.
-Channels = dict[str, tuple[int | float | str, str | None]]
 _CHUNK_SIZE = 500
-
-
-def parse_channels(session_id: str, text: str) -> Channels:
-    """Parse the stored channels of a state. Raises `CheckpointCorrupted`."""
-    return {name: (entry[0], entry[1]) for name, entry in _parse_channel_entries(session_id, text).items()}
 
 
 def _find_rebuilt_channels(session_id: str, state: FrameworkState) -> set[str]:
     """Return the channels without a value whose value is rebuilt from the writes of earlier states."""
-    return {name for name, entry in _parse_channel_entries(session_id, state.channels).items() if len(entry) > 2}
-
-
-def _parse_channel_entries(session_id: str, text: str) -> dict[str, list[Any]]:
-    try:
-        stored = parse_json_object(text) or {}
-    except ValueError as error:
-        raise CheckpointCorrupted(session_id, "channels", str(error)) from error
-    if not all(isinstance(entry, list) and len(entry) in (2, 3) for entry in stored.values()):
-        raise CheckpointCorrupted(session_id, "channels", "an entry has no version and digest")
-    return stored
+    return {
+        name
+        for name, entry in state_channels.parse_channel_entries(session_id, state.channels).items()
+        if len(entry) > 2
+    }
 
 
 def list_unneeded_states(
@@ -58,7 +43,7 @@ def list_unneeded_states(
         state_or_none: FrameworkState | None = first
         while state_or_none is not None:
             needed.add(state_or_none.pk)
-            stored = parse_channels(session_id, state_or_none.channels)
+            stored = state_channels.parse_channels(session_id, state_or_none.channels)
             missing -= {name for name, (_, digest) in stored.items() if digest is not None}
             state_or_none = by_place.get((state_or_none.namespace, state_or_none.parent_id)) if missing else None
     return [state for state in states if state.pk not in needed]
@@ -84,9 +69,7 @@ def delete_states(using: str, session: Session, states: Collection[FrameworkStat
 
 def delete_unused_blobs(using: str, session: Session) -> None:
     """Delete the blobs of a locked session that no state and no write reaches."""
-    texts = FrameworkState.objects.using(using).filter(session=session).values_list("channels", flat=True)
-    roots = {digest for text in texts for _, digest in parse_channels(session.session_id, text).values() if digest}
-    delete_unreachable_blobs(using, session, roots | list_digests_of_writes(using, session))
+    delete_unreachable_blobs(using, session, state_channels.list_named_digests(using, session))
 
 
 def delete_states_before_oldest_version(using: str, session: Session) -> None:

@@ -339,6 +339,20 @@ def list_digests_of_writes(using: str, session: Session) -> set[str]:
 
 def delete_unreachable_blobs(using: str, session: Session, roots: Iterable[str]) -> int:
     """Delete the blobs that no value of `roots` contains. Returns their number. The session has to be locked."""
+    needed = _list_reachable_digests(using, session, roots)
+    stored = Blob.objects.using(using).filter(session=session)
+    unreachable = [digest for digest in stored.values_list("digest", flat=True) if digest not in needed]
+    return sum(stored.filter(digest__in=part).delete()[0] for part in _split_into_query_batches(unreachable))
+
+
+def list_unstored_blobs(using: str, session: Session, roots: Iterable[str]) -> list[str]:
+    """List the digests of the blobs that a value of `roots` contains and the session does not have."""
+    needed = _list_reachable_digests(using, session, roots)
+    return sorted(needed - set(Blob.objects.using(using).filter(session=session).values_list("digest", flat=True)))
+
+
+def _list_reachable_digests(using: str, session: Session, roots: Iterable[str]) -> set[str]:
+    """List the digests of the blobs that values contain. Raises `CheckpointCorrupted` for a list that is altered."""
     needed, wanted = set[str](), set(roots)
     while wanted:
         needed |= wanted
@@ -348,9 +362,7 @@ def delete_unreachable_blobs(using: str, session: Session, roots: Iterable[str])
             for row, content in zip(rows, opaque_contents.read_contents(using, rows), strict=True)
         ]
         wanted = {digest for content in contents for digest in _list_referenced_digests(*content)} - needed
-    stored = Blob.objects.using(using).filter(session=session)
-    unreachable = [digest for digest in stored.values_list("digest", flat=True) if digest not in needed]
-    return sum(stored.filter(digest__in=part).delete()[0] for part in _split_into_query_batches(unreachable))
+    return needed
 
 
 def _split_into_query_batches(digests: Sequence[str]) -> Iterable[Sequence[str]]:

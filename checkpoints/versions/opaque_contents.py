@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from checkpoints.constants import MAX_VALUE_BYTES
+from checkpoints.exceptions import TooLarge
 from checkpoints.formats import compression
 from checkpoints.models import Blob, FrameworkWrite, Message, Session
 
@@ -43,7 +45,9 @@ class ContentColumns(NamedTuple):
 
 
 def build_content_columns(type_: str, content: bytes, messages: Sequence[StoredMessage] = ()) -> ContentColumns:
-    """Build the columns of opaque bytes, of which one of the messages may have the text."""
+    """Build the columns of opaque bytes, of which one of the messages may have the text. Raises `TooLarge`."""
+    if len(content) > MAX_VALUE_BYTES:
+        raise TooLarge(f"A value of the format {type_!r}", len(content), MAX_VALUE_BYTES)
     if len(content) >= compression.MIN_COMPRESSED_SIZE:
         for message in messages:
             base = compression.build_base_from_message(type_, message.body)

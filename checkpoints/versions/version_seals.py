@@ -36,7 +36,9 @@ def seal_new_version(base: SaveBase, number: int, version: NewVersion) -> NewVer
     keys = get_seal_keys()
     if keys is None:
         return version
-    segment = version.checkpoint_values["segment"]
+    values = {"created_at": clock.now(), **version.checkpoint_values}
+    columns = {**values, "session": base.session_pk, "version": number}
+    segment = columns["segment"]
     sealed_messages = [
         NewMessage(
             *message[:-1],
@@ -44,8 +46,6 @@ def seal_new_version(base: SaveBase, number: int, version: NewVersion) -> NewVer
         )
         for message in version.messages
     ]
-    values = {"created_at": clock.now(), **version.checkpoint_values}
-    columns = {**values, "session": base.session_pk, "version": number}
     values["row_seal"] = row_seals.compute_seal_from_named_values(keys, Checkpoint, columns)
     return NewVersion(sealed_messages, values, version.answered)
 

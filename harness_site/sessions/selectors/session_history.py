@@ -15,6 +15,7 @@ from checkpoints.db import keyset_pagination
 from checkpoints.enums import AuditKind, DecisionKind
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision
+from checkpoints.seals import row_seals
 from harness_site.audit import audit_trail_query
 from harness_site.sessions.selectors import message_origin_versions_and_runs
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
@@ -73,7 +74,11 @@ def load_takeover_runs(session_pk: int, page: HistoryPage) -> dict[str, RunFacts
 
 
 def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None, size: int = PAGE) -> HistoryPage:
-    """Load a page of the history; a decision replaces the audit event that records it."""
+    """Load a page of the history; a decision replaces the audit event that records it.
+
+    Raises `IntegrityError` for a decision, or a call decided about, that does not match its seal; an event that does
+    not match is marked.
+    """
     events = AuditEvent.objects.filter(session=session_pk).exclude(kind=AuditKind.DECIDED)
     decisions = Decision.objects.filter(session=session_pk).select_related("tool_call")
     if before is not None:
@@ -88,10 +93,10 @@ def load_history_page(session_pk: int, *, before: tuple[int, int] | None = None,
         (event.created_at, event.pk, 0, _build_event_item(event, event.pk not in broken_pks))
         for event in recorded_events
     ]
-    decision_rows = [
-        (row.created_at, row.pk, 1, _build_decision_item(row))
-        for row in decisions.order_by(keyset_pagination.order_newest_first())[: size + 1]
-    ]
+    recorded_decisions = list(decisions.order_by(keyset_pagination.order_newest_first())[: size + 1])
+    row_seals.verify_rows(recorded_decisions)
+    row_seals.verify_rows({row.tool_call_id: row.tool_call for row in recorded_decisions}.values())
+    decision_rows = [(row.created_at, row.pk, 1, _build_decision_item(row)) for row in recorded_decisions]
     newest = list(islice(merge(event_rows, decision_rows, key=lambda row: row[:3], reverse=True), size + 1))
     page_rows = newest[:size]
     if len(newest) <= size:

@@ -15,6 +15,7 @@ from checkpoints.enums import JoinStatus, PauseStatus, PeerCallStatus
 from checkpoints.formats import parse_json
 from checkpoints.models import Join, PausedTask, PeerCall
 from checkpoints.peers import encrypted_fields
+from checkpoints.seals import row_seals
 
 #: Pauses on a page, and calls of one join on it; the other calls have pages of their own.
 PAGE = 10
@@ -119,17 +120,22 @@ def load_agent_wait_summary(session_pk: int) -> PeerWaitSummary:
         peers=tuple(peers),
         more=max(0, open_["peers"] - _NAMED),
         deadline=open_["deadline"],
-        ready=total is None,
+        # The last answer may have come between the statements.
+        ready=total is None or not open_["count"],
     )
 
 
 def load_pause_page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> PausePage:
-    """Load a page of pauses with the first calls of each of their joins, in three queries."""
+    """Load a page of pauses with the first calls of each of their joins, in three queries.
+
+    Raises `IntegrityError` for a row that does not match its seal.
+    """
     pauses = PausedTask.objects.filter(session=session_pk).select_related("run", "session").order_by("-number")
     if before is not None:
         pauses = pauses.filter(number__lt=before)
     tasks = list(pauses[: size + 1])
     page = tasks[:size]
+    row_seals.verify_rows(page)
     joins = _load_joins_by_pause(Join.objects.filter(task__in=[task.pk for task in page]))
     rows = tuple(_build_pause_row(task, tuple(joins[task.pk])) for task in page)
     return PausePage(rows, page[-1].number if len(tasks) > size else None)
@@ -144,6 +150,7 @@ def load_join_page(session_pk: int, pk: int, *, after: int = 0) -> JoinRow | Non
 def _load_joins_by_pause(joins: QuerySet[Join], *, after: int = 0) -> defaultdict[int, list[JoinRow]]:
     """Load joins with their calls by the key of their pause, in the order of creation."""
     join_rows = list(joins.order_by("pk"))
+    row_seals.verify_rows(join_rows)
     calls = _load_agent_calls_by_join([join.pk for join in join_rows], after)
     rows: defaultdict[int, list[JoinRow]] = defaultdict(list)
     for join in join_rows:
@@ -172,6 +179,7 @@ def _load_agent_calls_by_join(joins: Iterable[int], after: int) -> defaultdict[i
     ):
         calls_by_join[call.join_id].append(call)
     for calls in calls_by_join.values():
+        row_seals.verify_rows(calls)
         calls.sort(key=lambda call: call.pk)
     return calls_by_join
 

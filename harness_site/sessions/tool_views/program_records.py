@@ -35,7 +35,7 @@ _CHIPS: Final[tuple[tuple[str, tuple[str, Promise]], ...]] = (
 _REMINDER: Final = ("off", _("Reminder of the program"))
 _NOTE: Final = ("off", _("Note of the program"))
 _ERROR: Final = ("bad", _("Error"))
-#: Fields that name what a record is about, and those with its text; the first ones that are there count.
+#: Fields that name what a record is about, and those with its text; the first that is short enough is the title.
 _TITLE_FIELDS: Final = ("hookName", "displayPath", "filename", "path", "command")
 _TEXT_FIELDS: Final = ("content", "prompt", "snippet", "blockingError", "stdout", "stderr")
 _MAX_TITLE_CHARS: Final = 200
@@ -74,12 +74,16 @@ def describe_program_record(value: object) -> ProgramRecord | None:
 
 def _describe(record: dict[str, Any], kind: str, otherwise: tuple[str, Promise], names: set[str]) -> ProgramRecord:
     style, word = next((chip for beginning, chip in _CHIPS if kind.startswith(beginning)), otherwise)
-    title_field = next((name for name in _TITLE_FIELDS if isinstance(record.get(name), str) and record[name]), "")
+    title_field = next((name for name in _TITLE_FIELDS if _is_title(record.get(name))), "")
     texts = dict(_iterate_texts(record))
     shown = {*names, *texts, title_field}
     fields = {name: field for name, field in record.items() if name not in shown and field not in (None, "", [], {})}
-    title = record[title_field][:_MAX_TITLE_CHARS] if title_field else kind.replace("_", " ")
+    title = record[title_field] if title_field else kind.replace("_", " ")
     return ProgramRecord(style, word, title, "\n\n".join(dict.fromkeys(texts.values())), fields)
+
+
+def _is_title(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _MAX_TITLE_CHARS
 
 
 def _iterate_texts(record: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,14 @@ _EXIT_CODE: Final = re.compile(r"(?:Exit code:?|exited with code|Exit Code:)\s*(
 _ENDS: Final = 300
 #: Commands that display the files that they name, and what a name of a file has.
 _READERS: Final = frozenset({"bat", "cat", "head", "less", "more", "nl", "sed", "tail"})
+#: Options of these commands whose value is the next word.
+_OPTIONS_WITH_VALUE: Final[Mapping[str, frozenset[str]]] = {
+    "bat": frozenset({"-H", "-l", "-r", "--highlight-line", "--language", "--line-range", "--style", "--theme"}),
+    "head": frozenset({"-c", "-n", "--bytes", "--lines"}),
+    "nl": frozenset({"-b", "-d", "-f", "-h", "-i", "-l", "-n", "-s", "-v", "-w"}),
+    "sed": frozenset({"-e", "-f", "-l", "--expression", "--file"}),
+    "tail": frozenset({"-c", "-n", "-s", "--bytes", "--lines", "--pid", "--sleep-interval"}),
+}
 _FILE_NAME: Final = re.compile(r"(?!-)[^\s*?$`<>|{}=,]*[A-Za-z_][^\s*?$`<>|{}=,]*")
 #: Largest number of characters of a command in which files that it reads are looked for.
 _MAX_READ_COMMAND_CHARS: Final = 2_000
@@ -107,11 +115,23 @@ def list_read_files(command: str) -> list[str]:
             words = shlex.split(part.partition("|")[0])
         except ValueError:  # the command was split inside of quotes
             continue
-        name, others = (words[0] if words else ""), [word for word in words[1:] if not word.startswith("-")]
-        if name not in _READERS or (name == "sed" and "-n" not in words):
-            continue
-        files += [word for word in others[name == "sed" :] if _FILE_NAME.fullmatch(word)]
+        name = words[0] if words else ""
+        if name in _READERS and (name != "sed" or "-n" in words):
+            files += [word for word in _list_operands(name, words[1:]) if _FILE_NAME.fullmatch(word)]
     return list(dict.fromkeys(files))
+
+
+def _list_operands(name: str, words: list[str]) -> list[str]:
+    """List the words of a command that are neither options, nor values of options, nor the script of sed."""
+    options_with_value = _OPTIONS_WITH_VALUE.get(name, frozenset())
+    comment = next((number for number, word in enumerate(words) if word.startswith("#")), len(words))
+    operands = [
+        word
+        for before, word in zip(["", *words], words[:comment], strict=False)
+        if not word.startswith("-") and before not in options_with_value
+    ]
+    has_script_option = not {"-e", "-f", "--expression", "--file"}.isdisjoint(words)
+    return operands[1:] if name == "sed" and not has_script_option else operands
 
 
 def split_command_result(result: str) -> tuple[str, int | None]:

@@ -353,6 +353,10 @@ def test_error_of_a_tool_is_shown_without_its_tag() -> None:
         ("cat *.py", []),
         ("echo 'cat a.py'", []),
         ("cat 'a.py", []),
+        ("cat a.py # show the file", ["a.py"]),
+        ("head -c 1K a.py && tail --lines 2K b.py", ["a.py", "b.py"]),
+        ("bat -l python a", ["a"]),
+        ("sed -n -e 1,5p -e 9p a.py", ["a.py"]),
         ("rg needle a.py", []),
     ],
 )

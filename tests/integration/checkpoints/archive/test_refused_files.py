@@ -1,6 +1,8 @@
 """A file that is damaged, forged, of another session or from the future is refused, and nothing of it comes in."""
 
+import base64
 import json
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer
-from checkpoints.archive import file_format, row_serializers
+from checkpoints.archive import file_format, row_serializers, session_import
 from checkpoints.enums import get_default_risk
 from checkpoints.exceptions import (
     CheckpointsError,
@@ -17,9 +19,11 @@ from checkpoints.exceptions import (
     ImportConflict,
     SchemaFromFuture,
     SessionExists,
+    TooLarge,
     WrongSession,
     WrongWorkspace,
 )
+from checkpoints.formats import compression, digests
 from checkpoints.models import Message, Session, ToolCall, Workspace
 from tests.conftest import Open
 from tests.integration.checkpoints.archive.session_histories import create_full_history
@@ -161,6 +165,33 @@ def test_file_of_format_version_2_has_no_answered_versions(exported_session: Syn
     forged(path, lambda rows: None, version=2)
     exported_session.import_session(path)
     assert set(ToolCall.objects.values_list("key_policy", "answered_version")) == {("", None)}
+
+
+def test_values_that_are_large_once_decompressed_are_refused(
+    exported_session: SyncCheckpointer, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forge_blobs(count: int, size: int) -> None:
+        def add(rows: list[Any]) -> None:
+            rows[:] = [row for row in rows if row[0] not in {"blob", "framework_state", "framework_write"}]
+            session = next(values["id"] for kind, values in rows if kind == "session")
+            for number in range(count):
+                content = number.to_bytes(4, "big") + bytes(size - 4)
+                packed = base64.b64encode(zlib.compress(content)).decode()
+                digest = digests.digest_blob("json", content)
+                blob = {"id": number + 1, "session_id": session, "digest": digest, "type": "json"}
+                rows.append(["blob", {**blob, "content": packed, "compressed": True}])
+
+        forged(path, add)
+
+    monkeypatch.setattr(compression, "MAX_VALUE_BYTES", 200_000)
+    monkeypatch.setattr(session_import, "MAX_VALUE_BYTES", 200_000)
+    monkeypatch.setattr(session_import, "_MAX_COMPRESSION", 20)
+    forge_blobs(1, 200_001)
+    refused(exported_session, path, FileDamaged)  # one value
+    forge_blobs(50, 150_000)
+    refused(exported_session, path, TooLarge)  # all of them
+    forge_blobs(1, 150_000)
+    exported_session.import_session(path)
 
 
 def test_write_in_a_file_of_format_version_9_has_its_value_in_a_blob() -> None:

@@ -11,6 +11,7 @@ from django.db import OperationalError, connection, transaction
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import (
     CheckpointCorrupted,
+    IntegrityError,
     OwnershipLost,
     SessionBusy,
     SessionExists,
@@ -113,6 +114,17 @@ def test_one_more_element_changes_few_nodes_at_any_length() -> None:
         assert len(blobs) <= 5
         if count in {1, 8, 9, 63, 64, 65, 511, 512, 513, 4096}:
             assert nodes == build_list_nodes(digests[:count])
+
+
+def test_state_whose_stored_channels_were_altered_is_reported(cp: SyncCheckpointer) -> None:
+    _save(cp, 0, messages=[_item(1)])
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT channels FROM checkpoints_frameworkstate")
+        stored = bytes(cursor.fetchone()[0])
+        assert stored[:1] == b"\x01"
+        cursor.execute("UPDATE checkpoints_frameworkstate SET channels = %s", [stored[:-2]])
+    with pytest.raises((CheckpointCorrupted, IntegrityError)):  # with seals, the seal is verified first
+        state_store.load_state(cp.store, "s", "", None)
 
 
 def test_unchanged_channel_keeps_its_value(cp: SyncCheckpointer) -> None:

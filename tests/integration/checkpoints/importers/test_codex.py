@@ -121,6 +121,24 @@ def test_call_is_linked_with_the_subagent_that_it_started(cp: SyncCheckpointer, 
     assert json.loads(Session.objects.get().metadata)["subagents"] == {"child": "c-1"}
 
 
+@pytest.mark.parametrize("how", ["result", "event"])
+@pytest.mark.parametrize("kind", FORKED)
+def test_fork_links_only_the_subagents_that_it_started(
+    cp: SyncCheckpointer, tmp_path: Path, kind: str, how: str
+) -> None:
+    def start(at: int, call_id: str, child: str) -> list[dict[str, Any]]:
+        call = {"type": "function_call", "name": "spawn_agent", "call_id": call_id, "arguments": "{}"}
+        output = json.dumps({"agent_id": child} if how == "result" else {})
+        result = {"type": "function_call_output", "call_id": call_id, "output": output}
+        events = [event(at, "collab_agent_spawn_end", call_id=call_id, new_thread_id=child)] if how == "event" else []
+        return [line(at, "response_item", call), *events, line(at, "response_item", result)]
+
+    header = line(30, "session_meta", {"id": "child", **FORKED[kind]})
+    lines = [header, *PARENT, *start(4, "c-1", "copied"), says(32, "user", "And that"), *start(35, "c-2", "own")]
+    import_lines(cp, tmp_path, lines, "child")
+    assert json.loads(Session.objects.get().metadata)["subagents"] == {"own": "c-2"}
+
+
 def test_turns_that_were_taken_back_remain_in_earlier_versions(cp: SyncCheckpointer, tmp_path: Path) -> None:
     lines = [*PARENT[1:], says(5, "user", "Now B"), says(6, "assistant", "B."), says(7, "user", "Now C")]
     lines += [event(8, "thread_rolled_back", num_turns=2), says(9, "user", "Now D"), says(10, "assistant", "D.")]

@@ -421,6 +421,28 @@ def test_command_of_mini_swe_agent_is_a_call(cp: SyncCheckpointer, tmp_path: Pat
     )
 
 
+MINI_ANSWERS = {
+    "no example of another language": (
+        "As in:\n\n```bash\necho x\n```\n\n```mswea_bash_command\nls\n```",
+        [("completed", "ls")],
+    ),
+    "no answer with two commands, which the program refuses": ("```bash\nls\n```\n\n```bash\nrm a.py\n```", []),
+    "spaces after the language": ("```bash \nls\n```", [("completed", "ls")]),
+}
+
+
+@pytest.mark.parametrize("kind", MINI_ANSWERS)
+def test_command_of_mini_swe_agent_is_the_one_that_the_program_runs(
+    cp: SyncCheckpointer, tmp_path: Path, kind: str
+) -> None:
+    content, calls = MINI_ANSWERS[kind]
+    answer = {"role": "assistant", "content": content}
+    messages = [MINI_SWE["messages"][1], answer, {"role": "user", "content": "a.py"}]  # type: ignore[index]
+    read_sample(cp, tmp_path, {**MINI_SWE, "messages": messages})
+    stored = [(call.status, json.loads(call.args)["command"]) for call in ToolCall.objects.all()]
+    assert stored == calls
+
+
 @pytest.mark.parametrize(("submission", "messages"), [("\ndiff --git a/a.py b/a.py\r\n+new\n", 6), ("another diff", 7)])
 def test_submitted_patch_is_added_unless_the_last_result_contains_it(
     cp: SyncCheckpointer, tmp_path: Path, submission: str, messages: int

@@ -64,6 +64,19 @@ def test_content_of_a_framework_under_its_own_digest_does_not_take_the_place_of_
     assert Blob._meta.db_table in find_tables_with_problems("s")
 
 
+def test_missing_content_of_a_framework_is_noticed(open_checkpointer: Open) -> None:
+    create_sealed_session(open_checkpointer, "s")
+    store = open_checkpointer().store
+    for blob in plain(Blob).filter(session__session_id="s"):
+        plain(Blob).filter(pk=blob.pk).delete()
+
+        with pytest.raises(CheckpointsError):
+            state_store.load_state(store, "s", "ns", "2")
+        assert find_tables_with_problems("s") == {Blob._meta.db_table}
+        blob.save(force_insert=True)
+    assert find_tables_with_problems("s") == set()
+
+
 def test_altered_value_that_is_stored_with_a_write_is_noticed(open_checkpointer: Open) -> None:
     create_sealed_session(open_checkpointer, "s")
     store = open_checkpointer().store

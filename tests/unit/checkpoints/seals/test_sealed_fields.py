@@ -9,7 +9,7 @@ from django.apps import apps
 from checkpoints.db.hot_statements import NewMessage
 from checkpoints.enums import CallStatus
 from checkpoints.models import Message, ToolCall
-from checkpoints.seals import row_seals
+from checkpoints.seals import row_encoding, row_seals
 from checkpoints.seals.seal_keys import SealKey, SealKeys
 from checkpoints.seals.sealed_model import SealedModel
 
@@ -60,6 +60,28 @@ def test_different_values_have_different_seals() -> None:
     assert _seal(tool="a", args="b") != _seal(tool="ab", args="")
 
 
+def test_a_value_of_another_type_than_its_column_has_another_seal() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    microseconds = int(now.timestamp()) * 10**6
+    for name, usual, others in (
+        ("step", 1, ("1", 1.0, b"1", b"\x01")),
+        ("step", 12, ("12", "1,2")),
+        ("tool", "01", (b"\x01", 1)),
+        ("run", UUID(int=1), ("01", 1, b"\x01")),
+        ("verifiable", True, (1, "true")),
+        ("issued_at", now, (microseconds, str(microseconds))),
+        ("decide_within", timedelta(microseconds=1), (1, "1")),
+    ):
+        assert _seal(**{name: usual}) not in [_seal(**{name: other}) for other in others], name
+    key = SealKey(bytes(32))
+    keys = SealKeys(key, {key.id: key}, True)
+    values = dict.fromkeys(Message.sealed_fields)
+    seals = {
+        row_seals.compute_seal_from_named_values(keys, Message, {**values, "chain": chain}) for chain in (b"\x01", "01")
+    }
+    assert len(seals) == 2
+
+
 def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row() -> None:
     key = SealKey(bytes(32))
     keys = SealKeys(key, {key.id: key}, True)
@@ -74,8 +96,8 @@ def test_a_seal_that_begins_with_kept_columns_is_the_seal_of_the_row() -> None:
 def test_the_encoding_is_a_json_array_in_ascii() -> None:
     moment = datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
     values = (None, True, 5, "é\ud800", CallStatus.ISSUED, b"\x01", memoryview(b"\x01"), UUID(int=7), moment)
-    assert row_seals.encode_values_as_json_array(values) == b'[null,true,5,"\\u00e9\\ud800","issued","01","01",7,-1]'
-    assert row_seals.encode_values_as_json_array([timedelta(seconds=1)]) == b"[1000000]"
+    assert row_encoding.encode_values_as_json_array(values) == b'[null,true,5,"\\u00e9\\ud800","issued","01","01",7,-1]'
+    assert row_encoding.encode_values_as_json_array([timedelta(seconds=1)]) == b"[1000000]"
 
 
 def test_message_fields_are_sealed_in_the_order_of_the_hot_path() -> None:

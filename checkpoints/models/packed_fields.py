@@ -1,0 +1,71 @@
+"""Columns whose short values say much the same in each row: packed on the way to the database, and unpacked from it.
+
+Statements that are written by hand convert their values with the field too. What cannot be unpacked is read as it is
+stored: a seal, or what parses the value, says that it was altered.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+
+from checkpoints.formats import compression
+
+if TYPE_CHECKING:
+    _BinaryField = models.BinaryField[bytes, bytes]
+    _TextField = models.TextField[str, str]
+    _CharField = models.CharField[str, str]
+else:
+    _BinaryField, _TextField, _CharField = models.BinaryField, models.TextField, models.CharField
+
+
+class PackedBinaryField(_BinaryField):
+    """Binary column with packed bytes."""
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        return None if value is None else compression.pack_short(bytes(value))
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return None if value is None else _unpack(bytes(value))
+
+
+class PackedTextField(_TextField):
+    """Binary column with a packed text."""
+
+    def get_internal_type(self) -> str:
+        return "BinaryField"
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        return None if value is None else compression.pack_short(value.encode("utf-8", "surrogatepass"))
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return None if value is None else _unpack(bytes(value)).decode("utf-8", "surrogateescape")
+
+
+class PackedDigestField(_CharField):
+    """Binary column with the bytes of hexadecimal digits."""
+
+    def get_internal_type(self) -> str:
+        return "BinaryField"
+
+    def to_python(self, value: Any) -> Any:
+        if value is not None and bytes.fromhex(value).hex() != value:
+            raise ValueError(f"{value!r} is no digest.")
+        return value
+
+    def get_db_prep_value(self, value: Any, connection: Any, prepared: bool = False) -> Any:
+        return None if value is None else bytes.fromhex(value)
+
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return None if value is None else bytes(value).hex()
+
+
+PACKED_FIELDS = (PackedBinaryField, PackedTextField, PackedDigestField)
+
+
+def _unpack(stored: bytes) -> bytes:
+    with suppress(ValueError):
+        return compression.unpack_short(stored)
+    return stored

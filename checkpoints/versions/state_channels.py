@@ -1,0 +1,44 @@
+"""Channels of the states of a framework: the version of each, and the digest of its value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from checkpoints.exceptions import CheckpointCorrupted
+from checkpoints.formats.canonical import parse_json_object
+from checkpoints.models import FrameworkState, Session
+from checkpoints.versions import blobs
+
+#: Version of each channel, and the digest of its value; None for a channel without a value.
+Channels = dict[str, tuple[int | float | str, str | None]]
+
+
+def parse_channels(session_id: str, text: str) -> Channels:
+    """Parse the stored channels of a state. Raises `CheckpointCorrupted`."""
+    return {name: (entry[0], entry[1]) for name, entry in parse_channel_entries(session_id, text).items()}
+
+
+def parse_channel_entries(session_id: str, text: str) -> dict[str, list[Any]]:
+    """Parse the stored channels of a state with all that is stored of each. Raises `CheckpointCorrupted`."""
+    try:
+        stored = parse_json_object(text) or {}
+    except ValueError as error:
+        raise CheckpointCorrupted(session_id, "channels", str(error)) from error
+    if not all(isinstance(entry, list) and len(entry) in (2, 3) for entry in stored.values()):
+        raise CheckpointCorrupted(session_id, "channels", "an entry has no version and digest")
+    return stored
+
+
+def list_named_digests(using: str, session: Session) -> set[str]:
+    """List the digests of the values that the states and writes of a session name. Raises `CheckpointCorrupted`."""
+    texts = FrameworkState.objects.using(using).filter(session=session).values_list("channels", flat=True)
+    named = {digest for text in texts for _, digest in parse_channels(session.session_id, text).values() if digest}
+    return named | blobs.list_digests_of_writes(using, session)
+
+
+def list_missing_blobs(using: str, session: Session) -> list[str]:
+    """List the digests of the blobs that a state or a write of a session needs and that are not there.
+
+    Raises `CheckpointCorrupted` for channels or a list that cannot be read.
+    """
+    return blobs.list_unstored_blobs(using, session, list_named_digests(using, session))

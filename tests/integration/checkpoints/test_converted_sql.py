@@ -1,0 +1,31 @@
+"""The SQL of hot statements is converted to the style of SQLite's driver once."""
+
+from __future__ import annotations
+
+import pytest
+from django.db import connection
+
+from checkpoints.db import converted_sql
+from checkpoints.db.write_guard import open_write_transaction
+from tests.conftest import Open
+from tests.integration.checkpoints.session_setups import conversation, start_session
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_placeholders_and_percent_signs_are_converted() -> None:
+    for value in (1, "%s"):
+        with open_write_transaction(connection, None) as cursor:
+            cursor.execute("SELECT %s, '%%'", [value] if connection.vendor == "sqlite" else [str(value)])
+            assert [str(column) for column in cursor.fetchone()] == [str(value), "%"]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="the driver of PostgreSQL takes Django's placeholders")
+def test_a_second_save_converts_no_sql(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("ab"), {}, 0)
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
+    before = converted_sql._convert_placeholders.cache_info()
+    cp.save_checkpoint("s", conversation("abcd"), {}, 0)
+    after = converted_sql._convert_placeholders.cache_info()
+    assert (after.misses, after.hits > before.hits) == (before.misses, True)

@@ -1,0 +1,89 @@
+"""No page, export or answer of the HTTP API shows a text that somebody has put into a sealed column."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, models, transaction
+from django.test import Client
+
+from checkpoints.models import (
+    Decision,
+    Join,
+    LateResult,
+    PausedTask,
+    PeerCall,
+    Session,
+    ToolCall,
+    Workflow,
+    WorkflowStep,
+)
+from harness_site.accounts.models import TokenRole
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.sealed_history import (
+    create_sealed_session,
+    plain,
+    rolled_back,
+)
+from tests.support.api_client import make_token
+from tests.support.factories import make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MARK = "forgedmarker"
+#: Pages that show records. A timeline, a list and the line about what a session waits for only name them.
+_PAGES = ("workflows/", "peers/", "history/", "export/jsonl/", "export/html/")
+_MODELS = (Decision, LateResult, PausedTask, Join, PeerCall, Workflow, WorkflowStep)
+#: Columns that the line above each page names.
+_NAMED_ABOVE = {"peer"}
+_API = ("", "/versions/latest", "/messages", "/calls", "/peer-calls", "/workflows", "/export", "/preview")
+
+
+def _list_text_columns(model: Any) -> list[str]:
+    fields = [model._meta.get_field(name) for name in model.sealed_fields]
+    return [field.name for field in fields if isinstance(field, models.CharField | models.TextField)]
+
+
+def _forge(value: str | None, limit: int | None) -> str:
+    """Return another text with the mark, which is JSON if the value is."""
+    try:
+        parsed = json.loads(value or "")
+    except ValueError:
+        return MARK[:limit]
+    return json.dumps({**parsed, "text": MARK} if isinstance(parsed, dict) else MARK, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("model", _MODELS, ids=lambda model: model.__name__)
+def test_forged_text_is_shown_nowhere(open_checkpointer: Open, settings: Any, model: Any) -> None:
+    settings.HARNESS_SEAL_KEY = "5e" * 32
+    create_sealed_session(open_checkpointer, "s")
+    session = Session.objects.get(session_id="s")
+    reader = Client()
+    reader.force_login(make_user())
+    token = {"Authorization": f"Bearer {make_token(TokenRole.AUDITOR)}"}
+    calls = list(ToolCall.objects.filter(session=session).values_list("pk", flat=True))
+    pages = [f"/sessions/{session.pk}/{page}" for page in _PAGES]
+    pages += [page.format(pk) for pk in calls for page in (f"/sessions/{session.pk}/calls/{{}}/", "/review/calls/{}/")]
+    requests: list[tuple[str, dict[str, str]]] = [(page, {}) for page in pages] + [
+        (f"/api/v1/sessions/s{path}", token) for path in _API
+    ]
+    shown = []
+    for name in _list_text_columns(model):
+        field = model._meta.get_field(name)
+        row = plain(model).filter(session=session).order_by("pk").last()
+        assert row is not None
+        with rolled_back():
+            forged = _forge(getattr(row, name), field.max_length)
+            try:
+                with transaction.atomic():
+                    plain(model).filter(pk=row.pk).update(**{name: forged})
+            except DatabaseError:
+                continue
+            for page, headers in requests:
+                answer = reader.get(page, headers=headers)
+                content = b"".join(answer) if answer.streaming else answer.content
+                if answer.status_code == 200 and MARK.encode() in content and name not in _NAMED_ABOVE:
+                    shown.append(f"{name}: {page}")
+    assert shown == []

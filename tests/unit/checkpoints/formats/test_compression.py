@@ -1,0 +1,32 @@
+"""Short bytes are packed and unpacked equal, and bytes that nobody has packed are refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checkpoints.formats import compression
+
+_STATE = (
+    b"\x84\xa1v\x04\xa2ts\xd9 2026-11-26T06:39:02.470188+00:00\xadversions_seen\x83\xa9__input__\x80\xa9__start__\x81"
+    b"\xa9__start__\xb30000000178.727c9512\xa6answer\x81\xb0branch:to:answer\xb30000000179.b6aa8669\xb0updated_channels"
+    b"\x91\xa8messages"
+)
+
+
+@given(st.one_of(st.binary(max_size=100), st.binary(max_size=40).map(lambda content: _STATE + content)))
+def test_packed_bytes_come_back_equal(content: bytes) -> None:
+    packed = compression.pack_short(content)
+    assert compression.unpack_short(packed) == content
+    assert len(packed) <= len(content) + 1
+
+
+def test_state_of_a_framework_is_less_than_half_as_long() -> None:
+    assert len(compression.pack_short(_STATE)) < len(_STATE) // 2
+
+
+@pytest.mark.parametrize("kind", ["cut", "extended", "unknown"])
+def test_bytes_that_are_not_whole_are_refused(kind: str) -> None:
+    packed = compression.pack_short(_STATE)
+    altered = {"cut": packed[:-1], "extended": packed + b"x", "unknown": b"\x02" + packed[1:]}[kind]
+    with pytest.raises(ValueError, match="not whole"):
+        compression.unpack_short(altered)
