@@ -12,11 +12,12 @@ SomeModel = TypeVar("SomeModel", bound=models.Model)
 BATCH_SIZE = 1000
 
 
-def iterate_rows(rows: models.QuerySet[SomeModel], *, by: str = "pk") -> Iterator[SomeModel]:
-    """Iterate over rows in the order of `by`, a column that is unique among them."""
-    batch = list(rows.order_by(by)[:BATCH_SIZE])
+def iterate_rows(rows: models.QuerySet[SomeModel], *, by: str = "pk", descending: bool = False) -> Iterator[SomeModel]:
+    """Iterate over rows in the order of `by`, a column that is unique among them, or in the opposite order."""
+    ordered, after = (rows.order_by(f"-{by}"), f"{by}__lt") if descending else (rows.order_by(by), f"{by}__gt")
+    batch = list(ordered[:BATCH_SIZE])
     while batch:
         yield from batch
         if len(batch) < BATCH_SIZE:
             return
-        batch = list(rows.filter(**{f"{by}__gt": getattr(batch[-1], by)}).order_by(by)[:BATCH_SIZE])
+        batch = list(ordered.filter(**{after: getattr(batch[-1], by)})[:BATCH_SIZE])

@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 
 from checkpoints.audit import insert_unchained_events
 from checkpoints.db.database_operation import database_operation
+from checkpoints.db.row_batches import iterate_rows
 from checkpoints.enums import AuditKind, SessionStatus
 from checkpoints.exceptions import InvalidInput, StillNeeded, VersionNotFound
 from checkpoints.formats.canonical import parse_json
@@ -267,11 +268,11 @@ def delete_session(
 def find_recorded_removal(store: Store, session_id: str, since: datetime) -> RemovalCounts | None:
     """Find what the newest removal of versions of a session, or of all of it, has removed, if it was not before
     `since`."""
-    events = AuditEvent.objects.using(store.using).filter(workspace__slug=store.workspace).order_by("-pk")
+    events = AuditEvent.objects.using(store.using).filter(workspace=store.workspace_id)
     with database_operation(store.using, writes=False):
-        session = Session.objects.using(store.using).filter(workspace__slug=store.workspace, session_id=session_id)
+        session = Session.objects.using(store.using).filter(workspace=store.workspace_id, session_id=session_id)
         session_pk = session.values_list("pk", flat=True).first()
-        for event in events.iterator():
+        for event in iterate_rows(events, descending=True):
             if event.created_at < since - _LONGEST_TRANSACTION:
                 break
             details = parse_json(event.details) if event.kind in _REMOVALS and event.created_at >= since else {}

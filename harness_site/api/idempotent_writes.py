@@ -54,6 +54,9 @@ _TRANSIENT_STATUSES: Final = frozenset(
     {HTTPStatus.ACCEPTED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 )
 
+#: Answers that a write may get because its repetition has done it: what it changes has changed, or is gone.
+_STATUSES_OF_OVERTAKEN_WRITES: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND})
+
 #: Statements of every write, which are not compiled from a query each time.
 _TABLE: Final = ApiWrite._meta.db_table
 #: Time of a note. A repetition looks for rows that are not older than the note, and their times are those of the
@@ -172,7 +175,7 @@ def serve_write_once(
             return response
         ApiWrite.objects.filter(pk=row.pk).update(repeated=True)
     response = serve(row if repeated else None)
-    if response.status_code == HTTPStatus.CONFLICT and not repeated and _is_repeated_elsewhere(row):
+    if response.status_code in _STATUSES_OF_OVERTAKEN_WRITES and not repeated and _is_repeated_elsewhere(row):
         response = serve(row)  # the repetition may have been faster; then this attempt finds what it wrote
     return response if _store_response_and_claim_call(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
 

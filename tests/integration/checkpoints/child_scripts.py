@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from checkpoints import Checkpointer, SyncCheckpointer, check_pending_tool_calls, exceptions
+from checkpoints.sessions.create_finish_release import SessionDescription
 from tests.support.processes import heed, say
 
 
@@ -74,6 +75,8 @@ def write_after_fork(place: str) -> str:
     """Write in a forked child, which must not use the ownership of its parent."""
     cp = SyncCheckpointer(place)
     cp.start_session("s")
+    from checkpoints.framework_states import durable_message_list  # its models need the settings of the checkpointer
+
     child = os.fork()
     if child == 0:
         writes: list[Callable[[], object]] = [
@@ -81,6 +84,7 @@ def write_after_fork(place: str) -> str:
             lambda: cp.start_session("of the child"),
             lambda: cp.resume("s"),
             lambda: cp.append_checkpoint("s", [{"role": "user"}], expected_version=0),
+            lambda: durable_message_list.remove_all_messages(cp.store, "s", SessionDescription()),
         ]
         refused = 0
         for write in writes:

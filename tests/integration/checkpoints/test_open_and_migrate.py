@@ -80,7 +80,7 @@ def test_script_uses_two_databases(start_child: StartChild, tmp_path: Path) -> N
 
 
 def test_forked_child_owns_no_session(start_child: StartChild, tmp_path: Path) -> None:
-    assert start_child(child_scripts.write_after_fork, place=f"{tmp_path}/a.db").result() == "4"
+    assert start_child(child_scripts.write_after_fork, place=f"{tmp_path}/a.db").result() == "5"
 
 
 @pytest.mark.parametrize("kind", [SyncCheckpointer, Checkpointer])

@@ -5,8 +5,10 @@ import ssl
 import subprocess
 import urllib.error
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 
 import django.db
+import psycopg
 import pytest
 
 from checkpoints.calls.ambiguous_errors import is_outcome_unknown
@@ -104,6 +106,39 @@ def test_error_leaves_the_effect_unknown(error: BaseException) -> None:
 )
 def test_error_that_rules_out_an_effect(error: BaseException) -> None:
     assert is_outcome_unknown(error) is False
+
+
+@pytest.mark.parametrize("statement", ["SELEC 1", "INSERT INTO nothing VALUES (1)"])
+def test_statement_that_sqlite_refuses_had_no_effect(statement: str) -> None:
+    with closing(sqlite3.connect(":memory:")) as database, pytest.raises(sqlite3.OperationalError) as refused:
+        database.execute(statement)
+
+    assert is_outcome_unknown(refused.value) is False
+    assert is_outcome_unknown(raised_from(django.db.OperationalError(str(refused.value)), refused.value)) is False
+
+
+@pytest.mark.parametrize(
+    ("code", "unknown"),
+    [
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, False),
+        (sqlite3.SQLITE_LOCKED, False),
+        (sqlite3.SQLITE_IOERR_FSYNC, True),
+        (sqlite3.SQLITE_FULL, True),
+    ],
+)
+def test_code_of_sqlite_says_whether_the_statement_was_refused(code: int, unknown: bool) -> None:
+    error = sqlite3.OperationalError("an error of SQLite")
+    error.sqlite_errorcode = code
+
+    assert is_outcome_unknown(error) is unknown
+
+
+@pytest.mark.parametrize(("state", "unknown"), [("40001", False), ("40P01", False), ("55P03", False), ("57P01", True)])
+def test_state_of_postgresql_says_whether_the_transaction_was_rolled_back(state: str, unknown: bool) -> None:
+    error = psycopg.errors.lookup(state)("an error of PostgreSQL")
+
+    assert is_outcome_unknown(error) is unknown
+    assert is_outcome_unknown(raised_from(django.db.OperationalError(str(error)), error)) is unknown
 
 
 def test_suppressed_context_does_not_count() -> None:

@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints import SyncCheckpointer
+from checkpoints.db import clock, row_batches
 from checkpoints.exceptions import InvalidInput, SessionNotFound, StillNeeded, VersionNotFound
-from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
+from checkpoints.models import AuditEvent, Checkpoint, Message, Segment, Session, ToolCall
+from checkpoints.sessions.prune_versions_and_delete_sessions import find_recorded_removal
 from tests.conftest import Open
 from tests.integration.checkpoints.session_setups import (
     Messages,
@@ -154,6 +158,25 @@ def test_deleted_session_leaves_no_rows(ten: SyncCheckpointer) -> None:
     counts = [model._default_manager.count() for model in (Session, Checkpoint, Message, Segment, ToolCall)]
     assert counts == [0, 0, 0, 0, 0]
     assert ten.load_latest("s") is None
+
+
+def test_recorded_removal_is_found_without_reading_the_whole_audit_trail(
+    ten: SyncCheckpointer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trail of a workspace may be large; PostgreSQL would copy all of it for a cursor outside of a transaction."""
+    monkeypatch.setattr(row_batches, "BATCH_SIZE", 2)
+    began = clock.now() - timedelta(seconds=1)
+    removed = ten.prune("s", keep_last=3)
+    for number in range(5):
+        ten.start_session(f"later {number}")
+
+    with CaptureQueriesContext(connection) as queries:
+        found = find_recorded_removal(ten.store, "s", began)
+    assert found == removed
+    reads = [query["sql"] for query in queries if AuditEvent._meta.db_table in query["sql"]]
+    assert len(reads) > 1
+    assert all("LIMIT 2" in read for read in reads)
+    assert find_recorded_removal(ten.store, "s", began + timedelta(hours=1)) is None
 
 
 def test_dry_run_deletes_nothing(ten: SyncCheckpointer) -> None:
