@@ -10,25 +10,25 @@ from itertools import pairwise
 from math import inf
 from typing import Any
 
-from django.db.models import QuerySet
-
 from checkpoints.enums import RunStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import content_blocks, parse_json, parse_or_text, to_canonical_json
 from checkpoints.formats.argument_order import sort_arguments
 from checkpoints.formats.content_blocks import CallPart, Part, ResultPart, TextPart
 from checkpoints.formats.digests import digest_text
-from checkpoints.models import Checkpoint, Session
+from checkpoints.models import Session
 from harness_site.sessions.selectors import (
     call_details,
     call_result_pairs,
     message_origin_versions_and_runs,
     message_windows,
+    version_list,
 )
 from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.call_result_pairs import Spot
 from harness_site.sessions.selectors.message_origin_versions_and_runs import Origin, RunFacts
 from harness_site.sessions.selectors.message_windows import WINDOW, StoredMessage
+from harness_site.sessions.selectors.version_list import Version
 
 #: Number of messages by which a window may grow to keep a call and its result together.
 _MARGIN = 16
@@ -165,11 +165,18 @@ def get_newest_transcript_version(session: Session) -> TranscriptVersion:
 
 
 def find_transcript_version(session: Session, version: int | None = None) -> TranscriptVersion | None:
-    """Return the place of a version, the newest by default; None if the version does not exist."""
+    """Return the place of a version, the newest by default; None if the version does not exist.
+
+    Raises `IntegrityError` for a version that was altered.
+    """
     if version is None or version == session.latest_version:
         return get_newest_transcript_version(session)
-    stored = Checkpoint.objects.filter(session=session, version=version).values_list("segment_id", "length").first()
-    return None if stored is None else TranscriptVersion(version, *stored, newest=False)
+    found = version_list.load_version(session.pk, version)
+    return None if found is None else _build_transcript_version(found)
+
+
+def _build_transcript_version(version: Version) -> TranscriptVersion:
+    return TranscriptVersion(version.version, version.segment_id, version.length, newest=False)
 
 
 def load_conversation(
@@ -219,18 +226,14 @@ def _is_agent_text_answer(entry: Entry) -> bool:
 
 
 def load_conversation_before_step(session: Session, step: int, *, size: int = 4) -> Conversation | None:
-    """Load the end of the conversation in the newest version up to `step`, where a call was issued."""
-    version_columns = _query_last_version_before(session.pk, step).first()
-    if version_columns is None:
+    """Load the end of the conversation in the newest version up to `step`, where a call was issued.
+
+    Raises `IntegrityError` for a version or a message that was altered.
+    """
+    found = version_list.load_newest_version(session.pk, upto=step)
+    if found is None:
         return None
-    return load_conversation(
-        session, TranscriptVersion(*version_columns, newest=False), first=max(0, version_columns[2] - size)
-    )
-
-
-def _query_last_version_before(session: int, step: int) -> QuerySet[Checkpoint, tuple[int, int, int]]:
-    stored = Checkpoint.objects.filter(session=session, version__lte=step).order_by("-version")
-    return stored.values_list("version", "segment_id", "length")[:1]
+    return load_conversation(session, _build_transcript_version(found), first=max(0, found.length - size))
 
 
 def iterate_conversation_windows(session: Session, at: TranscriptVersion, *, size: int = 100) -> Iterator[Conversation]:

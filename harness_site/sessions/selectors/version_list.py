@@ -117,13 +117,15 @@ def _query_versions(session: int, *, payload: bool = False) -> QuerySet[Checkpoi
     return annotated if payload else annotated.defer("payload")
 
 
-def load_newest_version(session_pk: int) -> Version | None:
-    row = _query_newest_version(session_pk).first()
+def load_newest_version(session_pk: int, *, upto: int | None = None) -> Version | None:
+    """Load the newest version, or the newest one up to the version `upto`. Raises `IntegrityError`."""
+    row = _query_newest_version(session_pk, upto=upto).first()
     return _build_verified_version(row) if row else None
 
 
-def _query_newest_version(session: int) -> QuerySet[Checkpoint]:
-    return _query_versions(session).order_by("-version")[:1]
+def _query_newest_version(session: int, *, upto: int | None = None) -> QuerySet[Checkpoint]:
+    versions = _query_versions(session).order_by("-version")
+    return (versions if upto is None else versions.filter(version__lte=upto))[:1]
 
 
 def find_last_common_version(session_pk: int, version: Version, shared: int) -> SavedVersion | None:

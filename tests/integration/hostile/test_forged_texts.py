@@ -9,6 +9,7 @@ import pytest
 from django.db import DatabaseError, models, transaction
 from django.test import Client
 
+from checkpoints.exceptions import IntegrityError
 from checkpoints.models import (
     Checkpoint,
     Decision,
@@ -22,6 +23,7 @@ from checkpoints.models import (
     WorkflowStep,
 )
 from harness_site.accounts.models import TokenRole
+from harness_site.sessions.selectors.conversation_window import load_conversation_before_step
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import (
     create_sealed_session,
@@ -107,3 +109,18 @@ def test_forged_text_is_shown_nowhere(open_checkpointer: Open, settings: Any, mo
                 if answer.status_code == 200 and MARK.encode() in content and name not in expected:
                     shown.append(f"{name}: {page}")
     assert shown == []
+
+
+def test_transcript_of_an_altered_version_is_not_shown(open_checkpointer: Open, settings: Any) -> None:
+    settings.HARNESS_SEAL_KEY = "5e" * 32
+    create_sealed_session(open_checkpointer, "s")
+    session = Session.objects.get(session_id="s")
+    reader = Client()
+    reader.force_login(make_user())
+    page = f"/sessions/{session.pk}/?v=1"
+    assert reader.get(page).status_code == 200
+    assert load_conversation_before_step(session, 1) is not None
+    plain(Checkpoint).filter(session=session, version=1).update(length=2)
+    assert reader.get(page).status_code == 409
+    with pytest.raises(IntegrityError):
+        load_conversation_before_step(session, 1)
