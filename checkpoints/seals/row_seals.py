@@ -112,13 +112,6 @@ def verify_rows(rows: Iterable[Any]) -> None:
         verify_row(row)
 
 
-def verify_loaded_rows(rows: Iterable[Any]) -> None:
-    """Verify those of `rows` whose sealed columns were all read, as lists leave out large ones."""
-    for row in rows:
-        if not row.get_deferred_fields():
-            verify_row(row)
-
-
 def get_table_name(row: models.Model) -> str:
     return str(row._meta.db_table)
 

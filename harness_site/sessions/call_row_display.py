@@ -76,7 +76,7 @@ def build_session_call_lines(session_pk: int, records: Iterable[CallRecord]) -> 
 
 
 def build_workspace_call_lines(
-    rows: Iterable[LoggedCall], secrets: Mapping[int, Collection[str]]
+    rows: Iterable[LoggedCall | UnreadableRecord], secrets: Mapping[int, Collection[str]]
 ) -> list[WorkspaceCallLine | UnreadableRecord]:
     """Build the lines of calls of several sessions.
 

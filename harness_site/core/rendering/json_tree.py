@@ -37,10 +37,16 @@ MAX_NODES = 5_000
 _NOTE = mark_safe('<p class="muted">Shown as JSON text: it has too many values for a list of them.</p>')
 #: Maximum number of values for indentation.
 MAX_INDENTED = 10_000
-#: Texts that are blank or look like a number, a word of JSON, an empty object or list, or a text in quotes.
+#: Texts that are blank or look like a number, a word of JSON, an object, a list, or a text in quotes.
 _AMBIGUOUS_TEXT = re.compile(
-    r'\s*+(?:[+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|true|false|null|none|\{\s*\}|\[\s*\]|".*")?\s*',
-    re.IGNORECASE | re.DOTALL,
+    r"""\s*+(?:
+        [+-]?(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?
+        | true | false | null | none
+        | \{\s*+(?:".*)?\}
+        | \[\s*+(?:(?:["\[{\d-]|true|false|null).*)?\]
+        | ".*"
+    )?\s*""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 
 

@@ -26,6 +26,8 @@ from checkpoints.formats.argument_order import sort_stored_arguments
 from checkpoints.ids import is_storable
 from checkpoints.models import Decision, LateResult, ToolCall
 from checkpoints.seals import row_seals
+from checkpoints.seals.seal_keys import get_seal_keys
+from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
 
 PAGE = 30
 #: Maximum number of open calls displayed after the end of a transcript.
@@ -244,7 +246,7 @@ def load_calls_with_keys(pks: list[int]) -> tuple[CallRecord, ...]:
 
 
 def _query_calls_by_pk(pks: list[int]) -> QuerySet[ToolCall]:
-    return select_record_columns(ToolCall.objects.filter(pk__in=pks)).defer("result")
+    return select_list_columns(ToolCall.objects.filter(pk__in=pks))
 
 
 def load_complete_call_records(calls: QuerySet[ToolCall]) -> tuple[CallRecord, ...]:
@@ -257,6 +259,12 @@ def select_record_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     return calls.annotate(run_number=F("run__number"), run_alive=_ALIVE)
 
 
+def select_list_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
+    """Select the columns that records without results need; a seal covers the result, which is read only for that."""
+    columns = select_record_columns(calls)
+    return columns.defer("result") if get_seal_keys() is None else columns
+
+
 def build_verified_call_records(rows: list[ToolCall], *, results: bool = True) -> tuple[CallRecord, ...]:
     """Build records with the decisions of each call. Raises `IntegrityError` for a row that was altered.
 
@@ -264,18 +272,28 @@ def build_verified_call_records(rows: list[ToolCall], *, results: bool = True) -
     """
     if not rows:
         return ()
-    row_seals.verify_loaded_rows(rows)
-    pks = [call.pk for call in rows]
-    rulings, late = _load_decisions_by_call(pks), _load_late_results_by_call(pks)
+    decisions, late_results = _load_decisions_and_late_results_by_call(rows)
     return tuple(
-        _build_call_record(call, call.result_text if results else None, tuple(rulings[call.pk]), tuple(late[call.pk]))
-        for call in rows
+        _build_verified_call_record(call, decisions[call.pk], late_results[call.pk], results=results) for call in rows
     )
 
 
-def _build_call_record(
-    call: ToolCall, result: str | None, rulings: tuple[CallDecision, ...], late: tuple[LateCallResult, ...]
+def build_records_or_mark_unreadable(rows: list[ToolCall]) -> list[CallRecord | UnreadableRecord]:
+    """Build records without results; a call that was altered, or has an altered decision, becomes a placeholder."""
+    if not rows:
+        return []
+    decisions, late_results = _load_decisions_and_late_results_by_call(rows)
+    return convert_rows_or_mark_unreadable(
+        rows,
+        lambda call: _build_verified_call_record(call, decisions[call.pk], late_results[call.pk], results=False),
+        "call",
+    )
+
+
+def _build_verified_call_record(
+    call: ToolCall, decisions: list[Decision], late_results: list[LateResult], *, results: bool
 ) -> CallRecord:
+    row_seals.verify_rows((call, *decisions, *late_results))
     return CallRecord(
         pk=call.pk,
         call_id=call.call_id,
@@ -288,7 +306,7 @@ def _build_call_record(
         side_effects=tuple(effect for effect in call.side_effects.split(",") if effect),
         status=call.status,
         reason=call.reason,
-        result=result,
+        result=call.result_text if results else None,
         error_type=call.error_type,
         replays=call.replay_count,
         revision=call.revision,
@@ -301,29 +319,23 @@ def _build_call_record(
         issued_at=call.issued_at,
         interrupted_at=call.interrupted_at,
         settled_at=call.settled_at,
-        rulings=rulings,
-        late=late,
+        rulings=tuple(map(_build_call_decision, decisions)),
+        late=tuple(map(_build_late_call_result, late_results)),
     )
 
 
-def _load_decisions_by_call(pks: list[int]) -> defaultdict[int, list[CallDecision]]:
-    decisions: defaultdict[int, list[CallDecision]] = defaultdict(list)
+def _load_decisions_and_late_results_by_call(
+    rows: list[ToolCall],
+) -> tuple[defaultdict[int, list[Decision]], defaultdict[int, list[LateResult]]]:
+    """Load the decisions and late results of calls in the order in which they were recorded, by the key of the call."""
+    pks = [call.pk for call in rows]
+    decisions: defaultdict[int, list[Decision]] = defaultdict(list)
     for decision in sorted(_query_call_decisions(pks), key=attrgetter("pk")):
-        row_seals.verify_row(decision)
-        decisions[decision.tool_call_id].append(
-            CallDecision(
-                kind=decision.kind,
-                actor=decision.actor,
-                actor_kind=decision.actor_kind,
-                reason=decision.reason,
-                evidence=decision.evidence,
-                result=decision.result_text,
-                revision=decision.revision,
-                final=decision.final,
-                at=decision.created_at,
-            )
-        )
-    return decisions
+        decisions[decision.tool_call_id].append(decision)
+    late_results: defaultdict[int, list[LateResult]] = defaultdict(list)
+    for late in sorted(_query_late_results(pks), key=attrgetter("pk")):
+        late_results[late.tool_call_id].append(late)
+    return decisions, late_results
 
 
 def _query_call_decisions(calls: list[int]) -> QuerySet[Decision]:
@@ -334,10 +346,20 @@ def _query_late_results(calls: list[int]) -> QuerySet[LateResult]:
     return LateResult.objects.filter(tool_call__in=calls).annotate(run_number=F("run__number"))
 
 
-def _load_late_results_by_call(pks: list[int]) -> defaultdict[int, list[LateCallResult]]:
-    results: defaultdict[int, list[LateCallResult]] = defaultdict(list)
-    for late in sorted(_query_late_results(pks), key=attrgetter("pk")):
-        row_seals.verify_row(late)
-        run_number: int | None = late.run_number  # type: ignore[attr-defined]
-        results[late.tool_call_id].append(LateCallResult(late.success, late.result_text, run_number, late.received_at))
-    return results
+def _build_call_decision(decision: Decision) -> CallDecision:
+    return CallDecision(
+        kind=decision.kind,
+        actor=decision.actor,
+        actor_kind=decision.actor_kind,
+        reason=decision.reason,
+        evidence=decision.evidence,
+        result=decision.result_text,
+        revision=decision.revision,
+        final=decision.final,
+        at=decision.created_at,
+    )
+
+
+def _build_late_call_result(late: LateResult) -> LateCallResult:
+    run_number: int | None = late.run_number  # type: ignore[attr-defined]
+    return LateCallResult(late.success, late.result_text, run_number, late.received_at)

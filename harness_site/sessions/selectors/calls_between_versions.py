@@ -67,4 +67,4 @@ def build_calls_between_condition(after: SavedVersion | None, upto: SavedVersion
 
 def _query_first_calls(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall]:
     in_order = calls.order_by(keyset_pagination.order_oldest_first())
-    return call_details.select_record_columns(in_order.defer("result")[: FIRST + 1])
+    return call_details.select_list_columns(in_order[: FIRST + 1])

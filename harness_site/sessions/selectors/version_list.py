@@ -80,10 +80,11 @@ class VersionPage:
 
 
 def load_version_page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> VersionPage:
-    checkpoints = _query_versions(session_pk)
+    """Load a page of versions, which starts before the version `before`. Raises `IntegrityError`."""
+    checkpoints = _query_versions(session_pk, payload=get_seal_keys() is not None)
     if before is not None:
         checkpoints = checkpoints.filter(version__lt=before)
-    versions = [_build_version(row) for row in checkpoints.order_by("-version")[: size + 1]]
+    versions = [_build_verified_version(row) for row in checkpoints.order_by("-version")[: size + 1]]
     tree = _load_segment_tree(session_pk)
     pairs = list(zip(versions, [*versions[1:], None], strict=False))[:size]
     calls = _count_calls_by_version(session_pk, pairs)

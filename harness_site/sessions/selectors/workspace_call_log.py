@@ -18,6 +18,7 @@ from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus, InterruptReason
 from checkpoints.models import ToolCall
 from harness_site.core.time_range_parameters import TimeRange
+from harness_site.core.unreadable_rows import UnreadableRecord
 from harness_site.search.hourly_call_statistics import COUNTED_INTERRUPTIONS
 from harness_site.sessions.selectors import call_details
 from harness_site.sessions.selectors.call_details import CallFilter, CallRecord
@@ -62,12 +63,12 @@ class LoggedCall:
 
 @dataclass(frozen=True, slots=True)
 class CallLogPage:
-    """A page of calls. `after` is the cursor of the next page.
+    """A page of calls. `after` is the cursor of the next page. A call that was altered is a placeholder.
 
     If more calls may match than were examined, `reach` is the time of the oldest examined one.
     """
 
-    rows: tuple[LoggedCall, ...]
+    rows: tuple[LoggedCall | UnreadableRecord, ...]
     after: Cursor | None
     reach: datetime | None
 
@@ -179,17 +180,21 @@ def _build_cursor(call: ToolCall) -> Cursor:
     return Cursor(str(call.stored_time), call.pk)  # type: ignore[attr-defined]
 
 
-def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall, ...]:
+def _load_logged_calls(pks: list[int]) -> tuple[LoggedCall | UnreadableRecord, ...]:
     rows = list(_query_calls_with_session_names(pks)) if pks else []
-    calls = {
-        record.pk: LoggedCall(record, row.session_id, row.session_title or row.session_name, row.session_agent)  # type: ignore[attr-defined]
-        for row, record in zip(rows, call_details.build_verified_call_records(rows, results=False), strict=True)
-    }
+    records = call_details.build_records_or_mark_unreadable(rows)
+    calls = {row.pk: _build_logged_call(row, record) for row, record in zip(rows, records, strict=True)}
     return tuple(calls[pk] for pk in pks if pk in calls)
 
 
+def _build_logged_call(row: ToolCall, record: CallRecord | UnreadableRecord) -> LoggedCall | UnreadableRecord:
+    if isinstance(record, UnreadableRecord):
+        return record
+    return LoggedCall(record, row.session_id, row.session_title or row.session_name, row.session_agent)  # type: ignore[attr-defined]
+
+
 def _query_calls_with_session_names(pks: list[int]) -> QuerySet[ToolCall]:
-    calls = call_details.select_record_columns(ToolCall.objects.filter(pk__in=pks)).defer("result")
+    calls = call_details.select_list_columns(ToolCall.objects.filter(pk__in=pks))
     return calls.annotate(
         session_title=F("session__title"), session_name=F("session__session_id"), session_agent=F("session__agent")
     )

@@ -48,7 +48,7 @@ class TooManyLabels(Exception):
 
 
 class LabelForm(forms.Form):
-    label = forms.CharField(max_length=LONGEST, error_messages={"required": gettext_lazy("Enter a label.")})
+    label = forms.CharField(strip=False, error_messages={"required": gettext_lazy("Enter a label.")})
     what = forms.ChoiceField(choices=[("add", gettext_lazy("Add")), ("remove", gettext_lazy("Remove"))])
     session = forms.TypedMultipleChoiceField(
         coerce=int, error_messages=dict.fromkeys(("required", "invalid_choice"), _CHOOSE)
@@ -59,6 +59,14 @@ class LabelForm(forms.Form):
         field = self.fields["session"]
         if isinstance(field, forms.TypedMultipleChoiceField):
             field.choices = [(pk, pk) for pk in offered]
+
+    def clean_label(self) -> str:
+        """Return the label that the value names. Any label of a session can be removed, whatever a new one may be."""
+        label = resolve_masked_reference(self.cleaned_data["label"])
+        if self.data.get("what") == "remove":
+            return label.strip() if "query" in self.data else label  # in the list, it was typed
+        new_label = forms.CharField(max_length=LONGEST, error_messages=self.fields["label"].error_messages)
+        return str(new_label.clean(label))
 
 
 @require_POST
@@ -73,7 +81,7 @@ def edit_session_labels(request: MemberRequest) -> HttpResponse:
     query = normalize_filter_query("sessions", QueryDict(request.POST.get("query", "")))
     back = f"{reverse('harness_sessions:sessions')}?{query}" if query else reverse("harness_sessions:sessions")
     if form.is_valid():
-        label, keys = resolve_masked_reference(form.cleaned_data["label"]), form.cleaned_data["session"]
+        label, keys = form.cleaned_data["label"], form.cleaned_data["session"]
         if "query" not in request.POST:
             back = reverse("harness_sessions:session", args=[keys[0]])
         try:

@@ -14,7 +14,7 @@ from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.call_row_display import build_workspace_call_lines
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_details import CallFilter
-from harness_site.sessions.selectors.workspace_call_log import CallLogFilter
+from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, LoggedCall
 from harness_site.sessions.session_lookup import serve_session_page
 
 _MAX_FILTER_LENGTH = 255
@@ -27,8 +27,9 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
     filters = _parse_log_filter(request.GET)
     after = Cursor.parse(request.GET.get("after", ""))
     page = workspace_call_log.load_call_log_page(workspace, filters, after=after)
-    mark_excerpts_shown_in_response(request, "tool calls", (row.session_pk for row in page.rows))
-    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions({row.session_pk for row in page.rows})
+    session_pks = {row.session_pk for row in page.rows if isinstance(row, LoggedCall)}
+    mark_excerpts_shown_in_response(request, "tool calls", session_pks)
+    secrets = session_secrets_from_call_arguments.load_known_secrets_of_sessions(session_pks)
     context = {
         "page": page,
         "rows": build_workspace_call_lines(page.rows, secrets),

@@ -52,7 +52,7 @@ def test_label_is_added_to_several_sessions(reader: Client) -> None:
 def test_removed_label_is_not_found_by_filters(reader: Client) -> None:
     session = make_session(labels='["late","vip"]')
     complete()
-    assert ask(reader, session.pk, what="remove") == (302, f"/sessions/{session.pk}/")
+    assert ask(reader, session.pk, label=" vip", what="remove", query="") == (302, "/sessions/")
     assert labels(session) == '["late"]'
     assert listed(reader, "/sessions/?label=vip") == []
     complete()
@@ -107,6 +107,16 @@ def test_hostile_label_is_escaped_everywhere(reader: Client) -> None:
         page = reader.get(address).content.decode()
         assert "<script>alert" not in page
         assert "&lt;script&gt;alert(1)&lt;/script&gt;</a>" in page
+
+
+@pytest.mark.parametrize("label", ["ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8", "x" * 61, " vip "])
+def test_menu_of_a_session_removes_masked_and_long_labels(reader: Client, label: str) -> None:
+    session = make_session(labels=json.dumps([label]))
+    page = reader.get(f"/sessions/{session.pk}/").content.decode()
+    (reference,) = re.findall(r'type="hidden" name="label" value="([^"]*)"', page)
+    assert (label in reference) == (not label.startswith("ghp_"))
+    assert ask(reader, session.pk, label=reference, what="remove") == (302, f"/sessions/{session.pk}/")
+    assert labels(session) == "[]"
 
 
 @pytest.mark.django_db(transaction=True)

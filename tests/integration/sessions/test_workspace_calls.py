@@ -3,21 +3,25 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from django.db.models import Model
 from django.http import QueryDict
 from django.test import Client
 
 from checkpoints.enums import CallStatus, InterruptReason, Role
-from checkpoints.models import Session
+from checkpoints.models import Decision, LateResult, Session, ToolCall
 from harness_site.core.time_range_parameters import TimeRange
 from harness_site.sessions.selectors import workspace_call_log
 from harness_site.sessions.selectors.call_details import CallFilter
-from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, CallLogPage
+from harness_site.sessions.selectors.workspace_call_log import CallLogFilter, CallLogPage, LoggedCall
+from tests.integration.checkpoints.integrity.sealed_history import plain
 from tests.support.factories import (
     THEN,
     make_call,
     make_decision,
+    make_late_result,
     make_session,
     make_user,
     make_workspace,
@@ -53,7 +57,7 @@ def make_calls(session: Session, count: int) -> None:
 
 
 def listed(page: CallLogPage) -> list[str]:
-    return [row.record.call_id for row in page.rows]
+    return [row.record.call_id for row in page.rows if isinstance(row, LoggedCall)]
 
 
 def found(session: Session, **wanted: object) -> list[str]:
@@ -71,6 +75,29 @@ def test_calls_of_all_sessions_are_listed_newest_first(session: Session, reader:
     assert "send late A lamp mailer" in words
     assert "not ours" not in words
     assert "Success and duration by tool all 3 calls" in words
+
+
+@pytest.mark.parametrize(("altered", "column"), [(ToolCall, "args"), (Decision, "reason"), (LateResult, "result")])
+def test_altered_call_is_listed_without_its_data(
+    reader: Client, settings: Any, altered: type[Model], column: str
+) -> None:
+    settings.HARNESS_SEAL_KEY = "5e" * 32
+    session = make_session()
+    calls = [
+        make_call(session=session, call_id=call_id, status=CallStatus.COMPLETED, result="paid")
+        for call_id in ("intact", "other")
+    ]
+    for call in calls:
+        make_decision(call=call)
+        make_late_result(call=call)
+    plain(altered).filter(pk=altered._default_manager.latest("pk").pk).update(**{column: '"f0rged"'})
+    page = reader.get("/calls/")
+    words = visible_text(page)
+    assert page.status_code == 200
+    assert f"This record cannot be shown: call {calls[-1].pk}." in words
+    assert "intact" in words
+    assert "other" not in words
+    assert "f0rged" not in page.content.decode()
 
 
 def test_filters_are_applied(session: Session) -> None:

@@ -28,7 +28,15 @@ def test_blank_and_numeric_texts_are_in_quotes(text: str) -> None:
     assert _shown_values([text]) == [f'"{text}"']
 
 
-@pytest.mark.parametrize("text", ["Bergen", "17 lamps", "1.2.3", "2026-11-26", "[x", "nullable", '"a" or b', "-", "e3"])
+@pytest.mark.parametrize("text", ["[1, 2]", '["a"]', "[true]", "[-1]", "[[]]", ' {"a": 1}\n'])
+def test_text_of_a_list_or_an_object_is_in_quotes(text: str) -> None:
+    assert _shown_values([text]) == [f'"{text}"']
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Bergen", "17 lamps", "1.2.3", "2026-11-26", "[x", "[x]", "{x}", "nullable", '"a" or b', "-", "e3"],
+)
 def test_other_texts_have_no_quotes(text: str) -> None:
     assert _shown_values([text]) == [text]
 

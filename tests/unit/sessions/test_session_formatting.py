@@ -26,6 +26,10 @@ def test_amounts_are_formatted(amount: str, words: str) -> None:
     assert session_formatting.format_money(Decimal(amount)) == words
 
 
+def test_text_on_one_line_differs_from_the_list_that_it_looks_like() -> None:
+    assert session_formatting.format_json_on_one_line({"a": "[1, 2]", "b": [1, 2]}) == 'a "[1, 2]", b [1, 2]'
+
+
 def test_unknown_amount_is_a_dash() -> None:
     assert session_formatting.format_money(None) == "–"
     assert session_formatting.format_money_delta(None) == "–"
