@@ -369,7 +369,9 @@ def _find_blob_problems(using: str, session: Session, counts: VerificationCounts
 
 def _find_channel_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
     """Find the states of frameworks whose channels cannot be read."""
-    states = models.QuerySet(FrameworkState, using=using).filter(session=session).defer("body", "metadata")
+    states: models.QuerySet[FrameworkState] = (
+        models.QuerySet(FrameworkState, using=using).filter(session=session).defer("body", "metadata")
+    )
     for state in iterate_rows(states):
         try:
             state_channels.parse_channels(session.session_id, state.channels)
