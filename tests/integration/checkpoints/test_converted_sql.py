@@ -28,6 +28,5 @@ def test_a_second_save_converts_no_sql(open_checkpointer: Open) -> None:
     cp.save_checkpoint("s", conversation("abcd"), {}, 0)
     after = converted_sql._convert_placeholders.cache_info()
     assert after.misses == before.misses
-    assert (after.hits > before.hits) == (
-        connection.vendor == "sqlite"
-    )
+    # PostgreSQL's driver takes Django's placeholders.
+    assert (after.hits > before.hits) == (connection.vendor == "sqlite")
