@@ -7,6 +7,7 @@ release it continues in its thread. Until it ends, a check that finds no effect 
 from __future__ import annotations
 
 import inspect
+import os
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -32,6 +33,16 @@ class CallPlace(NamedTuple):
 _lock = threading.Lock()
 _running: Counter[CallPlace] = Counter()
 _enclosing: ContextVar[tuple[CallPlace, ...]] = ContextVar("calls whose tools called the current code", default=())
+
+
+def _forget_tools_of_parent() -> None:
+    """Forget in a forked process what its parent runs: threads are not copied."""
+    _running.clear()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget_tools_of_parent)
 
 
 def is_tool_running(place: CallPlace) -> bool:
@@ -65,7 +76,7 @@ class ToolRun:
     def _end(self) -> None:
         with _lock:
             _running[self._place] -= 1
-            if not _running[self._place]:
+            if _running[self._place] <= 0:
                 del _running[self._place]
 
     def _wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:

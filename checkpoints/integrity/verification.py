@@ -193,6 +193,8 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
     yield from _find_message_problems(using, session, counts, chains)
     yield from _find_version_problems(using, ends, chains)
     yield from _find_blob_problems(using, session, counts)
+    if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
+        yield from _find_channel_problems(using, session)
     yield from _find_missing_blob_problems(using, session)
 
 
@@ -363,6 +365,18 @@ def _find_blob_problems(using: str, session: Session, counts: VerificationCounts
             (content,) = opaque_contents.read_contents(using, [row])
             if isinstance(content, ValueError) and rows.filter(pk=row.pk).exists():
                 yield IntegrityProblem(model._meta.db_table, row_seals.describe_row(row), str(content))
+
+
+def _find_channel_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+    """Find the states of frameworks whose channels cannot be read."""
+    states: models.QuerySet[FrameworkState] = (
+        models.QuerySet(FrameworkState, using=using).filter(session=session).defer("body", "metadata")
+    )
+    for state in iterate_rows(states):
+        try:
+            state_channels.parse_channels(session.session_id, state.channels)
+        except CheckpointCorrupted as error:
+            yield IntegrityProblem(FrameworkState._meta.db_table, row_seals.describe_row(state), error.detail)
 
 
 def _find_missing_blob_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:

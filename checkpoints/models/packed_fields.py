@@ -1,7 +1,8 @@
 """Columns whose short values say much the same in each row: packed on the way to the database, and unpacked from it.
 
 Statements that are written by hand convert their values with the field too. What cannot be unpacked is read as it is
-stored: a seal, or what parses the value, says that it was altered.
+stored, and so is what is no bytes, for SQLite stores any type in any column: a seal, or what parses the value, says
+that it was altered.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ else:
     _BinaryField, _TextField, _CharField = models.BinaryField, models.TextField, models.CharField
 
 
+_BYTES = (bytes, bytearray, memoryview)
+
+
 class PackedBinaryField(_BinaryField):
     """Binary column with packed bytes."""
 
@@ -28,7 +32,7 @@ class PackedBinaryField(_BinaryField):
         return None if value is None else compression.pack_short(bytes(value))
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        return None if value is None else _unpack(bytes(value))
+        return _unpack(bytes(value)) if isinstance(value, _BYTES) else value
 
 
 class PackedTextField(_TextField):
@@ -41,7 +45,7 @@ class PackedTextField(_TextField):
         return None if value is None else compression.pack_short(value.encode("utf-8", "surrogatepass"))
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        return None if value is None else _unpack(bytes(value)).decode("utf-8", "surrogateescape")
+        return _unpack(bytes(value)).decode("utf-8", "surrogateescape") if isinstance(value, _BYTES) else value
 
 
 class PackedDigestField(_CharField):
@@ -59,7 +63,7 @@ class PackedDigestField(_CharField):
         return None if value is None else bytes.fromhex(value)
 
     def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
-        return None if value is None else bytes(value).hex()
+        return bytes(value).hex() if isinstance(value, _BYTES) else value
 
 
 PACKED_FIELDS = (PackedBinaryField, PackedTextField, PackedDigestField)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from checkpoints.exceptions import CheckpointCorrupted
+from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json_object
 from checkpoints.models import FrameworkState, Session
 from checkpoints.versions import blobs
 
 #: Version of each channel, and the digest of its value; None for a channel without a value.
 Channels = dict[str, tuple[int | float | str, str | None]]
+_DIGEST: Final = re.compile(f"[0-9a-f]{{{2 * digests.BLOB_DIGEST_SIZE}}}")
 
 
 def parse_channels(session_id: str, text: str) -> Channels:
@@ -24,9 +27,13 @@ def parse_channel_entries(session_id: str, text: str) -> dict[str, list[Any]]:
         stored = parse_json_object(text) or {}
     except ValueError as error:
         raise CheckpointCorrupted(session_id, "channels", str(error)) from error
-    if not all(isinstance(entry, list) and len(entry) in (2, 3) for entry in stored.values()):
+    if not all(isinstance(entry, list) and len(entry) in (2, 3) and _is_digest(entry[1]) for entry in stored.values()):
         raise CheckpointCorrupted(session_id, "channels", "an entry has no version and digest")
     return stored
+
+
+def _is_digest(value: object) -> bool:
+    return value is None or (isinstance(value, str) and _DIGEST.fullmatch(value) is not None)
 
 
 def list_named_digests(using: str, session: Session) -> set[str]:

@@ -7,8 +7,13 @@ import logging
 import re
 from typing import Any, Final
 
-#: Paths of the first account, of links that sign in, of invitations, and of confirmations of an address.
-_LINKS: Final = re.compile(r"(/accounts/(?:first|link|invitations|notifications/confirm)/)[^/?\s\"']+")
+#: Paths of the first account, of links that sign in, of invitations, and of confirmations of an address; also in the
+#: query of another address, such as that of the sign-in, where slashes may be encoded.
+_LINKS: Final = re.compile(
+    r"((?:/|%2F)accounts(?:/|%2F)(?:first|link|invitations|notifications(?:/|%2F)confirm)(?:/|%2F))"
+    r"(?:(?!%2F)[^/?&\s\"'])+",
+    re.IGNORECASE,
+)
 
 
 def hide_link_secrets(text: str) -> str:

@@ -77,7 +77,7 @@ APPROVALS: Final = (
     ),
 )
 #: Answers about a question that a framework's interrupt asks; no tool runs.
-QUESTION_ANSWERS: Final = (
+_QUESTION_ANSWERS: Final = (
     AnswerOption(
         DecisionKind.RESPOND,
         _("Answer"),
@@ -107,11 +107,21 @@ QUESTION_ANSWERS: Final = (
         _("Record the changed value"),
     ),
 )
+_APPROVAL_OF_CHANGED_VALUE: Final = AnswerOption(
+    DecisionKind.APPROVE,
+    _("Approve"),
+    _("The agent gets the changed value."),
+    _("The agent gets the changed value."),
+    _("Approve the changed value"),
+)
 _ANSWERS: Final = {CallStatus.INTERRUPTED: OUTCOMES, CallStatus.AWAITING_APPROVAL: APPROVALS}
 
 
 def list_answers(call: ToolCall) -> tuple[AnswerOption, ...]:
     """List the possible answers about a call, in the order of the page; empty if it needs none."""
     if call.status == CallStatus.AWAITING_APPROVAL and call.is_question:
-        return QUESTION_ANSWERS
+        return tuple(
+            _APPROVAL_OF_CHANGED_VALUE if call.asked_args_digest and answer.kind == DecisionKind.APPROVE else answer
+            for answer in _QUESTION_ANSWERS
+        )
     return _ANSWERS.get(CallStatus(call.status), ()) if call.status in CallStatus.values else ()

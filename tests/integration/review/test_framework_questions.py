@@ -48,6 +48,13 @@ def test_value_with_more_than_the_question_is_shown(alice: Client) -> None:
     assert f"customer Eve question {QUESTION} Raw JSON" in page
 
 
+def test_approval_of_a_changed_value_gives_the_agent_that_value(client: Client) -> None:
+    client.force_login(make_user(name="bob"))
+    form = visible_text(client.get(url(question(asked_args_digest="0" * 64)))).partition("Decide revision 1")[2]
+    assert "ApproveThe agent gets the changed value." in form
+    assert "the value true" not in form
+
+
 def test_answer_is_recorded(alice: Client) -> None:
     call = question()
     response = alice.post(url(call), {"kind": "respond", "answer": "Storgata 3", "revision": 1}, follow=True)

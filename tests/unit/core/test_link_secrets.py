@@ -2,13 +2,15 @@
 
 import logging
 from io import StringIO
+from urllib.parse import quote
 
 import pytest
+from django.http import QueryDict
 from django.urls import reverse
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.logging import AccessFormatter
 
-from harness_site.core.link_secrets import add_filter_to_access_log
+from harness_site.core.link_secrets import add_filter_to_access_log, hide_link_secrets
 from harness_site.core.safe_log_formatter import OneEntryFormatter
 
 SECRET = "invite_fqiNf0BF7Fd6lZR3:1vXz-_"
@@ -26,6 +28,14 @@ def test_entry_of_the_site_hides_the_secret(name: str) -> None:
     record = logging.LogRecord("django.request", logging.WARNING, "", 0, "Gone: %s", (f"/harness{path}",), None)
     written = OneEntryFormatter("%(message)s").format(record)
     assert written == f"Gone: /harness{path.replace(SECRET, '…')}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_secret_in_the_query_of_another_address_is_hidden(name: str) -> None:
+    query = QueryDict(mutable=True)
+    query["next"], query["process"] = reverse(name, args=[SECRET]), "login"
+    hidden = hide_link_secrets(f"/accounts/login/passkey/?{query.urlencode()}")
+    assert hidden == f"/accounts/login/passkey/?{query.urlencode().replace(quote(SECRET), '…')}"
 
 
 @pytest.mark.parametrize("name", NAMES)

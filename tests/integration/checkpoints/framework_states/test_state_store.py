@@ -24,6 +24,7 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.integrity import verification
 from checkpoints.integrity.verification import VerificationCounts
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite, Message, Run, Session
+from checkpoints.sessions import framework_state_retention
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.versions import opaque_contents
 from checkpoints.versions.blobs import (
@@ -125,6 +126,22 @@ def test_state_whose_stored_channels_were_altered_is_reported(cp: SyncCheckpoint
         cursor.execute("UPDATE checkpoints_frameworkstate SET channels = %s", [stored[:-2]])
     with pytest.raises((CheckpointCorrupted, IntegrityError)):  # with seals, the seal is verified first
         state_store.load_state(cp.store, "s", "", None)
+
+
+@pytest.mark.unsealed("with seals, the seal of the row is wrong before its content is read")
+@pytest.mark.parametrize("digest", ["zz", "ab", "A" * 32, 5, ["a" * 32], {"a": 1}], ids=str)
+def test_channel_that_names_no_digest_is_reported(cp: SyncCheckpointer, digest: object) -> None:
+    _save(cp, 0, messages=[_item(1)])
+    FrameworkState.objects.update(channels=json.dumps({"messages": [1, digest]}))
+    session = Session.objects.get()
+
+    with pytest.raises(CheckpointCorrupted, match="an entry has no version and digest"):
+        state_store.load_state(cp.store, "s", "", None)
+    with pytest.raises(CheckpointCorrupted), transaction.atomic():
+        framework_state_retention.delete_unused_blobs("default", session)
+    (problem,) = verification.find_session_problems("default", session, VerificationCounts())
+    assert problem.table == FrameworkState._meta.db_table
+    assert "an entry has no version and digest" in problem.why
 
 
 def test_unchanged_channel_keeps_its_value(cp: SyncCheckpointer) -> None:

@@ -32,6 +32,7 @@ from checkpoints.models import (
     Workflow,
     WorkflowStep,
 )
+from checkpoints.models.packed_fields import PackedDigestField
 from checkpoints.peers.requests_to_other_agents import Join as JoinRequest
 from checkpoints.peers.requests_to_other_agents import PeerCall as PeerRequest
 from checkpoints.sessions import ownership
@@ -119,6 +120,8 @@ def change(value: Any, field: models.Field[Any, Any]) -> Any:
         return not value
     if isinstance(value, int):
         return value + 7
+    if isinstance(field, PackedDigestField):
+        return f"{int(value[0], 16) ^ 1:x}{value[1:]}"
     if isinstance(value, str):
         return f"{value}x" if field.max_length is None or len(value) < field.max_length else f"{value[:-1]}~"
     if isinstance(value, datetime | timedelta):

@@ -11,7 +11,8 @@ from checkpoints import Checkpointer, Landed, NotLanded, SyncCheckpointer, ToolR
 from checkpoints.calls import running_tools
 from checkpoints.exceptions import LateResultRefused, ReviewRequired
 from checkpoints.models import Workspace
-from tests.conftest import Open
+from tests.conftest import Open, StartChild
+from tests.integration.checkpoints import child_scripts
 from tests.integration.checkpoints.session_setups import start_session
 
 STILL_RUNS = "the tool still runs in a thread of this process"
@@ -139,3 +140,7 @@ async def test_hook_does_not_settle_a_blocking_tool_of_a_cancelled_task(workspac
         await asyncio.to_thread(payment.release)
         await turn(cp)
     assert payment.paid == 1
+
+
+def test_forked_process_does_not_run_the_tool_of_its_parent(start_child: StartChild) -> None:
+    assert start_child(child_scripts.look_for_tool_of_parent_after_fork).result() == 0
