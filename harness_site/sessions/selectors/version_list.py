@@ -81,7 +81,7 @@ class VersionPage:
 
 def load_version_page(session_pk: int, *, before: int | None = None, size: int = PAGE) -> VersionPage:
     """Load a page of versions, which starts before the version `before`. Raises `IntegrityError`."""
-    checkpoints = _query_versions(session_pk, payload=get_seal_keys() is not None)
+    checkpoints = _query_versions(session_pk)
     if before is not None:
         checkpoints = checkpoints.filter(version__lt=before)
     versions = [_build_verified_version(row) for row in checkpoints.order_by("-version")[: size + 1]]
@@ -104,17 +104,18 @@ def load_version_with_payload(session_pk: int, version: int) -> tuple[Version, s
 
 
 def _build_verified_version(row: Checkpoint) -> Version:
-    """Build a version. Raises `IntegrityError` for one that was altered; its payload is read only for that."""
+    """Build a version. Raises `IntegrityError` for one that was altered."""
     if get_seal_keys() is not None:
         row_seals.verify_row(row)
     return _build_version(row)
 
 
 def _query_versions(session: int, *, payload: bool = False) -> QuerySet[Checkpoint]:
+    """Query versions, with their payloads if asked or if a seal, which covers them, has to be verified."""
     checkpoints = Checkpoint.objects.filter(session=session)
     # Annotations, because the complete rows of session and run have several times as many columns as the version.
     annotated = checkpoints.annotate(run_number=F("run__number"), cost_basis=F("session__cost_basis"))
-    return annotated if payload else annotated.defer("payload")
+    return annotated if payload or get_seal_keys() is not None else annotated.defer("payload")
 
 
 def load_newest_version(session_pk: int, *, upto: int | None = None) -> Version | None:
