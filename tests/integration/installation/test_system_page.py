@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection
+from django.db import connection, connections
 from django.db.models.functions import Now
 from django.db.utils import OperationalError
 from django.test import Client
@@ -196,12 +196,11 @@ def test_health_checks_distinguish_live_from_ready(client: Client, monkeypatch: 
 
 
 def test_readiness_check_detects_an_unreachable_database(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> bool:
+    def fail() -> None:
         raise OperationalError("server closed the connection")
 
-    probe = migration_state.SchemaProbe()
-    monkeypatch.setattr(probe, "find_problem", fail)
-    monkeypatch.setattr("harness_site.home_and_health_views.probe", probe)
-    refused = client.get("/health/ready")
+    with monkeypatch.context() as lost:
+        lost.setattr(connections["default"], "cursor", fail)
+        refused = client.get("/health/ready")
     assert (refused.status_code, refused.json()["problem"]) == (503, "database")
     assert client.get("/health/live").status_code == 200

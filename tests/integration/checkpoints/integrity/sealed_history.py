@@ -128,7 +128,7 @@ def change(value: Any, field: models.Field[Any, Any]) -> Any:
         return value + timedelta(seconds=1)
     if isinstance(value, UUID):
         return UUID(int=value.int ^ 1)
-    return bytes([bytes(value)[0] ^ 1, *bytes(value)[1:]])
+    return bytes([bytes(value)[0] ^ 1, *bytes(value)[1:]]) if value else b"\x01"
 
 
 def plain(model: type[models.Model]) -> models.QuerySet[Any]:
