@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pytest
+from django.db import connection
 
 from checkpoints import SyncCheckpointer
 from checkpoints.exceptions import ReviewRequired
@@ -86,11 +87,16 @@ def test_server_killed_in_each_write(trials: Trials) -> None:
 
 
 def test_client_killed_around_each_write(trials: Trials, start_child: StartChild) -> None:
-    """Another process continues; a person decides about a call of which nobody knows the outcome."""
+    """Another process continues; a person decides about a call of which nobody knows the outcome.
+
+    An ordinary run kills around every other write: those that it leaves out on one database, it takes on the other.
+    """
     person = SyncCheckpointer(trials.address, token=trials.approver)
-    number, decided, code = 1, 0, -signal.SIGKILL
+    step = 1 if EXHAUSTIVE else 2
+    number = 2 if step == 2 and connection.vendor == "postgresql" else 1
+    decided, code = 0, -signal.SIGKILL
     while code == -signal.SIGKILL:
-        for after in (False, True) if EXHAUSTIVE else (number % 2 == 1,):
+        for after in (False, True) if EXHAUSTIVE else (number // step % 2 == 1,):
             session_id, path = trials.name_session()
             arguments = {
                 "address": trials.address,
@@ -104,7 +110,7 @@ def test_client_killed_around_each_write(trials: Trials, start_child: StartChild
             code = child.code or 0
             decided += continue_to_the_end(trials, person, session_id, path)
             assert trials.observe(session_id, path) == trials.undisturbed, (number, after)
-        number += 1
+        number += step
     person.close()
     assert (code, number > len(WRITES), decided > 0) == (0, True, True)
 
