@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -114,11 +115,13 @@ def change(value: Any, field: models.Field[Any, Any]) -> Any:
             "DateTimeField": datetime(2026, 1, 1, tzinfo=UTC),
             "DurationField": timedelta(),
             "UUIDField": UUID(int=0),
+            "BinaryField": b"",
+            "DecimalField": Decimal(),
         }
         value = 5 if isinstance(field, models.IntegerField) else empty.get(field.get_internal_type(), "")
     if isinstance(value, bool):
         return not value
-    if isinstance(value, int):
+    if isinstance(value, int | Decimal):
         return value + 7
     if isinstance(field, PackedDigestField):
         return f"{int(value[0], 16) ^ 1:x}{value[1:]}"
