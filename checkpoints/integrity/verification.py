@@ -276,15 +276,19 @@ def _find_column_problem(
 def _find_message_problems(
     using: str, session: Session, counts: VerificationCounts, chains: dict[tuple[int, int], bytes]
 ) -> Iterator[IntegrityProblem]:
-    """Verify the messages of each segment of a session, one after the other.
+    """Verify the messages of each segment of a session, one after the other, and that the segment before it is there.
 
     `chains` gets the stored chains of the messages whose segment and position it names.
     """
     connection = connections[using]
     sealed = row_seals.get_sealed_fields(Message)
     chain_at = sealed.index("chain")
-    for segment in Segment.objects.using(using).filter(session=session).order_by("pk"):
+    has_parent = models.Exists(Segment.objects.filter(pk=models.OuterRef("parent_id")))
+    segments = Segment.objects.using(using).filter(session=session).annotate(has_parent=has_parent)
+    for segment in segments.order_by("pk"):
         position, previous = segment.parent_length, digests.EMPTY_CHAIN
+        if segment.parent_id is not None and not segment.has_parent:
+            yield IntegrityProblem(Segment._meta.db_table, str(segment.pk), "the segment before it is missing")
         if segment.parent_id is not None and position:
             stored = segment_queries.read_message_field_rows(
                 connection, segment.parent_id, position, ("chain",), position - 1
@@ -314,28 +318,31 @@ def _find_message_problems(
 
 @dataclass(frozen=True, slots=True)
 class _VersionEnd:
-    """Last message of a version: its place and its chain, as the version has them."""
+    """Last message of a version: its place and its chain, as the version has them, and whether its segment is there."""
 
     pk: int
     segment_id: int
     position: int
     chain: bytes
+    has_segment: bool
 
 
 def _read_version_ends(using: str, session: Session) -> list[_VersionEnd]:
     versions: models.QuerySet[Checkpoint] = (
         models.QuerySet(Checkpoint, using=using).filter(session=session, length__gt=0).order_by("version")
     )
+    has_segment = models.Exists(Segment.objects.filter(pk=models.OuterRef("segment_id")))
+    columns = versions.values_list("pk", "segment_id", "length", "chain", has_segment)
     return [
-        _VersionEnd(pk, segment_id, length - 1, bytes(chain))
-        for pk, segment_id, length, chain in versions.values_list("pk", "segment_id", "length", "chain")
+        _VersionEnd(pk, segment_id, length - 1, bytes(chain), has_segment)
+        for pk, segment_id, length, chain, has_segment in columns
     ]
 
 
 def _find_version_problems(
     using: str, ends: list[_VersionEnd], chains: dict[tuple[int, int], bytes]
 ) -> Iterator[IntegrityProblem]:
-    """Verify that each version of a session ends with the message that it names.
+    """Verify that each version of a session ends with the message that it names, in a segment that is there.
 
     A message that is not among `chains` is of a segment before, and is read.
     """
@@ -347,7 +354,7 @@ def _find_version_problems(
                 connection, end.segment_id, end.position + 1, ("chain",), end.position
             )
             chain = bytes(rows[0][0]) if rows else b""
-        if chain != end.chain:
+        if chain != end.chain or not end.has_segment:
             version: Checkpoint | None = models.QuerySet(Checkpoint, using=using).filter(pk=end.pk).first()
             yield IntegrityProblem(
                 Checkpoint._meta.db_table,

@@ -252,7 +252,7 @@ class LateResult(SealedModel):
         "received_at",
     )
     unsealed_fields = {
-        "id": "chosen by the database at the insert; what a row is called is sealed",
+        "id": "chosen by the database at the insert; the call, the run and the time are sealed",
         "row_seal": "the seal itself",
     }
 

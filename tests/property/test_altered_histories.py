@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import pytest
 from django.db import DatabaseError, connection, models, transaction
@@ -12,13 +12,15 @@ from django.test import override_settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from checkpoints.exceptions import SealError
+from checkpoints import SyncCheckpointer
+from checkpoints.exceptions import CheckpointsError, SealError
 from checkpoints.integrity.verification import VerificationCounts, find_session_problems
-from checkpoints.models import Message, Session, ToolCall, Workspace
+from checkpoints.models import Blob, Decision, Message, Segment, Session, ToolCall, Workspace
 from checkpoints.seals.sealed_model import SealedModel
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, change, plain, rolled_back
+from tests.property.rich_histories import RichPlayer, list_rows, rich_actions
 from tests.property.test_hot_statements import Player, actions
-from tests.support.exhaustive_mode import examples
+from tests.support.exhaustive_mode import EXHAUSTIVE, examples
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -114,3 +116,159 @@ def _apply_edit(model: Any, pk: Any, edit: str) -> None:
 def _list_columns(model: Any) -> list[str]:
     assert issubclass(model, SealedModel)
     return [*(name for name in model.sealed_fields if name != "id"), *(["body"] if model is Message else [])]
+
+
+class Edit(NamedTuple):
+    """Table that an attacker has edited, and the columns that differ in a row; no columns for a whole row."""
+
+    model: Any
+    columns: frozenset[str] = frozenset()
+
+    def is_explained(self) -> bool:
+        """Return whether it is said why such an edit need not be refused, as long as nothing that is read differs."""
+        if not self.columns:
+            return self.model in {Segment, Message}  # a segment or a message that no version needs
+        return (
+            self.columns <= _UNSEALED_OF_BLOB if self.model is Blob else self.columns <= {*self.model.unsealed_fields}
+        )
+
+
+#: Columns of a content that mean nothing by themselves; the digest, which sealed rows name, is of what they give.
+_UNSEALED_OF_BLOB = {"base_segment", "base_position"}
+
+
+def _change_column(player: RichPlayer, session: Session, choice: int) -> Edit | None:
+    model, key = _choose(list_rows(session), choice)
+    row = plain(model).get(pk=key)
+    field: Any = _choose([field for field in model._meta.concrete_fields if not field.primary_key], choice)
+    plain(model).filter(pk=key).update(**{field.attname: change(getattr(row, field.attname), field)})
+    return Edit(model, frozenset({field.name}))
+
+
+def _delete_row(player: RichPlayer, session: Session, choice: int) -> Edit | None:
+    model, key = _choose([place for place in list_rows(session) if place[0] is not Session], choice)
+    _apply_edit(model, key, "delete")
+    return Edit(model)
+
+
+def _insert_row_again(player: RichPlayer, session: Session, choice: int) -> Edit | None:
+    model, key = _choose([place for place in list_rows(session) if getattr(place[0], "counted_in_head", False)], choice)
+    _apply_edit(model, key, "insert")
+    return Edit(model)
+
+
+def _exchange_contents(player: RichPlayer, session: Session, choice: int) -> Edit | None:
+    model, key = _choose(list_rows(session), choice)
+    others = [other for table, other in list_rows(session) if table is model and other != key]
+    if not others:
+        return None
+    unique = {"id", *(name for constraint in model._meta.constraints for name in getattr(constraint, "fields", ()))}
+    if unique == {"id"}:  # they would exchange nothing but their keys
+        return None
+    first, second = (plain(model).values().get(pk=each) for each in (key, _choose(others, choice)))
+    for row, content in ((first, second), (second, first)):
+        columns = {name: value for name, value in content.items() if name.removesuffix("_id") not in unique}
+        plain(model).filter(pk=row["id"]).update(**columns)
+    return Edit(model, frozenset(_list_differences(model, first, second)))
+
+
+def _restore_former_state(player: RichPlayer, session: Session, choice: int) -> Edit | None:
+    present = {(model, key): plain(model).values().get(pk=key) for model, key in list_rows(session)}
+    former = [
+        (place, columns)
+        for place, states in player.former.items()
+        for columns in states
+        if columns["id" if place[0] is Session else "session_id"] == session.pk
+        if columns != present.get(place)
+    ]
+    if not former:
+        return None
+    (model, key), columns = _choose(former, choice)
+    if (model, key) not in present:
+        models.QuerySet(model).bulk_create([model(**columns)])
+        return Edit(model)
+    plain(model).filter(pk=key).update(**columns)
+    return Edit(model, frozenset(_list_differences(model, columns, present[model, key])))
+
+
+def _list_differences(model: Any, one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """List the fields of a table whose values differ in two rows."""
+    fields = [field for field in model._meta.concrete_fields if not field.primary_key]
+    return [field.name for field in fields if one[field.attname] != other[field.attname]]
+
+
+def _take_row_of_fork(player: RichPlayer, session: Session, choice: int) -> Edit | None:
+    forks = Session.objects.filter(session_id__startswith=f"{session.session_id} fork").order_by("pk")
+    places = [place for fork in forks for place in list_rows(fork) if place[0] is not Session]
+    if not places:
+        return None
+    model, key = _choose(places, choice)
+    plain(model).filter(pk=key).update(session=session)
+    return Edit(model)
+
+
+def _choose(choices: Sequence[Any], number: int) -> Any:
+    return choices[number % len(choices)]
+
+
+_EDITS: dict[str, Callable[[RichPlayer, Session, int], Edit | None]] = {
+    "column": _change_column,
+    "delete": _delete_row,
+    "exchange": _exchange_contents,
+    "former": _restore_former_state,
+    "fork": _take_row_of_fork,
+    "insert": _insert_row_again,
+}
+
+
+@given(
+    history=st.lists(rich_actions, min_size=3, max_size=10),
+    edits=st.lists(st.tuples(st.sampled_from(sorted(_EDITS)), st.integers(0, 10**6)), min_size=12, max_size=12),
+)
+@settings(
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=not EXHAUSTIVE,
+)
+def test_edits_of_any_history_are_refused_or_change_nothing_that_is_read(
+    history: list[tuple[str, Any]], edits: list[tuple[str, int]], workspace: Workspace
+) -> None:
+    player = RichPlayer(f"rich {uuid.uuid4()}")
+    player.play([("append", [{"id": "m", "n": 1}]), *history])
+    session = Session.objects.get(session_id=player.session_id)
+    assert [str(problem) for problem in find_session_problems("default", session, VerificationCounts())] == []
+    for fork in Session.objects.filter(session_id__startswith=player.session_id):
+        assert count_problems(fork) == 0
+    read = _read(player.session_id)
+    for edit, choice in edits:
+        with rolled_back():
+            try:
+                with transaction.atomic():
+                    done = _EDITS[edit](player, session, choice)
+            except DatabaseError:  # the database itself refuses it
+                continue
+            if done is not None and not _is_refused(session):
+                assert done.is_explained(), done
+                assert _read(player.session_id) == read, done
+
+
+def _is_refused(session: Session) -> bool:
+    try:
+        return count_problems(plain(Session).get(pk=session.pk)) > 0
+    except CheckpointsError:
+        return True
+
+
+def _read(session_id: str) -> Any:
+    """Read what an agent gets of a session, but for the notices that are due to other agents, which have no seal."""
+    with SyncCheckpointer() as checkpointer:
+        return [
+            checkpointer.load_latest(session_id),
+            checkpointer.list_checkpoints(session_id),
+            checkpointer.messages(session_id),
+            checkpointer.pending_tool_calls(session_id),
+            [{**call, "to_tell": None} for call in checkpointer.peer_calls(session_id)],
+            checkpointer.preview_resume(session_id),
+            list(plain(Decision).filter(session__session_id=session_id).order_by("pk").values_list("kind", "revision")),
+        ]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 from checkpoints import audit
 from checkpoints.exceptions import CheckpointsError, IntegrityError, SessionQuarantined
@@ -17,9 +18,11 @@ from checkpoints.models import (
     AuditChain,
     AuditEvent,
     Blob,
+    Checkpoint,
     EarlyResponse,
     FrameworkWrite,
     PeerCall,
+    Segment,
     Session,
     ToolCall,
     Workflow,
@@ -29,7 +32,7 @@ from checkpoints.peers.agent_response_outcomes import Early
 from checkpoints.peers.requests_to_other_agents import Join as JoinRequest
 from checkpoints.peers.requests_to_other_agents import PeerCall as PeerRequest
 from tests.conftest import Open
-from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session, plain
+from tests.integration.checkpoints.integrity.sealed_history import create_sealed_session, plain, rolled_back
 from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
@@ -75,6 +78,19 @@ def test_missing_content_of_a_framework_is_noticed(open_checkpointer: Open) -> N
         assert find_tables_with_problems("s") == {Blob._meta.db_table}
         blob.save(force_insert=True)
     assert find_tables_with_problems("s") == set()
+
+
+def test_missing_segment_of_a_transcript_is_noticed(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    for transcript in ("abcd", "abxy", "abxz"):
+        cp.save_checkpoint("s", conversation(transcript), None, 0)
+    cp.close()
+    segments = list(Segment.objects.filter(session__session_id="s").order_by("pk").values_list("pk", flat=True))
+    assert (len(segments), find_tables_with_problems("s")) == (3, set())
+    for segment, table in zip(segments, (Segment, Segment, Checkpoint), strict=True):
+        with rolled_back(), connection.cursor() as cursor:  # what refers to it stays
+            cursor.execute(f'DELETE FROM "{Segment._meta.db_table}" WHERE id = %s', [segment])  # noqa: S608
+            assert table._meta.db_table in find_tables_with_problems("s")
 
 
 def test_altered_value_that_is_stored_with_a_write_is_noticed(open_checkpointer: Open) -> None:
