@@ -175,9 +175,14 @@ def serve_write_once(
             return response
         ApiWrite.objects.filter(pk=row.pk).update(repeated=True)
     response = serve(row if repeated else None)
-    if response.status_code in _STATUSES_OF_OVERTAKEN_WRITES and not repeated and _is_repeated_elsewhere(row):
+    if not repeated and _may_be_overtaken(response) and _is_repeated_elsewhere(row):
         response = serve(row)  # the repetition may have been faster; then this attempt finds what it wrote
     return response if _store_response_and_claim_call(row, response) else response.build_answer_for_others()  # type: ignore[attr-defined]
+
+
+def _may_be_overtaken(response: HttpResponse) -> bool:
+    """Return True if the answer is one that a write gets whose repetition was faster."""
+    return response.status_code in _STATUSES_OF_OVERTAKEN_WRITES or getattr(response, "found_nothing", False)
 
 
 def _is_repeated_elsewhere(row: ApiWrite) -> bool:
@@ -335,6 +340,12 @@ def attach_issued_call_to_response(
     """
     response.issued_call = call  # type: ignore[attr-defined]
     response.build_answer_for_others = build_answer_for_others  # type: ignore[attr-defined]
+    return response
+
+
+def mark_response_as_finding_nothing(response: HttpResponse) -> HttpResponse:
+    """Let the answer say that the write has found nothing to change, as after a repetition that was faster."""
+    response.found_nothing = True  # type: ignore[attr-defined]
     return response
 
 

@@ -253,10 +253,9 @@ def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -
 )
 def delete_session(request: HttpRequest, session_id: request_schemas.Identifier, dry_run: bool = False) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    counts = answer_removal_once(
+    return answer_removal_once(
         request, session_id, lambda: checkpointer.delete_session(session_id, dry_run=dry_run), SessionNotFound
     )
-    return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 
 @router.get(
@@ -387,8 +386,7 @@ def prune_versions(
         older_than=older_than,
         dry_run=body.dry_run,
     )
-    counts = answer_removal_once(request, session_id, prune)
-    return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
+    return answer_removal_once(request, session_id, prune)
 
 
 @router.get("/runs/{run_id}", auth=READER, response=response_schemas.SessionOfRun, summary="Find the session of a run")
