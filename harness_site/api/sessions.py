@@ -24,6 +24,7 @@ from checkpoints.exceptions import (
     SessionFinished,
     SessionNotFound,
 )
+from checkpoints.ids import validate_id
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run, start_or_resume
@@ -82,7 +83,11 @@ def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> Htt
 def update_client_state_before_opening(
     request: HttpRequest, session_id: str, body: request_schemas.TakePaused
 ) -> Store:
-    """Bring the state of the client in line with what the client knows of the session. Returns it."""
+    """Bring the state of the client in line with what the client knows of the session. Returns it.
+
+    Raises `InvalidIdentifier`.
+    """
+    validate_id("session id", session_id)
     store = get_client_checkpointer(request).store
     _set_client_process(request, store, body.process)
     owned_session = store.find_owned_session(session_id)
