@@ -77,7 +77,12 @@ def test_error_of_a_step_is_said_once(
     session: Session, reader: Client, error_type: str, result: str | None, shown: str
 ) -> None:
     step = make_step(make_workflow(session), "charge")
-    fields = {"error_type": error_type, "result": result, "tool": step.function, "status": CallStatus.FAILED}
+    fields: dict[str, Any] = {
+        "error_type": error_type,
+        "result": result,
+        "tool": step.function,
+        "status": CallStatus.FAILED,
+    }
     make_call(session=session, call_id=step.call_id, **fields)
     words = visible_text(reader.get(f"/sessions/{session.pk}/workflows/"))
     assert f"run 1 {shown}" in words
