@@ -24,7 +24,9 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
     with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
         session = row_lookups.get_session(store, session_id)
         latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT)
-        position = loop_state_at_version.load_run_position(store, session_id, session.pk, latest) if latest else RunPosition()
+        position = (
+            loop_state_at_version.load_run_position(store, session_id, session.pk, latest) if latest else RunPosition()
+        )
         plan = resume_plan.EMPTY_PLAN
         is_finished = session.finished or position.terminal_details is not None
         if not is_finished:
