@@ -81,7 +81,11 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
     """Describe what the run does next, as whole sentences: who continues, with what, and how it goes on."""
     start = _format_resume_point(call, preview["version"])
     replay = len(preview["replay"])
-    end = [_format_replays(replay), _format_calls_to_run(preview["run"]), _describe_next_model_request(preview)]
+    end = [
+        _format_replayed_results(replay),
+        _format_calls_to_run(preview["run"]),
+        _describe_next_model_request(preview),
+    ]
     actions = {
         DecisionKind.CONFIRM_LANDED: _("The agent gets the result that you recorded."),
         DecisionKind.MARK_FAILED: _("The agent is told that this call failed."),
@@ -98,7 +102,7 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
             DecisionKind.REJECT: _("The agent gets the value false."),
             DecisionKind.RESPOND: _("The agent gets your answer."),
         }
-        end = [_format_replays(replay)]
+        end = [_format_replayed_results(replay)]
     return {kind: " ".join(filter(None, [start, action, *end])) for kind, action in actions.items()}
 
 
@@ -127,7 +131,7 @@ def _is_same_call(call: ToolCall, other: Mapping[str, Any]) -> bool:
     return (other["step"], other["call_id"], other["attempt"]) == (call.step, call.call_id, call.attempt)
 
 
-def _format_replays(number: int) -> str:
+def _format_replayed_results(number: int) -> str:
     if not number:
         return ""
     text = ngettext("It gets {number} other recorded result.", "It gets {number} other recorded results.", number)

@@ -218,7 +218,7 @@ class PendingRowBuilder:
             overdue=deadline is not None and deadline < now,
             why="" if asking else status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable),
             risk=call.risk,
-            risk_link=self._build_risk_link(call),
+            risk_link=self._build_risk_filter_link(call),
             since=render_time_ago(call.interrupted_at or call.issued_at),
             deadline=deadline,
             approvals=call.approvals,
@@ -240,7 +240,7 @@ class PendingRowBuilder:
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
 
-    def _build_risk_link(self, call: ToolCall) -> FilterLink | None:
+    def _build_risk_filter_link(self, call: ToolCall) -> FilterLink | None:
         if call.risk == get_default_risk(call.side_effects.split(",")):
             return None
         words = str(Risk(call.risk).label) if call.risk in Risk.values else call.risk
