@@ -120,7 +120,7 @@ class ImportWriter:
             self.path = [MessagePlace(key, role, bytes(chain)) for key, role, chain in rows]
             calls.load_existing_calls(row)
 
-    def load_last_body(self) -> Any:
+    def load_last_message_body(self) -> Any:
         """Load the last message that an earlier import wrote; None if there is none."""
         if self._head is None or self._head.length == 0:
             return None

@@ -41,7 +41,7 @@ from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
 from checkpoints.tracing import SAVE, trace_session
-from checkpoints.versions import run_position, save_version
+from checkpoints.versions import loop_state_at_version, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -150,7 +150,7 @@ class _AppendAttempt:
             if end.results
             else []
         )
-        answered = call_seals.seal_answered_calls(store.using, None, answered_rows, head.version + 1)
+        answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
         sealed_head = session_head_optimistic_lock.lock_head(store.using, row.pk)
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
@@ -186,7 +186,9 @@ class _AppendAttempt:
         previous_state = save_version.parse_version_state(self.session_id, source)
         state = self.change.apply_to(previous_state)
         position = (
-            None if source is None else run_position.load_run_position_at_version(self.store, self.session_id, source)
+            None
+            if source is None
+            else loop_state_at_version.load_run_position_at_version(self.store, self.session_id, source)
         )
         if position is None or state.payload is not None or state.phase != Phase.TURN:
             return state

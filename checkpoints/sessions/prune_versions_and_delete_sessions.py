@@ -43,7 +43,7 @@ from checkpoints.seals import witness
 from checkpoints.sessions import framework_state_retention, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_contents, run_position
+from checkpoints.versions import loop_state_at_version, opaque_contents
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
 
@@ -113,7 +113,9 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 versions = Checkpoint.objects.using(store.using).filter(session=row)
                 newest = versions.order_by("-version").first()
                 snapshot_version = (
-                    None if newest is None else run_position.find_version_with_valid_snapshot(store, session_id, newest)
+                    None
+                    if newest is None
+                    else loop_state_at_version.find_version_with_valid_snapshot(store, session_id, newest)
                 )
                 numbers = [] if newest is None else retention.list_removable_versions(versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
@@ -138,7 +140,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
             _require_session_deletable(store, row)
             _move_head_to_newest_remaining_version(store, row, versions.exclude(version=version))
         else:
-            snapshot_version = run_position.find_version_with_valid_snapshot(store, session_id, newest)
+            snapshot_version = loop_state_at_version.find_version_with_valid_snapshot(store, session_id, newest)
             if snapshot_version is not None and version >= snapshot_version:
                 raise StillNeeded(session_id, f"version {newest.version} goes on from version {version}")
         return _remove_versions(store, row, [version], dry_run=False)

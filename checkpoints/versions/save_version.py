@@ -398,7 +398,7 @@ def execute_save_statement(
     base = SaveBase(owned_session.pk, owned_session.fence, head.segment_id, head.length, head.chain, start_version)
 
     def write_to_sealed_head() -> int | None:
-        answered = call_seals.seal_answered_calls(store.using, owned_session, answered_rows, start_version + 1)
+        answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
         sealed_head = session_head_optimistic_lock.get_head(store.using, owned_session)
         version, owned_session.sealed_head = write_version(
             store.using, base, end, state, owned_session.run_id, answered, sealed_head
