@@ -87,7 +87,7 @@ class AgentGuard:
         #: Calls that the framework wants to be approved, and calls that were asked for.
         self._approvals: set[str] = set()
         self._seen: set[str] = set()
-        policies.bind(self._client.sync)
+        policies.register_verify_hooks(self._client.sync)
 
     # ---- agents
 
