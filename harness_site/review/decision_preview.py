@@ -52,6 +52,13 @@ def preview_decision_effects(call: ToolCall, agreed: Mapping[DecisionKind, Agree
 
 def _format_missing_approvals(call: ToolCall, kind: DecisionKind, agreed: Mapping[DecisionKind, Agreement]) -> str:
     """Describe the approvals that are missing after this answer; empty if the call stops waiting."""
+    if kind == DecisionKind.EDIT and call.is_question:
+        return ngettext(
+            "The agent gets nothing yet. The changed value needs {number} approval.",
+            "The agent gets nothing yet. The changed value needs {number} approvals, of people who have not changed "
+            "it.",
+            call.approvals,
+        ).format(number=call.approvals)
     if kind == DecisionKind.EDIT:
         return ngettext(
             "Nothing runs. The changed call needs {number} approval.",

@@ -36,7 +36,10 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
     assert "The agent asks a question Awaiting answer · " in about
     assert about.partition("Raw JSON")[0].count(QUESTION) == 1
     assert "Run 1 asked this question" in about
-    assert form.index("AnswerThe agent gets your text.") < form.index("ApproveThe agent gets “true”.")
+    assert form.index("AnswerThe agent gets your text.") < form.index("YesThe agent gets “true”.")
+    assert "NoThe agent gets “false”." in form
+    assert "The changed value needs 1 approval." in form
+    assert "changed call" not in form
     assert "continues at once from the start. The agent gets your answer." in form
     assert "It runs interrupt" not in page
     assert "Message to the agent" not in page
