@@ -173,6 +173,7 @@ class ImportWriter:
         row = sessions.select_for_update().first()
         if row is None or row.owner_id not in (None, self._run.pk):  # the save itself detects other differences
             raise ImportOvertaken(self.origin.session_id)
+        save_version.require_session_ends_with_newest_version(self.store.using, row)
         if row.finished:
             row.status = SessionStatus.ACTIVE
             sessions.update(status=SessionStatus.ACTIVE)

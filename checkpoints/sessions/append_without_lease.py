@@ -33,6 +33,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import tool_calls_in_messages
 from checkpoints.ids import validate_id, validate_number
+from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness, session_head_optimistic_lock
@@ -96,7 +97,7 @@ def _append_without_run(
 ) -> int:
     attempt = _AppendAttempt(store, session_id, new, change, expected)
     try:
-        with database_operation(store.using):
+        with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using):
             with transaction.atomic(using=store.using):
                 outcome = attempt.write_version()
             store.unconfirmed_appends.pop(session_id, None)
@@ -125,7 +126,7 @@ class _AppendAttempt:
         store = self.store
         row = row_lookups.get_session(store, self.session_id, lock=True)
         row_lookups.require_not_quarantined(row)
-        newest = save_version.find_newest_version(store.using, row.pk)
+        newest = save_version.find_newest_version_of_session(store.using, row)
         unconfirmed_append = store.unconfirmed_appends.get(self.session_id)
         if unconfirmed_append is not None and self._is_repeated_append(unconfirmed_append, row):
             return unconfirmed_append.expected + 1

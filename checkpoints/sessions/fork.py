@@ -9,13 +9,13 @@ from django.db.models.functions import Now
 
 from checkpoints import process_identity
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import calls_without_outcome, signed_decisions
+from checkpoints.calls import calls_without_outcome
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, VersionNotFound
 from checkpoints.formats import money
 from checkpoints.ids import validate_id
-from checkpoints.integrity import quarantine
+from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
@@ -57,7 +57,7 @@ def fork_session(
     ):
         origin = row_lookups.get_session(store, session_id, lock=True)
         row_lookups.require_not_quarantined(origin)
-        signed_decisions.verify_decisions_of_session(store.using, origin.pk)
+        verification.verify_session_records(store.using, origin)
         source = _find_source_version(store, origin, version)
         fork = _create_forked_session(store, origin, new_session_id, source)
         run = _create_ended_run_of_fork(store, fork)

@@ -301,9 +301,14 @@ def _delete_session_rows(store: Store, row: Session) -> RemovalCounts:
 
 
 def _transfer_segments_to_forks(store: Store, row: Session) -> None:
-    """Give each remaining segment, all of which belong to forks, to the first session that branches from it."""
+    """Give each remaining segment to the first session that branches from it, a fork.
+
+    One that a version of another session ends in, which somebody else has moved here, goes back to that session.
+    """
     for segment in Segment.objects.using(store.using).filter(session=row).order_by("-pk"):
-        heir = segment.children.using(store.using).order_by("pk").values_list("session_id", flat=True)[0]
+        of_versions = segment.checkpoints.using(store.using).order_by("pk").values_list("session_id", flat=True)
+        of_branches = segment.children.using(store.using).order_by("pk").values_list("session_id", flat=True)
+        heir = of_versions.first() or of_branches[0]
         Segment.objects.using(store.using).filter(pk=segment.pk).update(session_id=heir)
         Message.objects.using(store.using).filter(segment=segment).update(session_id=heir)
 
