@@ -349,7 +349,7 @@ def read_call(
 
 
 def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
-    """Encode the facts of a call's card, masked for the reader."""
+    """Encode the facts of a call, masked for the reader."""
     reasons = call_dicts.load_verify_hook_reasons(store, [call])
     return {
         **call_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),
