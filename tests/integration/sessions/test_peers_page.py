@@ -70,7 +70,7 @@ def test_task_of_a_lost_run_is_labelled(cp: SyncCheckpointer, reader: Client) ->
     assert "That run has not saved a version yet." in visible_text(page_of(reader))
     lose_run()
     cp.take_paused("s", takeover=True)
-    assert "It was continued 2 times, because an earlier run was lost or continued it twice." in visible_text(
+    assert "It was continued 2 times: an earlier run was lost, or took it again." in visible_text(
         page_of(reader)
     )
     cp.save_checkpoint("s", [], None, 0)
