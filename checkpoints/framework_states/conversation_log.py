@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 from django.db import connections
 
 from checkpoints.db.database_operation import database_operation
+from checkpoints.db.sql_quoting import quote_column, quote_columns
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.framework_states import state_rows, state_store, write_transcript_version
+from checkpoints.framework_states import last_written_sessions, state_rows, state_store, write_transcript_version
+from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, Message, Segment, Session
 from checkpoints.seals import row_seals
@@ -213,6 +216,11 @@ def write_record_and_entries(
     validate_id("session id", session_id)
     for entry in entries:
         validate_id("entry id", entry.entry_id)
+    if expected_revision is not None and _try_append_to_known_conversation(
+        store, session_id, record, entries, expected_revision
+    ):
+        store.notify_save_listeners(session_id)
+        return
     origin_ids = set[str]()
     while True:
         try:
@@ -228,6 +236,63 @@ def write_record_and_entries(
         else:
             break
     store.notify_save_listeners(session_id)
+
+
+def _try_append_to_known_conversation(
+    store: Store, session_id: str, record: NewRecord, entries: Sequence[NewEntry], expected_revision: str
+) -> bool:
+    """Store a record and entries after the last one, in one statement, if nobody has written since this client has.
+
+    Returns whether that was possible.
+    """
+    known = last_written_sessions.find_known_session(store, session_id)
+    chains = _split_entries_into_chains(entries)
+    if known is None or len(chains) != 1 or entries[-1].entry_id != record.head_id:
+        return False
+    version = known.row.latest_version
+    facts = _build_facts(record.framework, expected_revision, entries[0].parent_id, version)
+    if not facts.items() <= known.facts.items():
+        return False
+    state = _build_record_row(record)
+    replaced = state_rows.build_state_rows([state])._replace(on_conflict=_build_replace_record_sql())
+    after = last_written_sessions.write_simple_version_of_known_session(
+        store,
+        session_id,
+        replace(known, facts=_build_facts(record.framework, record.revision, record.head_id, version + 1)),
+        VersionContent(None, added=[entry.message for entry in entries]),
+        lambda _: [replaced],
+        VersionChange(usage=record.usage, budget_spent_usd=record.cost),
+    )
+    return after is not None
+
+
+def _build_facts(framework: str, revision: str, head_id: str | None, version: int) -> dict[str, str]:
+    """Build what is known of a conversation: the revision of its record, and the last entry of the newest version."""
+    return {f"{framework} record": revision, f"{framework} head of version {version}": head_id or ""}
+
+
+def _build_record_row(record: NewRecord) -> FrameworkState:
+    return FrameworkState(
+        namespace=record.framework,
+        state_id=_RECORD_ID,
+        run_key=record.revision,
+        body_type=record.content[0],
+        body=record.content[1],
+        metadata_type="null",
+        metadata=b"",
+    )
+
+
+@cache
+def _build_replace_record_sql() -> str:
+    """SQL that replaces the record of a conversation."""
+    changes = ", ".join(
+        f"{column} = EXCLUDED.{column}"
+        for column in (quote_column(FrameworkState, name) for name in ("run_key", "body_type", "body"))
+    )
+    return (
+        f"ON CONFLICT ({quote_columns(FrameworkState, ('session', 'namespace', 'state_id'))}) DO UPDATE SET {changes}"
+    )
 
 
 class _OriginNotLocked(Exception):
@@ -283,6 +348,8 @@ class _ConversationWrite:
             versions.append(self._write_messages_as_next_version(self.record.head_id, []))
         if not any(versions):
             row_lookups.increment_session_revision(self.store, self.row.pk)
+        facts = _build_facts(self.record.framework, self.record.revision, self.record.head_id, self.row.latest_version)
+        last_written_sessions.remember_session(self.store, self.row.session_id, self.owned_session, {}, facts)
 
     def _replace_record(self, expected_revision: str | None) -> None:
         columns: dict[str, Any] = {
@@ -305,14 +372,9 @@ class _ConversationWrite:
             raise InvalidInput(
                 f"The session {self.row.session_id!r} has messages and no record of a conversation. Use another id."
             )
-        states.create(
-            session=self.row,
-            namespace=self.record.framework,
-            state_id=_RECORD_ID,
-            metadata_type="null",
-            metadata=b"",
-            **columns,
-        )
+        record = _build_record_row(self.record)
+        record.session = self.row
+        record.save(using=self.store.using, force_insert=True)
 
     def _write_messages_as_next_version(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""
