@@ -45,7 +45,7 @@ class RecordedCall:
     loaded: Sequence[BaseMessage] = ()
 
 
-class RecordingSaver(BaseCheckpointSaver[str]):
+class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
     """Saver that keeps the newest state of one thread as objects, and records the calls of the graph.
 
     Args:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
 from django.db import connections
 
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.sql_quoting import quote_column, quote_columns
+from checkpoints.db.hot_statements import ChangedRow
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
 from checkpoints.framework_states import last_written_sessions, state_rows, state_store, write_transcript_version
@@ -253,14 +252,15 @@ def _try_append_to_known_conversation(
     facts = _build_facts(record.framework, expected_revision, entries[0].parent_id, version)
     if not facts.items() <= known.facts.items():
         return False
-    state = _build_record_row(record)
-    replaced = state_rows.build_state_rows([state])._replace(on_conflict=_build_replace_record_sql())
+    changed = ChangedRow(
+        FrameworkState, {"namespace": record.framework, "state_id": _RECORD_ID}, _build_record_columns(record)
+    )
     after = last_written_sessions.write_simple_version_of_known_session(
         store,
         session_id,
         replace(known, facts=_build_facts(record.framework, record.revision, record.head_id, version + 1)),
         VersionContent(None, added=[entry.message for entry in entries]),
-        lambda _: [replaced],
+        lambda _: [changed],
         VersionChange(usage=record.usage, budget_spent_usd=record.cost),
     )
     return after is not None
@@ -271,28 +271,8 @@ def _build_facts(framework: str, revision: str, head_id: str | None, version: in
     return {f"{framework} record": revision, f"{framework} head of version {version}": head_id or ""}
 
 
-def _build_record_row(record: NewRecord) -> FrameworkState:
-    return FrameworkState(
-        namespace=record.framework,
-        state_id=_RECORD_ID,
-        run_key=record.revision,
-        body_type=record.content[0],
-        body=record.content[1],
-        metadata_type="null",
-        metadata=b"",
-    )
-
-
-@cache
-def _build_replace_record_sql() -> str:
-    """SQL that replaces the record of a conversation."""
-    changes = ", ".join(
-        f"{column} = EXCLUDED.{column}"
-        for column in (quote_column(FrameworkState, name) for name in ("run_key", "body_type", "body"))
-    )
-    return (
-        f"ON CONFLICT ({quote_columns(FrameworkState, ('session', 'namespace', 'state_id'))}) DO UPDATE SET {changes}"
-    )
+def _build_record_columns(record: NewRecord) -> dict[str, Any]:
+    return {"run_key": record.revision, "body_type": record.content[0], "body": record.content[1]}
 
 
 class _OriginNotLocked(Exception):
@@ -352,11 +332,7 @@ class _ConversationWrite:
         last_written_sessions.remember_session(self.store, self.row.session_id, self.owned_session, {}, facts)
 
     def _replace_record(self, expected_revision: str | None) -> None:
-        columns: dict[str, Any] = {
-            "run_key": self.record.revision,
-            "body_type": self.record.content[0],
-            "body": self.record.content[1],
-        }
+        columns = _build_record_columns(self.record)
         states = FrameworkState.objects.using(self.store.using)
         stored = states.filter(session=self.row, namespace=self.record.framework, state_id=_RECORD_ID)
         is_changed = (
@@ -372,9 +348,14 @@ class _ConversationWrite:
             raise InvalidInput(
                 f"The session {self.row.session_id!r} has messages and no record of a conversation. Use another id."
             )
-        record = _build_record_row(self.record)
-        record.session = self.row
-        record.save(using=self.store.using, force_insert=True)
+        states.create(
+            session=self.row,
+            namespace=self.record.framework,
+            state_id=_RECORD_ID,
+            metadata_type="null",
+            metadata=b"",
+            **columns,
+        )
 
     def _write_messages_as_next_version(self, parent_id: str | None, messages: Sequence[dict[str, Any]]) -> int | None:
         """Write the version whose transcript goes on after an entry. Returns None if nothing changes by it."""

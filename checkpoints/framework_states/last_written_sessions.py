@@ -23,7 +23,7 @@ from django.db import IntegrityError, connections, transaction
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.hot_statements import NewRows, SaveBase
+from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
 from checkpoints.enums import FINISHED_SESSION_STATUSES
 from checkpoints.framework_states import write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -147,14 +147,14 @@ def forget_session(store: Store, session_id: str) -> None:
 
 
 def write_rows_of_known_session(
-    store: Store, session_id: str, known: KnownSession, rows: Sequence[NewRows]
+    store: Store, session_id: str, known: KnownSession, rows: Sequence[NewRows | ChangedRow]
 ) -> KnownSession | None:
     """Insert rows of a session. Returns the session after that; None if it is not as it is known.
 
     Raises subclasses of `StorageError`.
     """
     row = known.row
-    if sum(len(each.rows) for each in rows) > _MAX_ROWS:
+    if _count_rows(rows) > _MAX_ROWS:
         return None
     forget_session(store, session_id)  # until the statement is known to have been executed
     with database_operation(store.using) as connection:
@@ -167,12 +167,16 @@ def write_rows_of_known_session(
     return _build_and_remember_changed_session(store, session_id, known, status=status)
 
 
+def _count_rows(beside: Sequence[NewRows | ChangedRow]) -> int:
+    return sum(len(each.rows) if isinstance(each, NewRows) else 1 for each in beside)
+
+
 def write_simple_version_of_known_session(
     store: Store,
     session_id: str,
     known: KnownSession,
     content: VersionContent,
-    build_rows: Callable[[Sequence[StoredMessage]], Sequence[NewRows]] = lambda _: (),
+    build_rows: Callable[[Sequence[StoredMessage]], Sequence[NewRows | ChangedRow]] = lambda _: (),
     change: VersionChange | None = None,
 ) -> KnownSession | None:
     """Write the next version if it only appends messages that answer no call.
@@ -208,7 +212,7 @@ def write_version_of_known_session(
     known: KnownSession,
     content: save_version.VersionContent,
     run_id: UUID | None,
-    rows: Sequence[NewRows],
+    rows: Sequence[NewRows | ChangedRow],
 ) -> KnownSession | None:
     """Write the next version, which continues from the newest one and answers no call, and rows beside it.
 
@@ -227,7 +231,7 @@ def write_version_of_known_session(
         StorageError: A subclass of it says what is wrong with the database.
     """
     row, end, state = known.row, content.end, content.state
-    if sum(len(each.rows) for each in rows) + len(end.new) > _MAX_ROWS:
+    if _count_rows(rows) + len(end.new) > _MAX_ROWS:
         return None
     forget_session(store, session_id)
     head = save_version.get_session_transcript_head(row)

@@ -10,12 +10,10 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.hot_statements import NewRows
-from checkpoints.db.sql_quoting import quote_column, quote_columns
+from checkpoints.db.hot_statements import ChangedRow, NewRows
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.framework_states import state_rows, state_store
@@ -103,19 +101,13 @@ class LineLog:
         """Store the added lines, each in its row. The transaction has stored `messages`, which have their texts."""
         state_rows.insert_state_rows(self._store.using, self._build_added_lines(messages))
 
-    def build_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows]:
+    def build_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
         """Build the rows of the added lines and of the header, for a statement that stores them with `messages`."""
-        state = FrameworkState(
-            namespace="",
-            state_id=STATE_ID,
-            run_key=self._group,
-            body_type=_TYPE,
-            body=self._encode_header(),
-            metadata_type=_TYPE,
-            metadata=b"{}",
-        )
-        header = state_rows.build_state_rows([state])._replace(on_conflict=_build_replace_header_sql())
-        return [state_rows.build_state_rows(self._build_added_lines(messages)), header]
+        place = {"namespace": "", "state_id": STATE_ID}
+        return [
+            state_rows.build_state_rows(self._build_added_lines(messages)),
+            ChangedRow(FrameworkState, place, {"body": self._encode_header()}),
+        ]
 
     def _build_added_lines(self, messages: Sequence[StoredMessage]) -> list[FrameworkWrite]:
         rows = []
@@ -169,14 +161,6 @@ class LineLog:
 
     def _encode_header(self) -> bytes:
         return json.dumps({"size": self.size, "header": self.header}, separators=(",", ":")).encode()
-
-
-@cache
-def _build_replace_header_sql() -> str:
-    """SQL that replaces the header of a log."""
-    body = quote_column(FrameworkState, "body")
-    place = quote_columns(FrameworkState, ("session", "namespace", "state_id"))
-    return f"ON CONFLICT ({place}) DO UPDATE SET {body} = EXCLUDED.{body}"
 
 
 @contextmanager

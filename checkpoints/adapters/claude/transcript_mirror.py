@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey, make_line_key
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import clock
-from checkpoints.db.hot_statements import NewRows, SaveBase
+from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
 from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
 from checkpoints.exceptions import InvalidInput, SessionNotFound
 from checkpoints.formats.canonical import parse_json
@@ -132,7 +132,7 @@ class TranscriptMirror:
         """Whether there is no more to write than a version. Otherwise the session is locked."""
         return self._transaction.is_without_lock
 
-    def write_without_lock(self, rows: Sequence[NewRows]) -> None:
+    def write_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
         """Write the version, if there is one, and rows beside it in one statement."""
         self._transaction.write_without_lock(rows)
 
@@ -227,7 +227,7 @@ class MirrorTransaction:
         """Whether the session is not locked."""
         return self._known is not None
 
-    def write_without_lock(self, rows: Sequence[NewRows]) -> None:
+    def write_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
         """Write the version, if there is one, and rows beside it in one statement. Raises `SessionChanged`."""
         known, pending = self._known, self._pending
         self._known = self._pending = None
@@ -432,9 +432,9 @@ class MirrorWriter(ImportWriter):
     def finish_session(self, end: SessionEnd, calls: ImportedCallLog) -> None:
         if self._row is None or self._run is None:
             return
-        columns = self._build_changed_columns(end)
-        if columns or calls.has_late_results():
-            self._transaction.lock_known_session()
+        if self._transaction.is_without_lock and not calls.has_late_results() and not self._build_changed_columns(end):
+            return
+        self._transaction.lock_known_session()
         with self.open_transaction():
             row, using = self._row, self.store.using
             if self.origin.session_id in self._transaction.locked:
