@@ -1,5 +1,7 @@
 """Tools that make calls themselves."""
 
+from typing import Any
+
 import pytest
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
@@ -112,7 +114,7 @@ def test_tool_whose_ambiguous_errors_include_the_wait_of_an_inner_call_is_decide
     with pytest.raises(ReviewRequired):
         registry.dispatch("order", {}, "call_1")
     assert call_statuses() == [("call_1", 1, "interrupted"), ("call_2", 1, "awaiting_approval")]
-    about = {"actor": "alice", "reason": "The order is booked."}
+    about: Any = {"actor": "alice", "reason": "The order is booked."}
     revisions = {call["call_id"]: call["revision"] for call in cp.pending_tool_calls("s")}
     cp.approve_call("s", "call_2", revision=revisions["call_2"], **about)
     cp.confirm_landed("s", "call_1", "booked, not paid", revision=revisions["call_1"], **about)
