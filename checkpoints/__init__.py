@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from checkpoints import exceptions as exceptions
     from checkpoints.aio import Checkpointer as Checkpointer
     from checkpoints.aio import check_pending_tool_calls as check_pending_tool_calls
-    from checkpoints.archive.session_files_folder import SessionFiles as SessionFiles
-    from checkpoints.archive.session_files_folder import SyncSessionFiles as SyncSessionFiles
+    from checkpoints.archive.exported_sessions_folder import SessionFiles as SessionFiles
+    from checkpoints.archive.exported_sessions_folder import SyncSessionFiles as SyncSessionFiles
     from checkpoints.calls.outcome_types import Landed as Landed
     from checkpoints.calls.outcome_types import NotLanded as NotLanded
     from checkpoints.calls.outcome_types import ToolResult as ToolResult
@@ -48,10 +48,10 @@ _HOME = {
     "NotLanded": "checkpoints.calls.outcome_types",
     "ResumePoint": "checkpoints.resume.resume_point",
     "RuntimeSnapshot": "checkpoints.loop_state.runtime_snapshot",
-    "SessionFiles": "checkpoints.archive.session_files_folder",
+    "SessionFiles": "checkpoints.archive.exported_sessions_folder",
     "SessionHandle": "checkpoints.session_handle",
     "SyncCheckpointer": "checkpoints.client",
-    "SyncSessionFiles": "checkpoints.archive.session_files_folder",
+    "SyncSessionFiles": "checkpoints.archive.exported_sessions_folder",
     "SyncSessionHandle": "checkpoints.session_handle",
     "SyncWriteBehind": "checkpoints.versions.write_behind",
     "SyncWorkflow": "checkpoints.workflows.workflow",

@@ -158,7 +158,7 @@ class PeerMethods:
             SessionBusy: A run owns the session and is alive.
             SessionFinished: The session has ended.
         """
-        return sansio.run_flow(self.backend.cancel_paused_flow(session_id, tell=tell, reason=reason))
+        return sansio.run_flow(self.backend.cancel_paused_task_flow(session_id, tell=tell, reason=reason))
 
     def tell_peers(self, tell: SendNotice, *, limit: int = agent_notice_outbox.DEFAULT_LIMIT) -> Told:
         """Send the notices to other agents that are due, each at least once.

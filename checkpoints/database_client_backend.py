@@ -59,7 +59,9 @@ class DatabaseBackend:
             self.store, session_id, wait=wait, timeout=timeout, takeover=takeover
         )
 
-    def cancel_paused_flow(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Flow[Told]:
+    def cancel_paused_task_flow(
+        self, session_id: str, *, tell: SendNotice | None = None, reason: str = ""
+    ) -> Flow[Told]:
         return cancel_paused_task.cancel_paused_task_flow(self.store, session_id, tell=tell, reason=reason)
 
     def deliver_agent_notices_flow(

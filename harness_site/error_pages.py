@@ -49,13 +49,13 @@ def show_page_not_found(request: HttpRequest, exception: Exception) -> HttpRespo
 
 def show_server_error(request: HttpRequest) -> HttpResponse:
     # Rendered without the request, so that the cause of the error cannot fail again here.
-    if not _is_caused_by_missing_database(sys.exception()):
+    if not _is_caused_by_unavailable_database(sys.exception()):
         return HttpResponseServerError(render_to_string("errors/500.html"))
     page = render_to_string("errors/database_away.html", {"advice": StartupProblem.DATABASE.advice})
     return HttpResponse(page, status=503, headers={"Retry-After": str(RETRY_SECONDS)})
 
 
-def _is_caused_by_missing_database(error: BaseException | None) -> bool:
+def _is_caused_by_unavailable_database(error: BaseException | None) -> bool:
     # The pool has waited for the database already.
     if isinstance(error, StorageUnavailable) or type(getattr(error, "__cause__", None)).__name__ == "PoolTimeout":
         return True

@@ -8,9 +8,9 @@ import smtplib
 import socket
 import ssl
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from email.message import EmailMessage
+from email.message import EmailMessage, Message
 from email.utils import formatdate
 from typing import Final
 
@@ -146,10 +146,11 @@ def is_mail_configured() -> bool:
     return settings.MAIL_SERVER is not None
 
 
-def send_email_through_server(composed: EmailMessage, leads_to: str) -> None:
+def send_email_through_server(composed: Message, leads_to: str, recipients: Sequence[str] | None = None) -> None:
     """Send a message, and return when the server has accepted it.
 
-    In development the subject and the link `leads_to` may be printed instead. Raises one of `MAIL_ERRORS`.
+    It goes to `recipients`, by default those in its headers. In development the subject and the link or text `leads_to`
+    may be printed instead. Raises one of `MAIL_ERRORS`.
     """
     server: MailServer | None = settings.MAIL_SERVER
     if server is None:
@@ -163,7 +164,7 @@ def send_email_through_server(composed: EmailMessage, leads_to: str) -> None:
             connection.starttls(context=ssl.create_default_context())
         if server.user:
             connection.login(server.user, server.password)
-        connection.send_message(composed)
+        connection.send_message(composed, to_addrs=recipients)
 
 
 def set_email_headers(composed: EmailMessage, *, to: str, subject: str) -> None:
@@ -229,7 +230,7 @@ def _break_encoded_words_in_header(text: str) -> str:
     return text.replace("=?", "= ?")
 
 
-def _require_headers_without_line_breaks(email: EmailMessage) -> None:
+def _require_headers_without_line_breaks(email: Message) -> None:
     """Raise `HeaderContainsLineBreak` for a header that would become two; nothing is sent."""
     for name, value in email.items():
         if "\r" in str(value) or "\n" in str(value):

@@ -167,6 +167,8 @@ MAIL_SERVER = env.collect_problem(lambda: mail_settings.read_mail_server_setting
 MAIL_FROM = (
     env.read_text_setting("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
 )
+#: What Django and its command `sendtestemail` send goes through the same server.
+EMAIL_BACKEND, DEFAULT_FROM_EMAIL, SERVER_EMAIL = "harness_site.mail_backend.EmailBackend", MAIL_FROM, MAIL_FROM
 #: Host names that webhooks may use although they resolve to addresses inside this network.
 WEBHOOK_HOSTS = [host.lower() for host in env.read_list_setting("HARNESS_WEBHOOK_HOSTS")]
 

@@ -87,7 +87,7 @@ class AnsweredCalls:
     changes: RowChanges = field(default_factory=RowChanges)
 
 
-def seal_answered_calls(
+def compute_answered_call_seals(
     using: str, owned_session: OwnedSession | None, call_pks: Sequence[int], version: int
 ) -> AnsweredCalls:
     """Return the calls that the version `version` answers, with their seals after that if sealing is on.

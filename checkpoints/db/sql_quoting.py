@@ -17,17 +17,19 @@ from checkpoints.models.packed_fields import PACKED_FIELDS
 #: Types that the driver converts.
 _PLAIN_TYPES = frozenset({int, str, bytes, type(None)})
 _NATIVE_TYPES = {"sqlite": _PLAIN_TYPES, "postgresql": _PLAIN_TYPES | {datetime, Decimal, UUID}}
-#: Conversions that depend only on the database, by type: the same result as the field's, in one step.
-_ADAPTERS: dict[type, Callable[[BaseDatabaseWrapper, Any], Any]] = {
-    datetime: lambda connection, moment: _adapt_datetime(connection, moment),
-    UUID: lambda _, number: number.hex,
-}
 
 
 def _adapt_datetime(connection: BaseDatabaseWrapper, moment: datetime) -> Any:
     if moment.tzinfo is UTC and connection.vendor == "sqlite" and connection.timezone_name == "UTC":
         return moment.isoformat(" ")[: -len("+00:00")]  # the text of Django's conversion, which takes longer
     return connection.ops.adapt_datetimefield_value(moment)
+
+
+#: Conversions that depend only on the database, by type: the same result as the field's, in one step.
+_ADAPTERS: dict[type, Callable[[BaseDatabaseWrapper, Any], Any]] = {
+    datetime: _adapt_datetime,
+    UUID: lambda _, number: number.hex,
+}
 
 
 @cache

@@ -98,9 +98,7 @@ def withdraw_decision(
         row_lookups.require_not_quarantined(session)
         call = row_lookups.get_latest_attempt(store, session, target.call_id, step=target.step, attempt=target.attempt)
         withdrawn = (
-            _find_pending_vote_of_actor(session, call, actor)
-            if call.undecided
-            else _find_unused_decision(session, call)
+            _get_open_vote_to_withdraw(session, call, actor) if call.undecided else _find_unused_decision(session, call)
         )
         if call.revision != target.revision:
             raise StaleRevision(session.session_id, call.call_id, target.revision, call.revision)
@@ -150,7 +148,7 @@ def _find_unused_decision(session: Session, call: ToolCall) -> Decision:
     return decision
 
 
-def _find_pending_vote_of_actor(session: Session, call: ToolCall, actor: Actor) -> Decision:
+def _get_open_vote_to_withdraw(session: Session, call: ToolCall, actor: Actor) -> Decision:
     """Return the actor's latest decision that waits for others to agree. Raises `NothingToWithdraw`."""
     rows = signed_decisions.select_decisions(str(call._state.db)).filter(
         tool_call=call, kind__in=sorted(DECIDING_KINDS)

@@ -160,6 +160,7 @@ def lock_or_create_session(
                 row_lookups.lock_session(store, source_id)
         if row.finished:
             raise SessionFinished(session_id, row.status)
+        save_version.require_session_ends_with_newest_version(store.using, row)
         owned_session = store.find_owned_session(session_id)
         if owned_session is None:
             if must_own:

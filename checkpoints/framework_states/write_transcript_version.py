@@ -150,7 +150,7 @@ def write_version_to_end_if_changed(
         owned_session.head = head
         version = save_version.execute_save_statement(store, owned_session, head, end, state, head.version)
     else:
-        answered = call_seals.seal_answered_calls(using, None, answered_rows, head.version + 1)
+        answered = call_seals.compute_answered_call_seals(using, None, answered_rows, head.version + 1)
         base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
         sealed_head = session_head_optimistic_lock.lock_head(using, row.pk)
         version, _ = save_version.write_version(using, base, end, state, None, answered, sealed_head)

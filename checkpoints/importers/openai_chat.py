@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from checkpoints.importers.imported_message import parse_time
 from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, list_block_types
-from checkpoints.importers.provider_message_files import (
+from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
     count_unknown_block_types,

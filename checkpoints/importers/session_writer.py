@@ -120,7 +120,7 @@ class ImportWriter:
             self.path = [MessagePlace(key, role, bytes(chain)) for key, role, chain in rows]
             calls.load_existing_calls(row)
 
-    def load_last_body(self) -> Any:
+    def load_last_message_body(self) -> Any:
         """Load the last message that an earlier import wrote; None if there is none."""
         if self._head is None or self._head.length == 0:
             return None
@@ -173,6 +173,7 @@ class ImportWriter:
         row = sessions.select_for_update().first()
         if row is None or row.owner_id not in (None, self._run.pk):  # the save itself detects other differences
             raise ImportOvertaken(self.origin.session_id)
+        save_version.require_session_ends_with_newest_version(self.store.using, row)
         if row.finished:
             row.status = SessionStatus.ACTIVE
             sessions.update(status=SessionStatus.ACTIVE)

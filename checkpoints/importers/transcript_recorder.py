@@ -80,9 +80,9 @@ class TranscriptRecorder:
         """Find the position of a message in the current transcript."""
         return self._index.get(key)
 
-    def load_last_body(self) -> Any:
+    def load_last_message_body(self) -> Any:
         """Load the last message that an earlier import wrote; None if there is none."""
-        return self._writer.load_last_body()
+        return self._writer.load_last_message_body()
 
     def record_message(self, message: ImportedMessage, parts: Sequence[Part]) -> None:
         """Record the next message of the transcript, whose body has `parts`.

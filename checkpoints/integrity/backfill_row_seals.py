@@ -11,8 +11,9 @@ from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.exceptions import IntegrityError, SealKeyMissing
 from checkpoints.integrity import verification
 from checkpoints.models import AuditEvent, EarlyResponse, Message, Session
-from checkpoints.seals import sealed_model
+from checkpoints.seals import row_seals, sealed_model, witness
 from checkpoints.seals.seal_keys import KEY_SETTING, get_seal_keys
+from checkpoints.seals.witness_records import build_session_name
 
 _CHUNK_SIZE = 1000
 
@@ -22,7 +23,7 @@ def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
 
     What is sealed is what the database holds now: nothing tells whether a row was altered before. Only a transcript
     whose chain does not match is refused. The session's row is locked meanwhile. Raises `SealKeyMissing` without a key,
-    and `IntegrityError`, after which nothing is sealed.
+    and `IntegrityError`, after which nothing is sealed, also if the witness knows the session and it has no seal.
     """
     keys = get_seal_keys()
     if keys is None:
@@ -31,6 +32,7 @@ def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is None:
             return 0
+        _require_session_was_never_sealed(session)
         count = 0
         tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
         for model in tables:
@@ -54,6 +56,17 @@ def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
                 details={"rows": count, "key": keys.current.id.hex()},
             )
     return count
+
+
+def _require_session_was_never_sealed(session: Session) -> None:
+    """Require that the witness, if there is one, does not know a session without a seal. Raises `IntegrityError`."""
+    kept = witness.get_witness()
+    if session.row_seal or kept is None:
+        return
+    known = kept.find_session(build_session_name(session.key_space, session.pk))
+    if known is not None and known.number >= 0:
+        why = "it has no seal, and the witness knows one: somebody has removed it"
+        raise IntegrityError(Session._meta.db_table, row_seals.describe_row(session), why)
 
 
 def seal_rows_without_session(using: str) -> int:

@@ -37,7 +37,7 @@ from checkpoints.models import (
 from checkpoints.seals import row_seals, session_heads, witness
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import CountedRow
-from checkpoints.versions import opaque_contents, segment_queries, state_channels
+from checkpoints.versions import opaque_contents, segment_queries, state_channels, version_seals
 
 #: Tables whose rows decide what a resumed run does, beside its transcript.
 RECORD_MODELS: tuple[type[models.Model], ...] = (
@@ -122,9 +122,7 @@ def verify_session_records(using: str, session: Session) -> set[int]:
     if head.seal is not None and session_heads.compute_row_sum(keys, rows) != head.total:
         raise session_heads.build_row_sum_mismatch_error(session)
     newest = versions.order_by("-version").first()
-    problem = _find_head_problem(session, newest)
-    if problem is not None:
-        raise IntegrityError(problem.table, problem.row, problem.why)
+    version_seals.require_newest_version_of_session(session, newest)
     return live_keys
 
 
@@ -135,20 +133,10 @@ def _append_row_if_sealed(rows: list[CountedRow], model: type[models.Model], sea
 
 def _find_head_problem(session: Session, newest: Checkpoint | None) -> IntegrityProblem | None:
     """Compare what a session says about its newest version with that version."""
-    if not session.row_seal:
-        return None
-    newest_seal = None if newest is None or newest.row_seal is None else bytes(newest.row_seal)
-    if newest_seal != (None if session.newest_seal is None else bytes(session.newest_seal)):
-        error = session_heads.build_newest_version_mismatch_error(session.session_id)
+    try:
+        version_seals.require_newest_version_of_session(session, newest)
+    except IntegrityError as error:
         return IntegrityProblem.from_error(error)
-    if newest is None:
-        return None
-    if (problem := _find_row_problem(newest)) is not None:
-        return problem
-    known = (session.head_segment_id, session.message_count, bytes(session.head_chain))
-    if known != (newest.segment_id, newest.length, bytes(newest.chain)):
-        row = row_seals.describe_row(session)
-        return IntegrityProblem(Session._meta.db_table, row, "its transcript does not end as its newest version does")
     return None
 
 
@@ -191,6 +179,7 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
     ends = _read_version_ends(using, session)
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in ends), b"")
     yield from _find_message_problems(using, session, counts, chains)
+    yield from _find_moved_message_problems(using, session)
     yield from _find_version_problems(using, ends, chains)
     yield from _find_blob_problems(using, session, counts)
     if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
@@ -316,9 +305,18 @@ def _find_message_problems(
                 break
 
 
+def _find_moved_message_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+    """Find the messages in segments of a session that name another session."""
+    messages: models.QuerySet[Message] = models.QuerySet(Message, using=using).filter(segment__session=session)
+    for pk, position in messages.exclude(session=session).order_by("pk").values_list("pk", "position"):
+        why = "it names another session than its segment"
+        yield IntegrityProblem(Message._meta.db_table, f"{pk} (message {position})", why)
+
+
 @dataclass(frozen=True, slots=True)
 class _VersionEnd:
-    """Last message of a version: its place and its chain, as the version has them, and whether its segment is there."""
+    """Last message of a version: its place and its chain, as the version has them, and whether its segment is there and
+    belongs to its session."""
 
     pk: int
     segment_id: int
@@ -331,7 +329,7 @@ def _read_version_ends(using: str, session: Session) -> list[_VersionEnd]:
     versions: models.QuerySet[Checkpoint] = (
         models.QuerySet(Checkpoint, using=using).filter(session=session, length__gt=0).order_by("version")
     )
-    has_segment = models.Exists(Segment.objects.filter(pk=models.OuterRef("segment_id")))
+    has_segment = models.Exists(Segment.objects.filter(pk=models.OuterRef("segment_id"), session=session))
     columns = versions.values_list("pk", "segment_id", "length", "chain", has_segment)
     return [
         _VersionEnd(pk, segment_id, length - 1, bytes(chain), has_segment)
@@ -342,7 +340,7 @@ def _read_version_ends(using: str, session: Session) -> list[_VersionEnd]:
 def _find_version_problems(
     using: str, ends: list[_VersionEnd], chains: dict[tuple[int, int], bytes]
 ) -> Iterator[IntegrityProblem]:
-    """Verify that each version of a session ends with the message that it names, in a segment that is there.
+    """Verify that each version of a session ends with the message that it names, in a segment of the session.
 
     A message that is not among `chains` is of a segment before, and is read.
     """

@@ -18,7 +18,7 @@ from checkpoints.enums import CallStatus
 from checkpoints.exceptions import ApprovalRequired, CheckpointsError, ReviewRequired, VersionConflict
 from checkpoints.formats import digests
 from checkpoints.formats.canonical import to_canonical_json
-from checkpoints.formats.lenient_dataclass_decoder import load_as
+from checkpoints.formats.non_validating_dataclass_decoder import load_as
 from checkpoints.ids import validate_id, validate_number
 from checkpoints.loop_state.phase_details import PhaseDetails
 from checkpoints.loop_state.runtime_snapshot import RuntimeSnapshot
@@ -99,7 +99,9 @@ class RemoteBackend(DatabaseBackend):
                 waits = tuple(task.pop("open"))
                 return TakenTask(session_id=session_id, point=point, joins=joins, open=waits, **task)
 
-    def cancel_paused_flow(self, session_id: str, *, tell: SendNotice | None = None, reason: str = "") -> Flow[Told]:
+    def cancel_paused_task_flow(
+        self, session_id: str, *, tell: SendNotice | None = None, reason: str = ""
+    ) -> Flow[Told]:
         path = f"/sessions/{escape_path_part(validate_id('session id', session_id))}/cancel"
         yield Transact(lambda: self.store.send_write_request("POST", path, {"reason": reason}))
         if tell is None:

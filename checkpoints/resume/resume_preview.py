@@ -15,8 +15,8 @@ from checkpoints.resume import resume_plan
 from checkpoints.resume.resume_plan import PREVIEW_MESSAGE_COUNT, TranscriptTail
 from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import load_version, run_position
-from checkpoints.versions.run_position import RunPosition
+from checkpoints.versions import load_version, loop_state_at_version
+from checkpoints.versions.loop_state_at_version import RunPosition
 
 
 def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
@@ -24,7 +24,9 @@ def preview_resume(store: Store, session_id: str) -> dict[str, Any]:
     with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using, writes=False):
         session = row_lookups.get_session(store, session_id)
         latest = load_version.load_latest_version_with_tail(store, session_id, PREVIEW_MESSAGE_COUNT)
-        position = run_position.load_run_position(store, session_id, session.pk, latest) if latest else RunPosition()
+        position = (
+            loop_state_at_version.load_run_position(store, session_id, session.pk, latest) if latest else RunPosition()
+        )
         plan = resume_plan.EMPTY_PLAN
         is_finished = session.finished or position.terminal_details is not None
         if not is_finished:

@@ -17,7 +17,7 @@ from checkpoints.sessions import create_finish_release, ownership
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.database_client_state import OwnedSession, Store
 from checkpoints.tracing import RESUME, trace_session_flow
-from checkpoints.versions import run_position, save_version
+from checkpoints.versions import loop_state_at_version, save_version
 
 
 @trace_session_flow(RESUME)
@@ -195,4 +195,4 @@ def _require_readable_payload(store: Store, owned_session: OwnedSession) -> None
     with database_operation(store.using, writes=False):
         newest = save_version.find_newest_version(store.using, owned_session.pk)
         if newest is not None:
-            run_position.load_run_position_at_version(store, owned_session.session_id, newest)
+            loop_state_at_version.load_run_position_at_version(store, owned_session.session_id, newest)

@@ -77,6 +77,7 @@ _GLOBALS: Final[dict[str, Any]] = {
     "refuse": _refuse_value,
     "EPOCH": _EPOCH,
     "MICROSECOND": _MICROSECOND,
+    "TYPE_ERRORS": _TYPE_ERRORS,
 }
 
 RowEncoder = Callable[[Sequence[Any]], bytes]
@@ -96,17 +97,13 @@ def build_row_encoder(model: type[models.Model], names: tuple[str, ...], opening
         The function. It takes the values, and returns `opening`, the values with commas between, and `closing`.
     """
     kinds = [_get_kind_of_field(model, name) for name in names]
-    encode_usual_types = _generate_encoder(kinds, opening, closing)
 
-    def encode_row(values: Sequence[Any]) -> bytes:
-        try:
-            return encode_usual_types(values)
-        except _TYPE_ERRORS:
-            encoders = [_generate_encoder([kind], "", "") for kind in kinds]
-            encoded = [_encode_any_type(encode, value) for encode, value in zip(encoders, values, strict=True)]
-            return opening.encode() + b",".join(encoded) + closing.encode()
+    def encode_any_types(values: Sequence[Any]) -> bytes:
+        encoders = [_generate_encoder([kind], "", "", _encode_value_of_other_type) for kind in kinds]
+        encoded = [encode((value,)) for encode, value in zip(encoders, values, strict=True)]
+        return opening.encode() + b",".join(encoded) + closing.encode()
 
-    return encode_row
+    return _generate_encoder(kinds, opening, closing, encode_any_types)
 
 
 def _get_kind_of_field(model: type[models.Model], name: str) -> str:
@@ -116,26 +113,28 @@ def _get_kind_of_field(model: type[models.Model], name: str) -> str:
     return next(kind for type_, kind in _KINDS_OF_FIELDS.items() if isinstance(field, type_))
 
 
-def _generate_encoder(kinds: Sequence[str], opening: str, closing: str) -> RowEncoder:
-    """Generate a function that encodes values of these kinds, or None. Raises one of `_TYPE_ERRORS` for others."""
+def _generate_encoder(kinds: Sequence[str], opening: str, closing: str, encode_other_types: RowEncoder) -> RowEncoder:
+    """Generate a function that encodes values of these kinds, or None, and gives others to `encode_other_types`."""
     names = [f"value_{number}" for number in range(len(kinds))]
     encoded = ",".join(
         f"{{'null' if {name} is None else {_EXPRESSIONS[kind].format(name)}}}"
         for name, kind in zip(names, kinds, strict=True)
     )
-    text = f'f"""{opening}{encoded}{closing}"""'
     source = (
-        f"def encode(values):\n    {', '.join(names)}, = values\n    return {text}.encode('utf-8', 'surrogatepass')"
+        "def encode(values):\n"
+        "    try:\n"
+        f"        {', '.join(names)}, = values\n"
+        f'        return f"""{opening}{encoded}{closing}""".encode("utf-8", "surrogatepass")\n'
+        "    except TYPE_ERRORS:\n"
+        "        return encode_other_types(values)"
     )
-    namespace = dict(_GLOBALS)
+    namespace = {**_GLOBALS, "encode_other_types": encode_other_types}
     exec(source, namespace)  # noqa: S102 - of the names of kinds above
     encode: RowEncoder = namespace["encode"]
     return encode
 
 
-def _encode_any_type(encode: RowEncoder, value: Any) -> bytes:
-    """Return the encoding of the value of one column, which may be of another type: then as JSON, with its type."""
-    try:
-        return encode((value,))
-    except _TYPE_ERRORS:
-        return encode_values_as_json_array([type(value).__name__, value])
+def _encode_value_of_other_type(values: Sequence[Any]) -> bytes:
+    """Return the encoding of a single value of another type than its column: as JSON, with its type."""
+    (value,) = values
+    return encode_values_as_json_array([type(value).__name__, value])

@@ -71,11 +71,6 @@ class SealKey:
         state.update(content)
         return state
 
-    def finish_seal(self, state: Any, content: bytes) -> bytes:
-        """Return the seal of what a state of `start_seal` covers and of `content`. The state is used up."""
-        state.update(content)
-        return self.id + state.digest()  # type: ignore[no-any-return]
-
     def compute_keyed_number(self, purpose: str, content: bytes) -> int:
         """Return a keyed number of 256 bits for `content`."""
         state = self._new_numbers[purpose]()

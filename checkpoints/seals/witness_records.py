@@ -73,7 +73,7 @@ def parse_record(line: bytes) -> tuple[str, WitnessedHead] | None:
     if len(parts) < _RECORD_PARTS or len(parts[-1]) < _MAC_DIGITS:
         return None
     *fields, mac = parts
-    if len(fields) >= _RECORD_PARTS or mac not in _list_record_digests(" ".join(fields)):
+    if len(fields) >= _RECORD_PARTS or mac not in _compute_record_macs_by_all_keys(" ".join(fields)):
         raise ValueError("the record has another digest")
     return fields[0], WitnessedHead(fields[1], int(fields[2]), bytes.fromhex(fields[3]))
 
@@ -82,7 +82,7 @@ def _compute_mac(content: str) -> str:
     return _get_seal_keys_or_raise().current.compute_seal("witness", content.encode()).hex()[:_MAC_DIGITS]
 
 
-def _list_record_digests(content: str) -> set[str]:
+def _compute_record_macs_by_all_keys(content: str) -> set[str]:
     """List the digests of a line by all keys, the present one and former ones."""
     keys = _get_seal_keys_or_raise().by_id.values()
     return {key.compute_seal("witness", content.encode()).hex()[:_MAC_DIGITS] for key in keys}

@@ -33,6 +33,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.formats import tool_calls_in_messages
 from checkpoints.ids import validate_id, validate_number
+from checkpoints.integrity import quarantine
 from checkpoints.models import Checkpoint, Message, Run, Segment, Session
 from checkpoints.sessions import ownership, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness, session_head_optimistic_lock
@@ -40,7 +41,7 @@ from checkpoints.store.database_client_state import Store, UnconfirmedAppend
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState
 from checkpoints.tracing import SAVE, trace_session
-from checkpoints.versions import run_position, save_version
+from checkpoints.versions import loop_state_at_version, save_version
 from checkpoints.versions.save_version import TranscriptEnd
 
 
@@ -96,7 +97,7 @@ def _append_without_run(
 ) -> int:
     attempt = _AppendAttempt(store, session_id, new, change, expected)
     try:
-        with database_operation(store.using):
+        with quarantine.quarantine_on_integrity_error(store, session_id), database_operation(store.using):
             with transaction.atomic(using=store.using):
                 outcome = attempt.write_version()
             store.unconfirmed_appends.pop(session_id, None)
@@ -125,7 +126,7 @@ class _AppendAttempt:
         store = self.store
         row = row_lookups.get_session(store, self.session_id, lock=True)
         row_lookups.require_not_quarantined(row)
-        newest = save_version.find_newest_version(store.using, row.pk)
+        newest = save_version.find_newest_version_of_session(store.using, row)
         unconfirmed_append = store.unconfirmed_appends.get(self.session_id)
         if unconfirmed_append is not None and self._is_repeated_append(unconfirmed_append, row):
             return unconfirmed_append.expected + 1
@@ -149,7 +150,7 @@ class _AppendAttempt:
             if end.results
             else []
         )
-        answered = call_seals.seal_answered_calls(store.using, None, answered_rows, head.version + 1)
+        answered = call_seals.compute_answered_call_seals(store.using, None, answered_rows, head.version + 1)
         sealed_head = session_head_optimistic_lock.lock_head(store.using, row.pk)
         version, _ = save_version.write_version(store.using, base, end, state, None, answered, sealed_head)
         return VersionConflict(self.session_id, self.expected, row.latest_version) if version is None else version
@@ -185,7 +186,9 @@ class _AppendAttempt:
         previous_state = save_version.parse_version_state(self.session_id, source)
         state = self.change.apply_to(previous_state)
         position = (
-            None if source is None else run_position.load_run_position_at_version(self.store, self.session_id, source)
+            None
+            if source is None
+            else loop_state_at_version.load_run_position_at_version(self.store, self.session_id, source)
         )
         if position is None or state.payload is not None or state.phase != Phase.TURN:
             return state

@@ -9,20 +9,20 @@ from django.db.models.functions import Now
 
 from checkpoints import process_identity
 from checkpoints.audit import insert_unchained_events
-from checkpoints.calls import calls_without_outcome, signed_decisions
+from checkpoints.calls import calls_without_outcome
 from checkpoints.db.database_operation import database_operation
 from checkpoints.enums import ActorKind, AuditKind, CallStatus, InterruptReason, RunStatus, SessionStatus
 from checkpoints.exceptions import SessionExists, VersionNotFound
 from checkpoints.formats import money
 from checkpoints.ids import validate_id
-from checkpoints.integrity import quarantine
+from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Checkpoint, Run, Segment, Session
 from checkpoints.seals import row_seals
 from checkpoints.sessions import copy_calls_and_workflows_to_fork
 from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import Store
 from checkpoints.store.version_state_columns import count_total_tokens
-from checkpoints.versions import run_position
+from checkpoints.versions import loop_state_at_version
 
 #: Status of a copied call by its status in the origin. A call that may have landed is undecided in the fork too.
 CARRIED_STATUSES = {
@@ -57,7 +57,7 @@ def fork_session(
     ):
         origin = row_lookups.get_session(store, session_id, lock=True)
         row_lookups.require_not_quarantined(origin)
-        signed_decisions.verify_decisions_of_session(store.using, origin.pk)
+        verification.verify_session_records(store.using, origin)
         source = _find_source_version(store, origin, version)
         fork = _create_forked_session(store, origin, new_session_id, source)
         run = _create_ended_run_of_fork(store, fork)
@@ -157,7 +157,7 @@ def _create_first_version(store: Store, fork: Session, run: Run, segment: Segmen
         plan=source.plan,
         budget_spent_usd=source.budget_spent_usd,
         usage=source.usage,
-        payload=run_position.load_payload_with_snapshot(store, source.session.session_id, source),
+        payload=loop_state_at_version.load_payload_with_snapshot(store, source.session.session_id, source),
         schema_version=source.schema_version,
     )
 

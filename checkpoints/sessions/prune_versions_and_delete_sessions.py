@@ -43,7 +43,7 @@ from checkpoints.seals import witness
 from checkpoints.sessions import framework_state_retention, paused_task_guards
 from checkpoints.store import row_lookups, run_liveness
 from checkpoints.store.database_client_state import Store
-from checkpoints.versions import opaque_contents, run_position
+from checkpoints.versions import loop_state_at_version, opaque_contents
 
 _UNDELETABLE_STATUSES = frozenset({SessionStatus.NEEDS_REVIEW, SessionStatus.READY, SessionStatus.PAUSED})
 
@@ -113,7 +113,9 @@ def prune_versions(store: Store, session_id: str, retention: RetentionRule, *, d
                 versions = Checkpoint.objects.using(store.using).filter(session=row)
                 newest = versions.order_by("-version").first()
                 snapshot_version = (
-                    None if newest is None else run_position.find_version_with_valid_snapshot(store, session_id, newest)
+                    None
+                    if newest is None
+                    else loop_state_at_version.find_version_with_valid_snapshot(store, session_id, newest)
                 )
                 numbers = [] if newest is None else retention.list_removable_versions(versions, newest.version)
                 numbers = [number for number in numbers if snapshot_version is None or number < snapshot_version]
@@ -138,7 +140,7 @@ def delete_version(store: Store, session_id: str, version: int) -> RemovalCounts
             _require_session_deletable(store, row)
             _move_head_to_newest_remaining_version(store, row, versions.exclude(version=version))
         else:
-            snapshot_version = run_position.find_version_with_valid_snapshot(store, session_id, newest)
+            snapshot_version = loop_state_at_version.find_version_with_valid_snapshot(store, session_id, newest)
             if snapshot_version is not None and version >= snapshot_version:
                 raise StillNeeded(session_id, f"version {newest.version} goes on from version {version}")
         return _remove_versions(store, row, [version], dry_run=False)
@@ -299,9 +301,14 @@ def _delete_session_rows(store: Store, row: Session) -> RemovalCounts:
 
 
 def _transfer_segments_to_forks(store: Store, row: Session) -> None:
-    """Give each remaining segment, all of which belong to forks, to the first session that branches from it."""
+    """Give each remaining segment to the first session that branches from it, a fork.
+
+    One that a version of another session ends in, which somebody else has moved here, goes back to that session.
+    """
     for segment in Segment.objects.using(store.using).filter(session=row).order_by("-pk"):
-        heir = segment.children.using(store.using).order_by("pk").values_list("session_id", flat=True)[0]
+        of_versions = segment.checkpoints.using(store.using).order_by("pk").values_list("session_id", flat=True)
+        of_branches = segment.children.using(store.using).order_by("pk").values_list("session_id", flat=True)
+        heir = of_versions.first() or of_branches[0]
         Segment.objects.using(store.using).filter(pk=segment.pk).update(session_id=heir)
         Message.objects.using(store.using).filter(segment=segment).update(session_id=heir)
 

@@ -23,8 +23,8 @@ an argument. For faults inside your own process there are `fault_at` and `watche
 
 from checkpoints.testing.child_processes import Life, Processes
 from checkpoints.testing.crash_at_every_write import CrashPoints
+from checkpoints.testing.fault_injection_trial import Diverged, Script
 from checkpoints.testing.process_faults import Fault, fault_at
-from checkpoints.testing.session_trials import Diverged, Script
 from checkpoints.testing.write_observer import Boundary, Side, watched
 
 __all__ = ["Boundary", "CrashPoints", "Diverged", "Fault", "Life", "Processes", "Script", "Side", "fault_at", "watched"]

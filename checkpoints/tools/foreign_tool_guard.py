@@ -51,7 +51,7 @@ class ToolPolicies:
         for pattern in self._policies:
             self.build_tool(pattern, print, pattern=pattern)
 
-    def bind(self, checkpointer: CheckpointerLike) -> None:
+    def register_verify_hooks(self, checkpointer: CheckpointerLike) -> None:
         """Let the resumes of a client use the verify hooks of these tools.
 
         Args:

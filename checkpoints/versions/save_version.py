@@ -27,6 +27,7 @@ from checkpoints.formats.canonical import parse_json, parse_json_object, to_cano
 from checkpoints.ids import validate_number
 from checkpoints.models import Checkpoint, Session
 from checkpoints.seals import row_seals
+from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import row_lookups, session_head_optimistic_lock
 from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead, UnconfirmedSave
@@ -319,14 +320,7 @@ def _save_version_under_session_lock(
     """Save under a row lock: the slow path, taken if the transcript does not simply continue and has to branch."""
     prepared, copy = _encode_and_copy_transcript(transcript)
     with transaction.atomic(using=store.using):
-        row = (
-            Session.objects.using(store.using)
-            .select_for_update()
-            .filter(pk=owned_session.pk, fence=owned_session.fence)
-            .first()
-        )
-        if row is None:
-            raise row_lookups.build_fence_lost_error(store, owned_session)
+        row = _lock_session_of_run(store, owned_session)
         head, keep, repeated = get_session_transcript_head(row), row.message_count, Counter[str]()
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
@@ -404,7 +398,7 @@ def execute_save_statement(
     base = SaveBase(owned_session.pk, owned_session.fence, head.segment_id, head.length, head.chain, start_version)
 
     def write_to_sealed_head() -> int | None:
-        answered = call_seals.seal_answered_calls(store.using, owned_session, answered_rows, start_version + 1)
+        answered = call_seals.compute_answered_call_seals(store.using, owned_session, answered_rows, start_version + 1)
         sealed_head = session_head_optimistic_lock.get_head(store.using, owned_session)
         version, owned_session.sealed_head = write_version(
             store.using, base, end, state, owned_session.run_id, answered, sealed_head
@@ -529,18 +523,25 @@ def _build_new_version(base: SaveBase, content: VersionContent, run_id: UUID | N
 
 
 def _build_save_error(store: Store, owned_session: OwnedSession, expected_version: int) -> Exception:
-    row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
-    if row is None:
-        return row_lookups.build_fence_lost_error(store, owned_session)
+    with transaction.atomic(using=store.using):
+        row = _lock_session_of_run(store, owned_session)
     return VersionConflict(owned_session.session_id, expected_version, row.latest_version)
 
 
 def _load_current_transcript_head(store: Store, owned_session: OwnedSession) -> TranscriptHead:
-    with database_operation(store.using, writes=False):
-        row = Session.objects.using(store.using).filter(pk=owned_session.pk, fence=owned_session.fence).first()
-        if row is None:
-            raise row_lookups.build_fence_lost_error(store, owned_session)
-        return get_session_transcript_head(row)
+    with database_operation(store.using, writes=False), transaction.atomic(using=store.using):
+        return get_session_transcript_head(_lock_session_of_run(store, owned_session))
+
+
+def _lock_session_of_run(store: Store, owned_session: OwnedSession) -> Session:
+    """Lock the session of a run. Raises what `build_fence_lost_error` builds if the run does not own it any more, and
+    `IntegrityError` if its transcript does not end as its newest version does."""
+    sessions = Session.objects.using(store.using).select_for_update()
+    row = sessions.filter(pk=owned_session.pk, fence=owned_session.fence).first()
+    if row is None:
+        raise row_lookups.build_fence_lost_error(store, owned_session)
+    require_session_ends_with_newest_version(store.using, row)
+    return row
 
 
 def get_session_transcript_head(row: Session) -> TranscriptHead:
@@ -572,6 +573,25 @@ def find_newest_version(using: str, session_pk: int) -> Checkpoint | None:
     rows = select_rows(using, Checkpoint, _build_newest_version_where_sql(), [session_pk])
     row_seals.verify_rows(rows)
     return rows[0] if rows else None
+
+
+def find_newest_version_of_session(using: str, row: Session) -> Checkpoint | None:
+    """Find the newest version of a session whose row is locked.
+
+    Raises `IntegrityError` if it does not match its seal, or if the session names another one or ends elsewhere.
+    """
+    newest = find_newest_version(using, row.pk)
+    version_seals.require_newest_version_of_session(row, newest)
+    return newest
+
+
+def require_session_ends_with_newest_version(using: str, row: Session) -> None:
+    """Require that the transcript of a session whose row is locked ends as its newest version does.
+
+    Nothing if sealing is off, or if the session has no seal. Raises `IntegrityError`.
+    """
+    if get_seal_keys() is not None and row.row_seal:
+        find_newest_version_of_session(using, row)
 
 
 @cache

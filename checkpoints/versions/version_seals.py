@@ -19,8 +19,8 @@ from checkpoints.db.hot_statements import HeadWrite, NewMessage, NewVersion, Sav
 from checkpoints.db.row_batches import iterate_rows
 from checkpoints.exceptions import IntegrityError
 from checkpoints.formats import digests
-from checkpoints.models import Checkpoint, Message
-from checkpoints.seals import row_seals
+from checkpoints.models import Checkpoint, Message, Session
+from checkpoints.seals import row_seals, session_heads
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import session_head_optimistic_lock
@@ -70,6 +70,35 @@ def compute_head_after_versions(
         "newest_seal": versions[-1].checkpoint_values["row_seal"],
     }
     return session_head_optimistic_lock.compute_head_after_write(head, changes, newest)
+
+
+def require_newest_version_of_session(session: Session, newest: Checkpoint | None) -> None:
+    """Require that a version is the newest one of a session, and that the transcript of the session ends as it does.
+
+    A session says where its transcript ends in columns that have no seal, because the newest version has them too.
+    Nothing for a session without a seal.
+
+    Args:
+        session: The session.
+        newest: Its newest version, read while nobody could write to the session; None if there is none.
+
+    Raises:
+        IntegrityError: The session names another version, or its transcript ends elsewhere.
+    """
+    if get_seal_keys() is None or not session.row_seal:
+        return
+    newest_seal = None if newest is None or newest.row_seal is None else bytes(newest.row_seal)
+    if newest_seal != (None if session.newest_seal is None else bytes(session.newest_seal)):
+        raise session_heads.build_newest_version_mismatch_error(session.session_id)
+    end = (session.message_count, bytes(session.head_chain))
+    if newest is None:
+        is_same = end == (0, digests.EMPTY_CHAIN)
+    else:
+        row_seals.verify_row(newest)
+        is_same = (session.head_segment_id, *end) == (newest.segment_id, newest.length, bytes(newest.chain))
+    if not is_same:
+        why = "its transcript does not end as its newest version does"
+        raise IntegrityError(Session._meta.db_table, row_seals.describe_row(session), why)
 
 
 class VerifiedTranscripts:

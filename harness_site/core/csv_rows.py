@@ -24,7 +24,7 @@ _RUN: Final = re.compile(r"""(?:^|[;|\t\n])[\s"';|]*+""")
 def format_csv_line(cells: Iterable[str]) -> str:
     """Format one line with its line end; secrets in cells are masked."""
     buffer = io.StringIO()
-    csv.writer(buffer).writerow([_escape_formula_cell(cell) for cell in cells])
+    csv.writer(buffer).writerow([_mask_and_escape_formula_cell(cell) for cell in cells])
     return buffer.getvalue()
 
 
@@ -33,7 +33,7 @@ def build_unreadable_row_cells(record: UnreadableRecord, head: Sequence[str]) ->
     return [f"{record.kind} {record.pk} cannot be shown", *("" for _ in head[1:])]
 
 
-def _escape_formula_cell(cell: str) -> str:
+def _mask_and_escape_formula_cell(cell: str) -> str:
     return _RUN.sub(_prefix_formulas_with_apostrophe, mask_and_reveal_hidden(cell))
 
 

@@ -41,7 +41,7 @@ def format_day(day: date) -> str:
     return _format_date_in_language(day, gettext("j M"), get_language())
 
 
-def format_weekday(day: date) -> str:
+def format_day_with_weekday(day: date) -> str:
     """Format a day with its weekday and month, abbreviated: Tue 10 Nov."""
     # Translators: a format of Django's filter `date`: weekday, day and abbreviated month, such as Tue 10 Nov
     return _format_date_in_language(day, gettext("D j M"), get_language())

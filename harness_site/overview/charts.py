@@ -13,7 +13,13 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from harness_site.core.formatting import convert_to_zone, format_day, format_duration, format_number, format_weekday
+from harness_site.core.formatting import (
+    convert_to_zone,
+    format_day,
+    format_day_with_weekday,
+    format_duration,
+    format_number,
+)
 from harness_site.overview.totals import SessionTotals, WaitingTimes
 from harness_site.overview.utc_periods import Period
 from harness_site.sessions.session_formatting import format_count, format_money
@@ -195,7 +201,7 @@ def _describe_waiting_times(time: str, waits: WaitingTimes) -> str:
 
 def format_step_of_period(period: Period, step: datetime) -> str:
     """Format the start of a step: an hour in the reader's time zone, or a day, which is in UTC."""
-    return _format_hour(step) if period.has_hourly_steps else format_weekday(step.date())
+    return _format_hour(step) if period.has_hourly_steps else format_day_with_weekday(step.date())
 
 
 def _format_hour(step: datetime) -> str:

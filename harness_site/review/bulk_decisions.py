@@ -73,7 +73,7 @@ class CallAnswer:
     result: str
 
 
-def record_decisions_by_answers(
+def record_decisions_from_answers(
     answers: Sequence[CallAnswer], *, by: Membership, actor: Actor
 ) -> list[BulkDecisionResult]:
     """Record each of these decisions about calls of the workspace, in this order and independently of each other."""
@@ -112,7 +112,7 @@ def _record_outcome_decision(store: Store, call: ToolCall, answer: CallAnswer, a
     )
 
 
-def record_decisions_by_late_results(
+def record_decisions_from_late_results(
     chosen: Sequence[ChosenCall], *, by: Membership, actor: Actor, reason: str
 ) -> list[BulkDecisionResult]:
     """Record a decision about each of these calls of the workspace, in this order and independently of each other."""

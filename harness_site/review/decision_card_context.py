@@ -48,8 +48,8 @@ _DECIDED: Final = {
 #: Headings of a question that a framework has asked, by the decision about it.
 _ANSWERED: Final = {
     DecisionKind.RESPOND: gettext_lazy("Answered in words"),
-    DecisionKind.APPROVE: gettext_lazy("Approved: the agent gets “true”"),
-    DecisionKind.REJECT: gettext_lazy("Rejected: the agent gets “false”"),
+    DecisionKind.APPROVE: gettext_lazy("Answered yes: the agent gets “true”"),
+    DecisionKind.REJECT: gettext_lazy("Answered no: the agent gets “false”"),
 }
 _APPROVED: Final = {
     CallStatus.APPROVED: gettext_lazy("Approved: it has not run yet"),

@@ -52,6 +52,13 @@ def preview_decision_effects(call: ToolCall, agreed: Mapping[DecisionKind, Agree
 
 def _format_missing_approvals(call: ToolCall, kind: DecisionKind, agreed: Mapping[DecisionKind, Agreement]) -> str:
     """Describe the approvals that are missing after this answer; empty if the call stops waiting."""
+    if kind == DecisionKind.EDIT and call.is_question:
+        return ngettext(
+            "The agent gets nothing yet. The changed value needs {number} approval.",
+            "The agent gets nothing yet. The changed value needs {number} approvals, of people who have not changed "
+            "it.",
+            call.approvals,
+        ).format(number=call.approvals)
     if kind == DecisionKind.EDIT:
         return ngettext(
             "Nothing runs. The changed call needs {number} approval.",
@@ -74,7 +81,11 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
     """Describe what the run does next, as whole sentences: who continues, with what, and how it goes on."""
     start = _format_resume_point(call, preview["version"])
     replay = len(preview["replay"])
-    end = [_format_replays(replay), _format_calls_to_run(preview["run"]), _describe_next_model_request(preview)]
+    end = [
+        _format_replayed_results(replay),
+        _format_calls_to_run(preview["run"]),
+        _describe_next_model_request(preview),
+    ]
     actions = {
         DecisionKind.CONFIRM_LANDED: _("The agent gets the result that you recorded."),
         DecisionKind.MARK_FAILED: _("The agent is told that this call failed."),
@@ -91,7 +102,7 @@ def _format_effects_by_kind(call: ToolCall, preview: Mapping[str, Any]) -> dict[
             DecisionKind.REJECT: _("The agent gets the value false."),
             DecisionKind.RESPOND: _("The agent gets your answer."),
         }
-        end = [_format_replays(replay)]
+        end = [_format_replayed_results(replay)]
     return {kind: " ".join(filter(None, [start, action, *end])) for kind, action in actions.items()}
 
 
@@ -120,7 +131,7 @@ def _is_same_call(call: ToolCall, other: Mapping[str, Any]) -> bool:
     return (other["step"], other["call_id"], other["attempt"]) == (call.step, call.call_id, call.attempt)
 
 
-def _format_replays(number: int) -> str:
+def _format_replayed_results(number: int) -> str:
     if not number:
         return ""
     text = ngettext("It gets {number} other recorded result.", "It gets {number} other recorded results.", number)

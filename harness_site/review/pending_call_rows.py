@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ClassVar, Final
 
 from django.http import QueryDict
 from django.urls import reverse
@@ -12,7 +13,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 
 from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
+from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.models import ToolCall
+from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -24,20 +27,23 @@ from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import build_filter_url, lowercase_label_in_sentence, render_time_ago
 
+#: Number of agents that the row of an outage names.
+MAX_NAMED_AGENTS: Final = 3
+
 
 @dataclass(frozen=True, slots=True)
 class OutageCallLine:
-    """Call in the row of an outage, masked for the reader."""
+    """Call in the row of an outage, masked for the reader. `session_id` is empty if its seal does not match."""
 
     pk: int
     address: str
     sentence: str
-    session_id: str
+    session_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class OutageGroupRow:
-    """Group of calls that were lost in one outage, its first calls, and the URL of its page."""
+    """Group of calls that were lost in one outage, its agents and first calls, and the URL of its page."""
 
     tool: str
     first: datetime
@@ -45,6 +51,9 @@ class OutageGroupRow:
     number: int
     address: str
     calls: tuple[OutageCallLine | UnreadableRecord, ...] = ()
+    #: The agents with the most calls first, at most `MAX_NAMED_AGENTS`, and the number of the others.
+    agents: tuple[FilterLink, ...] = ()
+    other_agents: int = 0
 
     @property
     def omitted_count(self) -> int:
@@ -74,6 +83,7 @@ class FilterLink:
 class PendingCallRow:
     """Row of the queue with its displayed values, masked for the reader."""
 
+    is_verified: ClassVar[bool] = True
     pk: int
     address: str
     sentence: str
@@ -115,6 +125,17 @@ class PendingCallRow:
         return self.company != NOBODY or self.approvals > 1
 
 
+@dataclass(frozen=True, slots=True)
+class UnverifiedCallRow:
+    """Row of a call that is not shown, because its seal or that of its session does not match or cannot be checked."""
+
+    is_verified: ClassVar[bool] = False
+    pk: int
+    address: str
+    sentence: str
+    label: str
+
+
 class PendingRowBuilder:
     """Builder of the rows of a queue, whose URLs and words are computed once for all rows.
 
@@ -137,17 +158,33 @@ class PendingRowBuilder:
         together: OutageGroupRow | None,
         *,
         now: datetime,
-    ) -> PendingCallRow:
+    ) -> PendingCallRow | UnverifiedCallRow:
+        """Build the row of a call, or the row that says why the call is not shown."""
+        if error := _find_seal_error(call):
+            sentence, label = _describe_seal_error(error)
+            return UnverifiedCallRow(call.pk, f"{self._cards}{call.pk}/", sentence, label)
         args = formatting.parse_json_or_text(call.args)
         with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
             return self._build_row_in_masking_context(call, agreements, company, together, now)
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall] = ()) -> OutageGroupRow:
         lines = convert_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call")
-        address = build_outage_page_url(outage)
-        return OutageGroupRow(outage.tool, outage.first, outage.last, outage.number, address, tuple(lines))
+        return OutageGroupRow(
+            tool=outage.tool,
+            first=outage.first,
+            last=outage.last,
+            number=outage.number,
+            address=build_outage_page_url(outage),
+            calls=tuple(lines),
+            agents=tuple(
+                self._build_filter_link("agent", agent, self._only_agent) for agent in outage.agents[:MAX_NAMED_AGENTS]
+            ),
+            other_agents=len(outage.agents[MAX_NAMED_AGENTS:]),
+        )
 
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
+        if error := _find_seal_error(call):
+            return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", _describe_seal_error(error)[0])
         args = formatting.parse_json_or_text(call.args)
         with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
             sentence = call_sentences.format_call_sentence(call)
@@ -181,7 +218,7 @@ class PendingRowBuilder:
             overdue=deadline is not None and deadline < now,
             why="" if asking else status_labels.format_unknown_outcome_reason(call.reason, verifiable=call.verifiable),
             risk=call.risk,
-            risk_link=self._build_risk_link(call),
+            risk_link=self._build_risk_filter_link(call),
             since=render_time_ago(call.interrupted_at or call.issued_at),
             deadline=deadline,
             approvals=call.approvals,
@@ -203,12 +240,28 @@ class PendingRowBuilder:
             link = self._links[parameter, value, name] = FilterLink(name, address, label % {parameter: name})
         return link
 
-    def _build_risk_link(self, call: ToolCall) -> FilterLink | None:
+    def _build_risk_filter_link(self, call: ToolCall) -> FilterLink | None:
         if call.risk == get_default_risk(call.side_effects.split(",")):
             return None
         words = str(Risk(call.risk).label) if call.risk in Risk.values else call.risk
         label = gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)}
         return FilterLink(words, build_filter_url(self._query, risk=call.risk), label)
+
+
+def _find_seal_error(call: ToolCall) -> SealError | None:
+    """Return why the call may not be shown: its row or that of its session does not match its seal; None if both do."""
+    try:
+        row_seals.verify_rows((call, call.session))
+    except SealError as error:
+        return error
+    return None
+
+
+def _describe_seal_error(error: SealError) -> tuple[str, str]:
+    """Return a sentence and a label that say why a call is not shown."""
+    if isinstance(error, IntegrityError) and error.is_alteration:
+        return gettext("A call is not shown, because its data are not as they were written"), gettext("Altered data")
+    return gettext("A call is not shown, because its seal cannot be checked"), gettext("Not verified")
 
 
 def _build_agreement_row(agreement: Agreement) -> AgreementRow:

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -28,8 +29,6 @@ from tests.support.cluster import Cluster
 from tests.support.exhaustive_mode import EXHAUSTIVE
 from tests.support.processes import Child, database_url, until
 
-#: An answer that is lost after the write was done is the hardest case of each write.
-_KILLS = [(write, place) for write in WRITES for place in (PLACES if EXHAUSTIVE else PLACES[2:3])]
 _DATABASE_KILLS = [
     (write, place) for write in (WRITES if EXHAUSTIVE else ("append", "settle")) for place in PLACES[1:3]
 ]
@@ -78,9 +77,15 @@ def trials(start_child: StartChild, tmp_path: Path, workspace: Workspace) -> Tri
 
 
 def test_server_killed_in_each_write(trials: Trials) -> None:
-    """The client repeats what was not answered, and nothing is done twice or needs a person."""
+    """The client repeats what was not answered, and nothing is done twice or needs a person.
+
+    An ordinary run loses the answer after the write was done, which is the hardest case, in every other write: those
+    that it leaves out on one database, it takes on the other.
+    """
     assert trials.undisturbed["effects"] == ["charge 17", "hold 18", "mail 19", "refund 20"]
-    for write, place in _KILLS:
+    first = 1 if connection.vendor == "postgresql" else 0
+    kills = [(write, PLACES[2]) for write in list(WRITES)[first::2]]
+    for write, place in product(WRITES, PLACES) if EXHAUSTIVE else kills:
         trials.plan(write, place)
         assert trials.play() == trials.undisturbed, (write, place)
         assert trials.is_killed(), (write, place)

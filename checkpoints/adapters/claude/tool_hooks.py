@@ -161,7 +161,7 @@ class _ToolHooks:
         self._claims = SessionClaims.get_for_client(sync)
         self._sync = sync
         self._policies, self._gate = policies, gate
-        policies.bind(sync)
+        policies.register_verify_hooks(sync)
         self._description = SessionDescription(agent=agent or AGENT_NAME, labels=[AGENT_NAME])
         self._codec = ValueCodec(_encode_value, _decode_value, _get_result_text)
         self._calls: dict[tuple[TranscriptKey, str], _GuardedCall] = {}

@@ -392,7 +392,7 @@ class MirrorWriter(ImportWriter):
         for turn in turns:
             results = _count_results(turn)
             rows = self._list_answered_rows(row, results) if results else []
-            answered = call_seals.seal_answered_calls(self.store.using, owned_session, rows, head.version + 1)
+            answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
             answered.changes.added.extend(changes.added)
             changes = RowChanges()
             self._written.extend(

@@ -80,10 +80,10 @@ def _list_human_interrupts(interrupt: Interrupt) -> list[dict[str, Any]] | None:
     """List the `HumanInterrupt`s in a value, which is one or a list of them; None if it is something else."""
     value = interrupt.value
     items = value if isinstance(value, list | tuple) else [value]
-    return list(items) if items and all(map(_is_human_interrupt, items)) else None
+    return list(items) if items and all(map(_matches_human_interrupt_schema, items)) else None
 
 
-def _is_human_interrupt(item: object) -> bool:
+def _matches_human_interrupt_schema(item: object) -> bool:
     if not isinstance(item, dict):
         return False
     action, options = item.get("action_request"), item.get("config")
@@ -265,7 +265,7 @@ def _build_decision_for_graph(request: Request, call: ToolCall, kind: DecisionKi
     if request.allowed is not None and type_ not in request.allowed:
         raise InvalidInput(
             f"The graph accepts {', '.join(request.allowed)} for {request.tool}, and the decision is {type_}. "
-            "Withdraw the decision on the review page, and decide again."
+            "Withdraw the decision on its decision page, and decide again."
         )
     if is_edited:
         return {"type": type_, "edited_action": {"name": call.tool, "args": parse_json(call.args)}}

@@ -64,7 +64,7 @@ class ToolGuard:
         self._claims = self._async_claims.claims
         self._sync = sync
         self._policies = policies or ToolPolicies()
-        self._policies.bind(sync)
+        self._policies.register_verify_hooks(sync)
         self._description = SessionDescription(agent=agent)
         self._release_after_call = release_after_call
         serde = checkpointer.serde if isinstance(checkpointer, HarnessSaver) else JsonPlusSerializer()

@@ -91,7 +91,7 @@ class HarnessRunner(AgentRunner):
         """
         outer = self._find_outer_run(options)
         if outer is not None:
-            prepared = self._prepare_inner_run(outer, starting_agent, input, options)
+            prepared = self._prepare_run_of_agent_tool(outer, starting_agent, input, options)
         else:
             prepared = await self._prepare_run(starting_agent, input, options)
         token = ACTIVE_RUN.set(prepared.run)
@@ -105,7 +105,7 @@ class HarnessRunner(AgentRunner):
         read."""
         outer = self._find_outer_run(options)
         if outer is not None:
-            prepared = self._prepare_inner_run(outer, starting_agent, input, options)
+            prepared = self._prepare_run_of_agent_tool(outer, starting_agent, input, options)
         else:
             prepared = _run_in_thread(self._prepare_run(starting_agent, input, options))
         token = ACTIVE_RUN.set(prepared.run)
@@ -124,7 +124,9 @@ class HarnessRunner(AgentRunner):
     def _find_outer_run(self, options: dict[str, Any]) -> RunContext | None:
         return ACTIVE_RUN.get() if options.get("session") is None else None
 
-    def _prepare_inner_run(self, outer: RunContext, agent: Any, input: Any, options: dict[str, Any]) -> _PreparedRun:
+    def _prepare_run_of_agent_tool(
+        self, outer: RunContext, agent: Any, input: Any, options: dict[str, Any]
+    ) -> _PreparedRun:
         """Prepare the run of an agent that is a tool: its calls are logged in the session of the outer agent."""
         guard = AgentGuard(outer.session, self._policies, run=outer, inner=True, guards_inner_agents=True)
         return _PreparedRun(guard.guard(agent), input, options, outer, guard, is_inner=True)

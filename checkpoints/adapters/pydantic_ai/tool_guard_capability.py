@@ -80,7 +80,7 @@ class Harness(AbstractCapability[Any]):
             else HarnessConversationStore(checkpointer)
         )
         self._policies = policies or ToolPolicies()
-        self._policies.bind(self._store.sync_checkpointer)
+        self._policies.register_verify_hooks(self._store.sync_checkpointer)
         self._claims = AsyncClaims(self._store.checkpointer)
         self._agent_name = agent
         self._pause = pause

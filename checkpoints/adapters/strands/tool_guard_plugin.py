@@ -81,7 +81,7 @@ class Harness(Plugin):
         self._client = self._repository.client
         self._session_id = session_id
         self._policies = policies or ToolPolicies()
-        self._policies.bind(self._client.sync)
+        self._policies.register_verify_hooks(self._client.sync)
         self._claims = AsyncClaims(self._client.given)
         self._agent_name = agent
         #: Calls whose results are those of this process.

@@ -34,7 +34,7 @@ class ConversationImport:
         self._counted: OrderedDict[str, Counter[str]] = OrderedDict()
         self._costs: dict[str, Decimal] = {}
         self._compacted = False
-        self._tail = _parse_last_imported_message(self._recorder.load_last_body())
+        self._tail = _parse_last_imported_message(self._recorder.load_last_message_body())
 
     def add_line(self, line: Line) -> None:
         """Add the next line of the file."""

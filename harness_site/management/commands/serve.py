@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand
 from django.db import Error
 
 from harness_site.accounts import first_admin
-from harness_site.core.link_secrets import add_filter_to_access_log
+from harness_site.core.redact_link_secrets import add_filter_to_access_log
 from harness_site.installation.migration_state import probe
 from harness_site.serving.limited_http_connection import LimitedConnection
 

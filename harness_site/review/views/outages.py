@@ -36,8 +36,8 @@ from harness_site.review import bulk_results_in_user_session, claims_and_presenc
 from harness_site.review.bulk_decisions import (
     CallAnswer,
     ChosenCall,
-    record_decisions_by_answers,
-    record_decisions_by_late_results,
+    record_decisions_from_answers,
+    record_decisions_from_late_results,
 )
 from harness_site.review.claims_and_presence import CallClaimsAndPresence
 from harness_site.review.forms import CallAnswerForm, build_evidence_from_text
@@ -171,7 +171,7 @@ def decide_chosen_calls(request: MemberRequest) -> HttpResponse:
     form = ReasonForm(request.POST)
     if not form.is_valid():
         return _render_outage_page(request, window, form, status=422)
-    results = record_decisions_by_late_results(
+    results = record_decisions_from_late_results(
         choices, by=request.membership, actor=build_decision_actor(request), reason=form.cleaned_data["reason"]
     )
     return redirect(
@@ -204,7 +204,7 @@ def decide_calls_without_evidence(request: MemberRequest) -> HttpResponse:
         for pk, data in ((pk, form.cleaned_data) for pk, form in forms_by_pk.items())
         if data["answer"]
     ]
-    results = record_decisions_by_answers(answers, by=request.membership, actor=build_decision_actor(request))
+    results = record_decisions_from_answers(answers, by=request.membership, actor=build_decision_actor(request))
     return redirect(
         f"{window.first_page_url}&settled={bulk_results_in_user_session.store_bulk_results(request, results)}"
     )

@@ -24,7 +24,7 @@ from harness_site.review import claims_and_presence
 from harness_site.review.claims_and_presence import NOBODY
 from harness_site.review.decided_call_rows import build_decision_list_row
 from harness_site.review.detect_lost_runs_on_page_load import interrupt_calls_of_lost_runs
-from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder
+from harness_site.review.pending_call_rows import PendingCallRow, PendingRowBuilder, UnverifiedCallRow
 from harness_site.review.queue_filters import CHOICES, STATUS_OF, TABS, QueueFilters, parse_queue_filters
 from harness_site.review.selectors import decided_calls, outage_groups, pending_calls
 from harness_site.review.selectors.outage_groups import Outage
@@ -149,7 +149,7 @@ def _build_pending_rows(
     calls: Sequence[ToolCall],
     outages: Sequence[Outage],
     builder: PendingRowBuilder,
-) -> list[PendingCallRow | UnreadableRecord]:
+) -> list[PendingCallRow | UnverifiedCallRow | UnreadableRecord]:
     now = clock.now()
     outages_by_call = outage_groups.map_calls_to_outages(calls, outages)
     agreements_by_call = multi_person_approvals.load_agreements_of_calls(
@@ -157,7 +157,7 @@ def _build_pending_rows(
     )
     people = claims_and_presence.load_claims_and_presence_of_calls([call.pk for call in calls], request.membership)
 
-    def build_row(call: ToolCall) -> PendingCallRow:
+    def build_row(call: ToolCall) -> PendingCallRow | UnverifiedCallRow:
         outage = outages_by_call.get(call.pk)
         group = None if outage is None else builder.build_outage_group(outage)
         return builder.build_row(call, agreements_by_call.get(call.pk, ()), people.get(call.pk, NOBODY), group, now=now)

@@ -55,6 +55,34 @@ class HistoryItem:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingGroup:
+    """Consecutive entries of several people who read the session, newest first."""
+
+    rows: tuple[HistoryItem, ...]
+
+    @property
+    def pk(self) -> int:
+        return self.rows[0].pk
+
+    @property
+    def at(self) -> datetime:
+        return self.rows[0].at
+
+    @property
+    def since(self) -> datetime:
+        return self.rows[-1].since or self.rows[-1].at
+
+    @property
+    def times(self) -> int:
+        return sum(row.times for row in self.rows)
+
+    @property
+    def actors(self) -> tuple[str, ...]:
+        """Return each reader once, the latest first."""
+        return tuple(dict.fromkeys(row.actor for row in self.rows))
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryPage:
     """A page of the history. `before` is the cursor of the next page: the ids of the last event and the last
     decision."""
@@ -113,8 +141,22 @@ def merge_repeated_reading_events(rows: Iterable[HistoryItem]) -> Iterator[Histo
         yield replace(newest, times=1 + len(others), since=others[-1].at) if others else newest
 
 
+def group_reading_events(rows: Iterable[HistoryItem]) -> Iterator[HistoryItem | ReadingGroup]:
+    """Yield the rows; consecutive ones about reading become one group, equal ones in it one row."""
+    for is_reading, consecutive in groupby(rows, key=_is_reading):
+        if not is_reading:
+            yield from consecutive
+            continue
+        merged = tuple(merge_repeated_reading_events(consecutive))
+        yield merged[0] if len(merged) == 1 else ReadingGroup(merged)
+
+
+def _is_reading(row: HistoryItem) -> bool:
+    return row.kind in _READING and row.call_pk is None and row.intact
+
+
 def _get_reading_group_key(row: HistoryItem) -> tuple[Any, ...]:
-    if row.kind not in _READING or row.call_pk is not None or not row.intact:
+    if not _is_reading(row):
         return row.pk, row.call_pk
     return row.kind, row.actor, row.actor_kind, tuple(sorted(map(repr, row.details.items())))
 

@@ -66,6 +66,11 @@ class StepRow:
         """Return the newest attempt."""
         return self.attempts[-1] if self.attempts else None
 
+    @property
+    def is_function_named(self) -> bool:
+        """Return whether the function has a name that tells more than the step: a lambda has none."""
+        return not self.function.endswith("<lambda>")
+
 
 @dataclass(frozen=True, slots=True)
 class WorkflowPart:

@@ -1,5 +1,6 @@
 """Tags of the session pages: safe HTML of messages, calls, plans and history."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from checkpoints.formats import to_canonical_json
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.audit import event_details
-from harness_site.core import formatting
+from harness_site.core import formatting, status_labels
 from harness_site.core.masking.masker import mask_text
 from harness_site.core.masking.reversible_tokens_for_masked_names import mask_file_digests
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
@@ -27,11 +28,13 @@ from harness_site.sessions import long_text_pagination, session_formatting
 from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
+from harness_site.sessions.selectors.call_details import CallRecord
 from harness_site.sessions.selectors.conversation_window import CallCard, Conversation, Handover
 from harness_site.sessions.selectors.message_origin_versions_and_runs import RunFacts
 from harness_site.sessions.selectors.session_history import HistoryItem
 from harness_site.sessions.selectors.session_rows import SessionRow
 from harness_site.sessions.selectors.waits_for_other_agents import PeerWaitSummary
+from harness_site.sessions.selectors.workflow_steps import StepRow
 from harness_site.sessions.session_list_filter_parameters import KNOWN_MODELS
 from harness_site.sessions.session_row_html import render_session_row
 from harness_site.sessions.timeline.selectors.run_events_from_audit_trail import Takeover
@@ -339,6 +342,36 @@ def is_text(value: Any) -> bool:
 def format_evidence_json(stored: str) -> str:
     """Format evidence as JSON text."""
     return json_tree.dump_masked_json(mask_file_digests(session_formatting.parse_stored_value(stored)))
+
+
+@register.filter
+def format_call_outcome(record: CallRecord | None) -> str:
+    """Format the beginning of the result or of the error of a call; empty without one.
+
+    The text of an error names the tool, which stands beside it, and usually the type of the error.
+    """
+    if record is None or (record.result is None and not record.error_type):
+        return ""
+    text = record.result or ""
+    if not record.error_type:
+        return format_text_excerpt(text)
+    text = text.removeprefix(f"{record.tool} raised ")
+    is_type_named = not text or text.startswith(record.error_type)
+    return format_text_excerpt((text or record.error_type) if is_type_named else f"{record.error_type}: {text}")
+
+
+@register.filter
+def count_steps_by_status(steps: Sequence[StepRow]) -> list[tuple[tuple[str, str], int]]:
+    """Count the steps of a workflow by their status chips, in the order of the first step with each."""
+    return list(Counter(_get_step_status_chip(step) for step in steps).items())
+
+
+def _get_step_status_chip(step: StepRow) -> tuple[str, str]:
+    if step.newest_attempt is not None:
+        return session_formatting.format_call_status_chip(step.newest_attempt)
+    if step.elsewhere is not None:
+        return status_labels.get_status_shape_and_label(step.elsewhere.status)
+    return "off", _("Not started")
 
 
 @register.filter

@@ -38,6 +38,11 @@ class SessionTree:
     nodes: tuple[TreeNode, ...]
     is_complete: bool
 
+    @property
+    def has_costs(self) -> bool:
+        """Return whether the cost of any session is known."""
+        return any(node.row.cost is not None for node in self.nodes)
+
 
 def find_parent_session(session: Session) -> Session | None:
     """Return the session that started this one as its subagent; None if none did or it is not stored."""

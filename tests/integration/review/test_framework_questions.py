@@ -36,7 +36,10 @@ def test_card_shows_the_question_once_and_its_answers(alice: Client, value: Any)
     assert "The agent asks a question Awaiting answer · " in about
     assert about.partition("Raw JSON")[0].count(QUESTION) == 1
     assert "Run 1 asked this question" in about
-    assert form.index("AnswerThe agent gets your text.") < form.index("ApproveThe agent gets “true”.")
+    assert form.index("AnswerThe agent gets your text.") < form.index("YesThe agent gets “true”.")
+    assert "NoThe agent gets “false”." in form
+    assert "The changed value needs 1 approval." in form
+    assert "changed call" not in form
     assert "continues at once from the start. The agent gets your answer." in form
     assert "It runs interrupt" not in page
     assert "Message to the agent" not in page
@@ -60,6 +63,17 @@ def test_answer_is_recorded(alice: Client) -> None:
     response = alice.post(url(call), {"kind": "respond", "answer": "Storgata 3", "revision": 1}, follow=True)
     assert Decision.objects.get().result_text == "Storgata 3"
     assert "Answered in words" in visible_text(response)
+
+
+@pytest.mark.parametrize(("kind", "label"), [("approve", "Answered yes"), ("reject", "Answered no")])
+def test_yes_and_no_are_called_so_after_the_decision(alice: Client, kind: str, label: str) -> None:
+    call = question()
+    form = {"kind": kind, "reason": "The map.", "message": "The map.", "revision": 1}
+    card = visible_text(alice.post(url(call), form, follow=True))
+    assert card.count(label) == 4
+    assert label in visible_text(alice.get("/review/?tab=decided"))
+    assert "Approved" not in card
+    assert "Rejected" not in card
 
 
 def test_missing_answer_names_the_agent(alice: Client) -> None:

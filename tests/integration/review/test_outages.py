@@ -61,6 +61,15 @@ def test_queue_links_to_the_outage(people: dict[str, Client], lost: Lost) -> Non
     assert [row.call.pk for row in people["carol"].get(address).context["rows"]] == [call.pk for call in calls]
 
 
+def test_outage_names_its_agents_by_their_number_of_calls(people: dict[str, Client], lost: Lost) -> None:
+    for agent, calls in {"shipping": 2, "returns": 3, "a": 1, "b": 1, "c": 1}.items():
+        for _ in range(calls):
+            lost(0, agent=agent)
+    page = people["carol"].get("/review/")
+    assert "by one outage returns, shipping, a and 2 other agents · 2025-03-04 " in visible_text(page)
+    assert 'href="?agent=returns" aria-label="Only the agent returns"' in page.content.decode()
+
+
 @pytest.mark.parametrize(
     ("apart", "on_page"),
     [(0.2, "whose runs were lost at 10:42:07."), (5, "whose runs were lost between 10:42:07 and 10:42:12.")],
@@ -69,7 +78,7 @@ def test_simultaneous_outage_shows_one_time(people: dict[str, Client], lost: Los
     for second in (0, apart):
         lost(second)
     page = people["carol"].get("/review/")
-    assert ("by one outage 2025-03-04 10:42:07 – 2025-03-04 " in visible_text(page)) is (apart > 1)
+    assert ("by one outage refund-desk · 2025-03-04 10:42:07 – 2025-03-04 " in visible_text(page)) is (apart > 1)
     shown = visible_text(people["carol"].get(page.context["groups"][0].address)).replace("2025-03-04 ", "")
     assert on_page in shown
 

@@ -1,6 +1,8 @@
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from django.db.models import Model, QuerySet
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
@@ -48,8 +50,8 @@ def test_tab_of_approvals_counts_the_urgent_ones(reader: Client) -> None:
         within = None if minutes is None else timedelta(minutes=minutes)
         call = make_call(session=make_session(), status=CallStatus.AWAITING_APPROVAL, decide_within=within)
         ToolCall.objects.filter(pk=call.pk).update(issued_at=datetime.now(UTC))
-    assert "Awaiting approval 4 2 urgent" in visible_text(reader.get("/review/?tab=interrupted"))
-    assert "urgent" not in visible_text(reader.get("/review/?deadline=day")).partition("Filter and sort")[0]
+    assert "Awaiting approval 4 2 overdue or due soon" in visible_text(reader.get("/review/?tab=interrupted"))
+    assert "due soon" not in visible_text(reader.get("/review/?deadline=day")).partition("Filter and sort")[0]
 
 
 @pytest.mark.parametrize("query", ["", "?tool=send_mail", "?claimed=somebody", "?tab=decided&tool=send_mail"])
@@ -73,6 +75,54 @@ def test_call_of_a_quarantined_session_is_marked(reader: Client) -> None:
     page = reader.get("/review/")
     assert "Quarantined: altered data" in visible_text(page)
     assert f'href="/sessions/{call.session_id}/quarantine/"' in page.content.decode()
+
+
+@pytest.fixture
+def sealed(settings: Any) -> Any:
+    settings.HARNESS_SEAL_KEY = "5e" * 32
+    return settings
+
+
+@pytest.mark.parametrize("model", [ToolCall, Session], ids=lambda model: model.__name__)
+def test_altered_call_is_not_shown(reader: Client, sealed: Any, model: type[Model]) -> None:
+    altered, other = interrupted(0, tool="send_email"), interrupted(1)
+    assert "Send email" in visible_text(reader.get("/review/"))
+    pk = altered.pk if model is ToolCall else altered.session_id
+    change = {"args": '{"order":18}'} if model is ToolCall else {"session_id": "another"}
+    QuerySet(model).filter(pk=pk).update(**change)
+    response = reader.get("/review/")
+    page = visible_text(response)
+    assert "A call is not shown, because its data are not as they were written" in page
+    assert "Send email" not in page
+    assert "another" not in page
+    assert "Refund card" in page
+    rows = response.content.decode()
+    assert f'href="/review/calls/{altered.pk}/" data-row>' in rows
+    assert f'href="/review/calls/{other.pk}/" data-row data-answers>' in rows
+    assert reader.get(f"/review/calls/{altered.pk}/").status_code == 409
+
+
+@pytest.mark.parametrize(("key", "required"), [("", False), ("5e" * 32, True)])
+def test_call_whose_seal_cannot_be_checked_is_not_shown(
+    reader: Client, sealed: Any, key: str, *, required: bool
+) -> None:
+    call = interrupted(0)
+    if required:
+        for model, pk in ((ToolCall, call.pk), (Session, call.session_id)):
+            QuerySet(model).filter(pk=pk).update(row_seal=None)
+    sealed.HARNESS_SEAL_KEY, sealed.HARNESS_SEAL_REQUIRED = key, required
+    page = visible_text(reader.get("/review/"))
+    assert "A call is not shown, because its seal cannot be checked" in page
+    assert "Refund card" not in page
+
+
+def test_altered_call_of_an_outage_is_not_shown(reader: Client, sealed: Any) -> None:
+    altered, _ = (interrupted(0, reason=InterruptReason.RUN_LOST) for _ in range(2))
+    QuerySet(ToolCall).filter(pk=altered.pk).update(args='{"order":18}')
+    page = visible_text(reader.get("/review/"))
+    assert "2 calls of refund_card interrupted by one outage" in page
+    assert "A call is not shown, because its data are not as they were written" in page
+    assert "order 18" not in page
 
 
 def test_row_describes_its_call(reader: Client) -> None:

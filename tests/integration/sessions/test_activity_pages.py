@@ -129,7 +129,10 @@ def test_subagents_are_linked_both_ways_and_summed(reader: Client, session: Sess
     assert "Subagent of" in show(reader, child)[1]
     for one in (session, child):
         tree = show(reader, one, "subagents/")[1]
-        assert [word in tree for word in ("Find other sleeps", "12", "≥ $0.50")] == [True] * 3
+        assert [
+            word in tree
+            for word in ("Find other sleeps", "12 with subagents", "1 subagent", "at least $0.50 with subagents")
+        ] == [True] * 4
     with CaptureQueriesContext(
         connection,
     ) as few:

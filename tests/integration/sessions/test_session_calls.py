@@ -177,6 +177,17 @@ def test_repeated_reading_is_one_line(session: Session, reader: Client) -> None:
     assert re.search(r"by bob, 3 times since [\d: -]+ · page Review", page)
 
 
+def test_reading_by_several_people_is_one_entry_that_opens(session: Session, reader: Client) -> None:
+    for second, (actor, kind) in enumerate([("bob", AuditKind.VIEWED), ("carol", AuditKind.EXCERPTED)] * 3):
+        event(session, kind, created_at=THEN + timedelta(seconds=second))
+        AuditEvent.objects.filter(pk=AuditEvent.objects.latest("pk").pk).update(
+            actor=actor, actor_kind=ActorKind.PERSON
+        )
+    page = reader.get(f"/sessions/{session.pk}/history/")
+    assert re.search(r"Session read 6 times since [\d: -]+ · carol, bob", visible_text(page))
+    assert page.content.decode().partition("<details>")[2].count("by carol") == 3
+
+
 def test_pages_of_history_are_consecutive(session: Session) -> None:
     call = make_call(session=session, status=CallStatus.COMPLETED)
     for second in range(5):

@@ -53,15 +53,48 @@ def test_steps_are_listed_in_order_with_their_outcomes(session: Session, reader:
     lost = make_call(session=session, call_id=unknown.call_id, args={"order": 17})
     page = reader.get(f"/sessions/{session.pk}/workflows/")
     words = visible_text(page)
-    assert "1 reserve OrderSteps.reserve version 1" in words
-    assert "Completed" in words
+    assert "1 completed 1 outcome unknown 1 not started" in words
+    assert '1 reserve OrderSteps.reserve amount "40.00", currency EUR, order 17 Completed' in words
+    assert "attempt 2" in words
     assert "done at last" in words
-    charge = "2 charge OrderSteps.charge version 2 its identity changed once before it ran order 17 Outcome unknown"
+    charge = (
+        "2 charge OrderSteps.charge version 2 its function, version or arguments changed once before it ran order 17 "
+        "Outcome unknown"
+    )
     assert charge in words
     assert "Its run died during the call" in words
-    assert "3 ship OrderSteps.charge version 1 – Not started 0 –" in words
+    assert "3 ship OrderSteps.charge Not started – –" in words
     assert f'href="/review/calls/{lost.pk}/"' in page.content.decode()
     assert [len(step.attempts) for step in workflow_steps.load_workflow_page(session.pk).parts[0].steps] == [2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("error_type", "result", "shown"),
+    [
+        ("ValueError", "OrderSteps.charge raised ValueError: no such card", "ValueError: no such card –"),
+        ("ValueError", "no such card", "ValueError: no such card –"),
+        ("ValueError", None, "ValueError –"),
+    ],
+)
+def test_error_of_a_step_is_said_once(
+    session: Session, reader: Client, error_type: str, result: str | None, shown: str
+) -> None:
+    step = make_step(make_workflow(session), "charge")
+    fields: dict[str, Any] = {
+        "error_type": error_type,
+        "result": result,
+        "tool": step.function,
+        "status": CallStatus.FAILED,
+    }
+    make_call(session=session, call_id=step.call_id, **fields)
+    words = visible_text(reader.get(f"/sessions/{session.pk}/workflows/"))
+    assert f"run 1 {shown}" in words
+    assert "raised" not in words
+
+
+def test_step_without_a_named_function_has_no_name_of_it(session: Session, reader: Client) -> None:
+    make_step(make_workflow(session), "charge", function="open_order.<locals>.<lambda>")
+    assert "lambda" not in visible_text(reader.get(f"/sessions/{session.pk}/workflows/"))
 
 
 def test_decision_about_a_step_is_shown(session: Session, reader: Client) -> None:

@@ -245,6 +245,7 @@ def test_number_of_a_deleted_version_is_not_reused(cp: SyncCheckpointer) -> None
     assert [found["version"] for found in cp.list_checkpoints("s")] == [4, 2, 1]
 
 
+@pytest.mark.unsealed("the library never deletes the only version of a session")
 def test_number_of_a_deleted_version_is_not_reused_by_another_run(open_checkpointer: Open) -> None:
     cp = start_session(open_checkpointer())
     for _ in range(3):

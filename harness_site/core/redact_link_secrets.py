@@ -33,6 +33,6 @@ class LinkSecretsFilter(logging.Filter):
 def add_filter_to_access_log(config: dict[str, Any]) -> dict[str, Any]:
     """Return a copy of the logging configuration of uvicorn whose access log has the filter."""
     changed = copy.deepcopy(config)
-    changed["filters"] = {"link_secrets": {"()": LinkSecretsFilter}}
-    changed["handlers"]["access"]["filters"] = ["link_secrets"]
+    changed["filters"] = {"redact_link_secrets": {"()": LinkSecretsFilter}}
+    changed["handlers"]["access"]["filters"] = ["redact_link_secrets"]
     return changed

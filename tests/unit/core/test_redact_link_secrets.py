@@ -10,7 +10,7 @@ from django.urls import reverse
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.logging import AccessFormatter
 
-from harness_site.core.link_secrets import add_filter_to_access_log, hide_link_secrets
+from harness_site.core.redact_link_secrets import add_filter_to_access_log, hide_link_secrets
 from harness_site.core.safe_log_formatter import OneEntryFormatter
 
 SECRET = "invite_fqiNf0BF7Fd6lZR3:1vXz-_"

@@ -17,9 +17,6 @@ from checkpoints.store.database_client_state import Store
 #: Number of versions that are read at once in the search for a snapshot.
 _CHUNK_SIZE = 50
 
-#: Number of versions that are read at once in the search for a snapshot.
-_CHUNK_SIZE = 50
-
 
 @dataclass(frozen=True)
 class RunPosition:

@@ -1,0 +1,47 @@
+"""Mail that Django sends itself goes through the mail server of the site."""
+
+from typing import Any
+
+import pytest
+from django.core.mail import EmailMessage, send_mail
+from django.core.management import call_command
+
+from harness_site import settings as site_settings
+from harness_site.mail_settings import MailServer, Security
+from harness_site.mail_transport import NoMailServer
+from tests.integration.notifications.conftest import Start
+
+
+@pytest.fixture(autouse=True)
+def django_settings_of_the_site(settings: Any) -> None:
+    settings.EMAIL_BACKEND = site_settings.EMAIL_BACKEND
+    settings.DEFAULT_FROM_EMAIL = site_settings.DEFAULT_FROM_EMAIL
+
+
+def test_test_message_of_django_reaches_the_server_of_the_site(start_mail_server: Start) -> None:
+    office = start_mail_server()
+    call_command("sendtestemail", "ann@example.org")
+    (message,) = office.messages
+    assert message["to"] == "ann@example.org"
+    assert "Test email from" in message["subject"]
+
+
+def test_message_goes_to_its_hidden_recipients_too(start_mail_server: Start) -> None:
+    office = start_mail_server()
+    mail = EmailMessage("Hello", "Text", to=["ann@example.org"], bcc=["bob@example.org"])
+    assert mail.send() == 1
+    (message,) = office.messages
+    assert "bob@example.org" not in "".join(message["headers"])
+
+
+def test_missing_mail_server_is_said(settings: Any) -> None:
+    settings.MAIL_SERVER = None
+    with pytest.raises(NoMailServer, match="Set HARNESS_EMAIL_URL"):
+        send_mail("Hello", "Text", None, ["ann@example.org"])
+    assert send_mail("Hello", "Text", None, ["ann@example.org"], fail_silently=True) == 0
+
+
+def test_console_prints_the_text(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    settings.MAIL_SERVER = MailServer(Security.CONSOLE)
+    send_mail("Hello", "The text", None, ["ann@example.org"])
+    assert "E-mail to ann@example.org: Hello\nThe text" in capsys.readouterr().err
