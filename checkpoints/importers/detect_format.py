@@ -37,6 +37,9 @@ FORMATS: Final[dict[str, TranscriptFormat]] = {
     )
 }
 
+#: Lowest score of a value that is certainly of a format.
+CERTAIN: Final = 2
+
 
 def get_format(name: str) -> TranscriptFormat:
     """Return the format of that name. Raises `InvalidInput`."""
@@ -50,6 +53,12 @@ def detect_format(values: Sequence[Any]) -> TranscriptFormat | None:
     scores = {known: _score_values(known, values) for known in FORMATS.values()}
     best = max(scores, key=lambda known: sum(scores[known]))
     return best if _fits_most_values(scores[best]) else None
+
+
+def find_certain_format(values: Sequence[Any]) -> TranscriptFormat | None:
+    """Return the only format that each of the values is certainly of; None if there is no such format."""
+    fitting = [known for known in FORMATS.values() if all(known.recognize(value) >= CERTAIN for value in values)]
+    return fitting[0] if values and len(fitting) == 1 else None
 
 
 def require_format(path: Path, values: Sequence[Any], wished: TranscriptFormat) -> None:

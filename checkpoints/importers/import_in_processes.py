@@ -8,6 +8,7 @@ its lists have the order of the files.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import defaultdict, deque
@@ -51,6 +52,8 @@ _ATTEMPTS: Final = 5
 #: Seconds between two looks of a waiting worker whether its parent is alive.
 _PARENT_POLL_SECONDS: Final = 0.5
 _OBSTACLES: Final = (ImportOvertaken, StorageBusy)
+#: Number of new objects after which a worker looks for garbage. Python's own number is 700, which one line can exceed.
+_GARBAGE_THRESHOLD: Final = 10_000
 
 
 @dataclass
@@ -216,6 +219,8 @@ def _run_worker(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to all; the parent ends its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     parents_link.close()
+    gc.freeze()  # the modules, which the parent has loaded, are no garbage
+    gc.set_threshold(_GARBAGE_THRESHOLD)
     store = Store(using, workspace)
     try:
         while True:

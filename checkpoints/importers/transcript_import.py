@@ -23,6 +23,7 @@ from checkpoints.importers.imported_session_builder import ImportContext, Transc
 from checkpoints.importers.parallel_file_groups import can_fork, choose_number_of_workers
 from checkpoints.importers.price_table import PriceTable
 from checkpoints.importers.transcript_source_files import (
+    FEW_SAMPLE_VALUES,
     FileReader,
     SourceFile,
     find_source_files,
@@ -199,6 +200,11 @@ class FileImport:
 
 
 def _choose_format(file: SourceFile, options: ImportOptions) -> TranscriptFormat:
+    if not options.format:
+        few_values = read_sample(file, FEW_SAMPLE_VALUES)
+        certain = detect_format.find_certain_format(few_values) if len(few_values) >= FEW_SAMPLE_VALUES else None
+        if certain is not None:
+            return certain
     values = read_sample(file)
     if options.format:
         chosen = detect_format.get_format(options.format)

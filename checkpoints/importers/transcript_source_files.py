@@ -25,6 +25,8 @@ _SUFFIXES: Final = (*LINE_SUFFIXES, ".json", ".traj")
 LIVE_SECONDS: Final = 600
 #: Number of values, and of bytes of one, by which a format is recognised.
 SAMPLE_VALUES: Final = 24
+#: Number of values that are enough if all of them are certainly of one format.
+FEW_SAMPLE_VALUES: Final = 4
 _SAMPLE_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -98,13 +100,18 @@ def _iterate_files(folder: Path) -> Iterator[SourceFile]:
                 yield SourceFile(Path(path), relative.replace(os.sep, "/"), status.st_size, status.st_mtime_ns)
 
 
-def read_sample(file: SourceFile) -> list[Any]:
-    """Read the first values of a file, and find out whether it is made of lines. Damaged lines are left out."""
+def read_sample(file: SourceFile, count: int = SAMPLE_VALUES) -> list[Any]:
+    """Read the values on the first `count` lines, and find out whether a file is made of lines.
+
+    Damaged lines are left out. If it is one value, that is parsed, and its first values are returned.
+    """
+    if file.document is not None:
+        return [value.value for value in islice(_iterate_document_values(file), SAMPLE_VALUES)]
     with file.path.open("rb") as stream:
         lines = [stream.readline(_SAMPLE_BYTES)]
         while lines[-1] and not lines[-1].strip():
             lines.append(stream.readline(_SAMPLE_BYTES))
-        lines += islice(iter(lambda: stream.readline(_SAMPLE_BYTES), b""), SAMPLE_VALUES)
+        lines += islice(iter(lambda: stream.readline(_SAMPLE_BYTES), b""), count)
     values = [value for line in lines if isinstance(value := _parse_json_or_none(line), dict)]
     starts_list = b"".join(lines[:1]).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
     if len(values) > 1 or (values and len(lines) == 1):
@@ -112,8 +119,9 @@ def read_sample(file: SourceFile) -> list[Any]:
     file.document = None if file.size > MAX_VALUE_BYTES * 8 else _parse_json_or_none(file.path.read_bytes())
     file.is_lines = not isinstance(file.document, dict | list)
     if file.is_lines:
+        file.document = None
         return [] if starts_list else values
-    return [value.value for value in islice(_iterate_document_values(file), SAMPLE_VALUES)]
+    return read_sample(file)
 
 
 def _parse_json_or_none(raw: bytes) -> Any:

@@ -36,6 +36,8 @@ class Command(BaseCommand):
         "Import transcripts of other programs: files or folders such as ~/.claude. Again: only what is new. "
         "Exit status: 0 everything was read, 3 damaged lines were left out, 4 a file was refused, 130 interrupted."
     )
+    #: Those of the website would load all its pages first, which takes longer than a small import.
+    requires_system_checks = ("checkpoints",)
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("path", nargs="+")

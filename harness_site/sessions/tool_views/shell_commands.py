@@ -35,6 +35,8 @@ _OPTIONS_WITH_VALUE: Final[Mapping[str, frozenset[str]]] = {
     "tail": frozenset({"-c", "-n", "-s", "--bytes", "--lines", "--pid", "--sleep-interval"}),
 }
 _FILE_NAME: Final = re.compile(r"(?!-)[^\s*?$`<>|{}=,]*[A-Za-z_][^\s*?$`<>|{}=,]*")
+#: Redirections of the errors, which do not change what is displayed of a file.
+_ERROR_REDIRECTION: Final = re.compile(r"(?<!\S)2>(?:&1|>?\s*[^\s;&|<>\"'`$()]+)")
 #: Largest number of characters of a command in which files that it reads are looked for.
 _MAX_READ_COMMAND_CHARS: Final = 2_000
 _WRAPPERS: Final = frozenset({"bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash"})
@@ -107,7 +109,10 @@ def get_command_text(args: Mapping[str, Any]) -> str:
 
 def list_read_files(command: str) -> list[str]:
     """List the files that a command displays, as far as its words name them: `sed -n 1,80p a.py`, `cat a.py b.py`."""
-    if len(command) > _MAX_READ_COMMAND_CHARS or ">" in command or "<<" in command:
+    if len(command) > _MAX_READ_COMMAND_CHARS:
+        return []
+    command = _ERROR_REDIRECTION.sub("", command)
+    if ">" in command or "<<" in command:
         return []
     files: list[str] = []
     for part in re.split(r"&&|;|\n", command):

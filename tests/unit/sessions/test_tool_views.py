@@ -358,6 +358,12 @@ def test_error_of_a_tool_is_shown_without_its_tag() -> None:
         ("bat -l python a", ["a"]),
         ("sed -n -e 1,5p -e 9p a.py", ["a.py"]),
         ("rg needle a.py", []),
+        ("cat a.py 2>/dev/null", ["a.py"]),
+        ("cat a.py 2> /dev/null | head; head b.py 2>&1", ["a.py", "b.py"]),
+        ("cat a.py 2>>errors.log", ["a.py"]),
+        ("cat a.py > b.py", []),
+        ("cat a.py 2>/dev/null > b.py", []),
+        ("cat a.py 2>$(touch b.py)", []),
     ],
 )
 def test_files_that_a_shell_command_displays_are_read(command: Any, files: list[str]) -> None:

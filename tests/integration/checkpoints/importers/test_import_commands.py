@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from checkpoints.enums import ActorKind, AuditKind
 from checkpoints.importers import ImportProgress, ImportReport
 from checkpoints.importers.import_progress_bar_and_summary import ProgressBar, iterate_summary_lines
-from checkpoints.management.commands.import_transcripts import DAMAGED_STATUS, REFUSED_STATUS
+from checkpoints.management.commands.import_transcripts import DAMAGED_STATUS, REFUSED_STATUS, Command
 from checkpoints.models import AuditEvent, Session, Workspace
 from tests.integration.checkpoints.importers.transcript_writer import SESSION, TranscriptWriter
 
@@ -43,6 +43,16 @@ def run_with_status(*arguments: str) -> tuple[int, str]:
     with pytest.raises(CommandError) as caught:
         call_command(*arguments, stdout=said)
     return caught.value.returncode, said.getvalue()
+
+
+def test_command_runs_the_checks_of_the_library_only(
+    workspace: Workspace, transcript_writer: TranscriptWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[object] = []
+    monkeypatch.setattr(Command, "check", lambda self, tags=None, **options: checked.append(tags))
+    with pytest.raises(CommandError):
+        call_command("import_transcripts", str(transcript_writer.path), skip_checks=False)
+    assert checked == [("checkpoints",)]
 
 
 def test_summary_lists_what_was_read(workspace: Workspace, transcript_writer: TranscriptWriter) -> None:
