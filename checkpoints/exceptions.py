@@ -495,7 +495,7 @@ class ReviewRequired(CallError):
     """Undecided calls hold the session. `calls` has one dict for each, as `check_pending_tool_calls` returns them."""
 
     code = "review_required"
-    hint = "Decide them on the review page or with confirm_landed, mark_failed or approve_rerun, then resume."
+    hint = "Decide them in the review queue or with confirm_landed, mark_failed or approve_rerun, then resume."
 
     def __init__(self, session_id: str, calls: Sequence[Mapping[str, Any]]) -> None:
         self.session_id, self.calls = session_id, [dict(call) for call in calls]
@@ -513,7 +513,7 @@ class ApprovalRequired(ReviewRequired):
     """A person has to approve calls before they run for the first time. `calls` as in `ReviewRequired`."""
 
     code = "approval_required"
-    hint = "Decide on the review page or with approve_call, edit_call, reject_call or respond_call, then resume."
+    hint = "Decide in the review queue or with approve_call, edit_call, reject_call or respond_call, then resume."
 
     def __init__(self, session_id: str, calls: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(session_id, calls)
@@ -1399,7 +1399,7 @@ class WitnessTruncated(WitnessError):
 class WitnessDamaged(WitnessError):
     """A line of the witness was not written by this library.
 
-    `position` is the byte from which on it was read, or the key of its row.
+    `position` is the byte at which it begins, or the key of its row.
     """
 
     code = "witness_damaged"
@@ -1410,8 +1410,8 @@ class WitnessDamaged(WitnessError):
 
     def __init__(self, path: str, position: int, unit: str = "byte") -> None:
         self.path, self.position = path, position
-        place = f"after byte {position}" if unit == "byte" else f"in {unit} {position}"
-        super().__init__(f"The witness {path} has a line {place} that this library did not write.")
+        place = "at byte" if unit == "byte" else f"in {unit}"
+        super().__init__(f"The witness {path} has a line {place} {position} that this library did not write.")
 
 
 class WitnessAhead(WitnessError):
