@@ -103,6 +103,16 @@ def test_costs_page_sums_by_turn_and_model_without_unknown_costs(reader: Client,
         assert "$" not in show(reader, session, page)[1]
 
 
+def test_imported_session_says_what_its_transcript_does_not_state(reader: Client, session: Session) -> None:
+    shown = ("Permissions –", "apply_prices prices.toml")
+    Session.objects.update(total_tokens=7, cost_basis=CostBasis.UNKNOWN)
+    assert [text in show(reader, session, "costs/")[1] for text in shown] == [False, False]
+    Session.objects.update(metadata=to_canonical_json({"import": {"format": "claude-code"}}))
+    assert [text in show(reader, session, "costs/")[1] for text in shown] == [True, True]
+    Session.objects.update(cost_basis=CostBasis.ESTIMATED)
+    assert [text in show(reader, session, "costs/")[1] for text in shown] == [True, False]
+
+
 def test_subagents_are_linked_both_ways_and_summed(reader: Client, session: Session) -> None:
     metadata = {
         "import": {"format": "claude-code"},
