@@ -57,6 +57,19 @@ def test_files_page_shows_the_net_change_of_each_file(reader: Client, session: S
     assert "All files" in show(reader, session, "files/?file=0")[1]
 
 
+def test_files_page_names_the_calls_that_changed_a_file_before_those_that_read_it(
+    reader: Client, session: Session
+) -> None:
+    for number in range(20):
+        logged(session, f"r{number}", tool="Read", args={"file_path": "/work/a.py"})
+    edit(session, "c1", "/work/a.py", "one", "two")
+    logged(session, "r20", tool="Read", args={"file_path": "/work/b.py"})
+    text = show(reader, session, "files/")[1]
+    found = re.search(r"\+1 −1 Edit \S+ · read by (Read.*?) and 9 more /work/b.py read only Read \d\d:\d\d", text)
+    assert found is not None
+    assert found[1].count("Read") == 11
+
+
 def test_files_page_shows_edits_of_the_file_that_an_editor_has_open(reader: Client, session: Session) -> None:
     commands = (
         "edit 1:1\nnowhere\nend_of_edit",
