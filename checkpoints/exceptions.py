@@ -495,7 +495,7 @@ class ReviewRequired(CallError):
     """Undecided calls hold the session. `calls` has one dict for each, as `check_pending_tool_calls` returns them."""
 
     code = "review_required"
-    hint = "Decide them on the review page or with confirm_landed, mark_failed or approve_rerun, then resume."
+    hint = "Decide them in the review queue or with confirm_landed, mark_failed or approve_rerun, then resume."
 
     def __init__(self, session_id: str, calls: Sequence[Mapping[str, Any]]) -> None:
         self.session_id, self.calls = session_id, [dict(call) for call in calls]
@@ -513,7 +513,7 @@ class ApprovalRequired(ReviewRequired):
     """A person has to approve calls before they run for the first time. `calls` as in `ReviewRequired`."""
 
     code = "approval_required"
-    hint = "Decide on the review page or with approve_call, edit_call, reject_call or respond_call, then resume."
+    hint = "Decide in the review queue or with approve_call, edit_call, reject_call or respond_call, then resume."
 
     def __init__(self, session_id: str, calls: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(session_id, calls)

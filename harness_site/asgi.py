@@ -18,6 +18,7 @@ from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
 from harness_site.api.batched_heartbeats import Heartbeats  # noqa: E402
+from harness_site.api.body_refusals import build_body_refusal  # noqa: E402
 from harness_site.api.event_stream import EventStreams  # noqa: E402
 from harness_site.api.long_polls import LongPolls  # noqa: E402
 from harness_site.api.token_check_before_body import has_valid_token  # noqa: E402
@@ -76,13 +77,16 @@ _pages = ResponseDeadlines(
         McpEndpoint(EventStreams(LongPolls(_route_request_to_thread_pool))),
         settings.SERVER_LIMITS,
         is_authenticated_request,
+        build_body_refusal,
     ),
     limits=settings.SERVER_LIMITS,
     threads=THREADS,
 )
 #: Before the tables exist, nobody is known, and only Django's middleware answers.
 _refusals = ResponseDeadlines(
-    RequestBodyMiddleware(_route_request_to_thread_pool, settings.SERVER_LIMITS, _is_never_authenticated),
+    RequestBodyMiddleware(
+        _route_request_to_thread_pool, settings.SERVER_LIMITS, _is_never_authenticated, build_body_refusal
+    ),
     limits=settings.SERVER_LIMITS,
     threads=THREADS,
 )

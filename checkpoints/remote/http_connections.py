@@ -1,20 +1,28 @@
 """Connections of a client to one server: kept open, verified, and through the proxy that the environment names.
 
-`httpcore` is what sends the requests of `httpx`. A client of `httpx` takes twice the time of a request for cookies,
-redirects and models of URLs and headers, which the API does not need.
+`httpx` reads the address, the certificates and the proxy. A request itself is one piece of text and its answer is
+read by `http.client`: a client of `httpx` takes several times as long for cookies, redirects and models of URLs and
+headers, which the API does not need, and sends the headers and the body separately, for which the server wakes twice.
 """
 
 from __future__ import annotations
 
+import base64
 import gzip
 import importlib
 import json
 import os
+import select
+import socket
+import time
 import urllib.request
 import zlib
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse, HTTPSConnection
+from threading import BoundedSemaphore
 from typing import Any, Final
 
 from checkpoints.exceptions import DriverMissing, InvalidInput
@@ -22,8 +30,6 @@ from checkpoints.exceptions import DriverMissing, InvalidInput
 #: Connections to the server at most, and seconds for which one without a request stays open.
 MAX_CONNECTIONS: Final = 50
 IDLE_SECONDS: Final = 10.0
-#: Bytes of a request that are sent together: its headers, and its body if it is not larger.
-_SENT_TOGETHER: Final = 65_536
 #: Answers of a proxy that did not reach the server, unless they are problem documents.
 _GATEWAY_STATUSES: Final = frozenset({502, 503, 504})
 _PROBLEM: Final = "application/problem+json"
@@ -39,10 +45,10 @@ class AnswerLost(Exception):
 
 @dataclass(frozen=True)
 class Response:
-    """Answer as it was received, decompressed. Names of headers are in lower case."""
+    """Answer as it was received, decompressed. Names of headers have no case."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: HTTPMessage
     content: bytes
 
     @property
@@ -64,7 +70,7 @@ class HttpConnections:
 
     Raises:
         DriverMissing: `httpx` is not installed.
-        InvalidInput: `url` is no address of a server.
+        InvalidInput: `url` is no address of a server, or the proxy cannot be used.
     """
 
     def __init__(self, url: str, path: str, headers: Mapping[str, str]) -> None:
@@ -72,51 +78,40 @@ class HttpConnections:
             httpx: Any = importlib.import_module("httpx")
         except ImportError as error:
             raise DriverMissing(url, "httpx is not installed; pip install 'harness-checkpoints[remote]'") from error
-        self._httpcore: Any = importlib.import_module("httpcore")
         try:
             address = httpx.URL(url)
-            fixed = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
-        except (UnicodeEncodeError, httpx.InvalidURL) as error:
+            server = address.raw_host.decode("ascii")
+            lines = [f"Host: {address.netloc.decode('ascii')}", *_format_headers(headers)]
+        except (UnicodeEncodeError, ValueError, httpx.InvalidURL) as error:
             raise InvalidInput(f"{url!r} with this token is no address of a server: {error}") from None
-        if not address.host:
+        if not server:
             raise InvalidInput(f"{url!r} names no server.")
         #: Address of the API.
         self.base_url = f"{str(address).rstrip('/')}{path}"
-        self._origin = {"scheme": address.raw_scheme, "host": address.raw_host, "port": address.port}
-        self._base_path = address.raw_path.partition(b"?")[0].rstrip(b"/") + path.encode("ascii")
-        self._headers = [(b"Host", address.netloc), *fixed]
-        core = self._httpcore
-        self._failures = (
-            core.TimeoutException,
-            core.NetworkError,
-            core.ProtocolError,
-            core.ProxyError,
-            core.UnsupportedProtocol,
-        )
-        self._failures_before_sending = (core.ConnectError, core.ConnectTimeout, core.PoolTimeout)
-        context = httpx.create_ssl_context()  # as `SSL_CERT_FILE` and `SSL_CERT_DIR` say
-        self._pool_options = {
-            "ssl_context": context,
-            "proxy": _build_httpcore_proxy(httpx, core, _find_proxy(address.scheme, address.host), context),
-            "max_connections": MAX_CONNECTIONS,
-            "max_keepalive_connections": MAX_CONNECTIONS,
-            "keepalive_expiry": IDLE_SECONDS,
-            "network_backend": _RequestBackend(core.SyncBackend(), core.WriteError),
-        }
+        is_secure = address.scheme == "https"
+        base_path = address.raw_path.partition(b"?")[0].rstrip(b"/").decode("ascii") + path
+        self._server = server, address.port or (443 if is_secure else 80)
+        # The certificates are those that `SSL_CERT_FILE` and `SSL_CERT_DIR` name.
+        self._context = httpx.create_ssl_context() if is_secure else None
+        self._proxy = _find_proxy(httpx, address.scheme, address.host)
+        if self._proxy is not None and not is_secure:
+            base_path = f"http://{address.netloc.decode('ascii')}{base_path}"
+            lines += _format_headers(self._proxy.headers)
+        self._base_target, self._header_lines = base_path, lines
         #: Pool of each process that has used this object. A forked process keeps the pool of its parent, unused:
         #: two processes that read from one connection get each other's answers, and closing it would end both.
-        self._pools: dict[int, Any] = {}
+        self._pools: dict[int, _Pool] = {}
 
     def close(self) -> None:
         """Close the connections of this process."""
         if (pool := self._pools.get(os.getpid())) is not None:
             pool.close()
 
-    def _get_pool(self) -> Any:
+    def _get_pool(self) -> _Pool:
         """Return the pool of this process, which is made at its first request."""
         pool = self._pools.get(os.getpid())
         if pool is None:
-            pool = self._pools.setdefault(os.getpid(), self._httpcore.ConnectionPool(**self._pool_options))
+            pool = self._pools.setdefault(os.getpid(), _Pool())
         return pool
 
     def send_once_and_read_response(
@@ -142,80 +137,107 @@ class HttpConnections:
         Raises:
             AnswerLost: No answer came.
         """
-        all_headers = [*self._headers, *((name.encode(), value.encode()) for name, value in headers.items())]
+        lines = [f"{method} {self._base_target}{target} HTTP/1.1", *self._header_lines, *_format_headers(headers)]
         if body or method != "GET":
-            all_headers.append((b"Content-Length", b"%d" % len(body)))
-        request = self._httpcore.Request(
-            method,
-            self._httpcore.URL(**self._origin, target=self._base_path + target.encode("ascii")),
-            headers=all_headers,
-            content=body,
-            extensions={
-                "timeout": {"connect": connect_seconds, "pool": seconds, "read": seconds, "write": seconds},
-            },
-        )
+            lines.append(f"Content-Length: {len(body)}")
+        request = "\r\n".join([*lines, "", ""]).encode("ascii") + body
+        pool = self._get_pool()
+        if not pool.places.acquire(timeout=seconds):
+            raise AnswerLost(f"{MAX_CONNECTIONS} requests wait for their answers", is_sent=False)
         try:
-            received = self._get_pool().handle_request(request)
+            connection = pool.take_idle_connection() or self._connect(connect_seconds)
             try:
-                content = received.read()
-            finally:
-                received.close()
-        except self._failures as error:
-            is_sent = not isinstance(error, self._failures_before_sending)
-            raise AnswerLost(f"{type(error).__name__}: {error}", is_sent=is_sent) from error
-        return _read_response(received.status, received.headers, content)
+                response, content = _exchange(connection, method, request, seconds)
+            except (OSError, HTTPException) as error:
+                connection.close()
+                raise AnswerLost(f"{type(error).__name__}: {error}", is_sent=True) from error
+            if response.will_close:
+                connection.close()
+            else:
+                pool.keep_idle_connection(connection)
+        finally:
+            pool.places.release()
+        return _read_response(response.status, response.headers, content)
+
+    def _connect(self, seconds: float) -> socket.socket:
+        """Open a connection to the server, through the proxy if there is one. Raises `AnswerLost`."""
+        host, port = self._server if self._proxy is None else self._proxy.address
+        if self._context is None:
+            connection = HTTPConnection(host, port, timeout=seconds)
+        else:
+            connection = HTTPSConnection(host, port, timeout=seconds, context=self._context)
+            if self._proxy is not None:
+                connection.set_tunnel(*self._server, headers=self._proxy.headers)
+        try:
+            connection.connect()
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise AnswerLost(f"{type(error).__name__}: {error}", is_sent=False) from error
+        return connection.sock
 
 
-class _RequestBackend:
-    """Network backend of `httpcore` whose connections send the headers of a request together with its body."""
+class _Pool:
+    """Connections of one process. Each method is atomic, as those of a `deque` are."""
 
-    def __init__(self, backend: Any, write_error: type[Exception]) -> None:
-        self._backend, self._write_error = backend, write_error
+    def __init__(self) -> None:
+        #: One for each request that may be on its way.
+        self.places = BoundedSemaphore(MAX_CONNECTIONS)
+        self._is_closed = False
+        #: Connections without a request and the times since when, the newest last.
+        self._idle: deque[tuple[socket.socket, float]] = deque()
 
-    def connect_tcp(self, *args: Any, **kwargs: Any) -> _RequestStream:
-        return _RequestStream(self._backend.connect_tcp(*args, **kwargs), self._write_error)
+    def take_idle_connection(self) -> socket.socket | None:
+        """Take the connection that was used last; None if there is none that is usable."""
+        while True:
+            try:
+                connection, since = self._idle.pop()
+            except IndexError:
+                return None
+            if time.monotonic() - since < IDLE_SECONDS and not _is_readable(connection):
+                return connection
+            connection.close()
 
-
-class _RequestStream:
-    """Network stream of `httpcore` that sends what was written when the answer is read.
-
-    `httpcore` writes the headers and the body separately, and a server that gets two packets wakes twice.
-    """
-
-    def __init__(self, stream: Any, write_error: type[Exception]) -> None:
-        self._stream, self._write_error = stream, write_error
-        self._unsent = b""
-        self._write_seconds: float | None = None
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._unsent += buffer
-        self._write_seconds = timeout
-        if len(self._unsent) > _SENT_TOGETHER:
-            self._send()
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if self._unsent:
-            with suppress(self._write_error):  # the server may have answered before it closed, as `httpcore` expects
-                self._send()
-        answer: bytes = self._stream.read(max_bytes, timeout)
-        return answer
-
-    def _send(self) -> None:
-        unsent, self._unsent = self._unsent, b""
-        self._stream.write(unsent, self._write_seconds)
+    def keep_idle_connection(self, connection: socket.socket) -> None:
+        """Keep a connection whose answer was read."""
+        self._idle.append((connection, time.monotonic()))
+        if self._is_closed:
+            self.close()
 
     def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(self, *args: Any, **kwargs: Any) -> _RequestStream:
-        return _RequestStream(self._stream.start_tls(*args, **kwargs), self._write_error)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
+        """Close the connections that have no request, and the others after their answers."""
+        self._is_closed = True
+        with suppress(IndexError):
+            while True:
+                self._idle.pop()[0].close()
 
 
-def _read_response(status: int, raw_headers: list[tuple[bytes, bytes]], content: bytes) -> Response:
-    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in raw_headers}
+def _is_readable(connection: socket.socket) -> bool:
+    """Return True if something has arrived, which between two requests is the end of the connection."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _exchange(connection: socket.socket, method: str, request: bytes, seconds: float) -> tuple[HTTPResponse, bytes]:
+    """Send a request and read its answer. Raises `OSError`, `HTTPException`."""
+    connection.settimeout(seconds)
+    with suppress(ConnectionError):  # the server may have answered before it closed
+        connection.sendall(request)
+    with HTTPResponse(connection, method=method) as response:
+        response.begin()
+        return response, response.read()
+
+
+def _format_headers(headers: Mapping[str, str]) -> list[str]:
+    """Format headers as lines. Raises `ValueError` for text that would be another line, or is not ASCII."""
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    for line in lines:
+        if not line.isascii() or not line.isprintable():
+            raise ValueError("a header has characters other than those of ASCII")
+    return lines
+
+
+def _read_response(status: int, headers: HTTPMessage, content: bytes) -> Response:
     if headers.get("content-encoding") == "gzip":
         try:
             content = gzip.decompress(content)
@@ -226,20 +248,28 @@ def _read_response(status: int, raw_headers: list[tuple[bytes, bytes]], content:
     return Response(status, headers, content)
 
 
-def _find_proxy(scheme: str, host: str) -> str | None:
-    """Find the proxy that the environment names for a server."""
+@dataclass(frozen=True)
+class _Proxy:
+    """Proxy between this process and the server."""
+
+    address: tuple[str, int]
+    #: Headers for the proxy.
+    headers: Mapping[str, str]
+
+
+def _find_proxy(httpx: Any, scheme: str, host: str) -> _Proxy | None:
+    """Find the proxy that the environment names for a server. Raises `InvalidInput`."""
     if urllib.request.proxy_bypass(host):
         return None
     proxies = urllib.request.getproxies()
-    return proxies.get(scheme) or proxies.get("all")
-
-
-def _build_httpcore_proxy(httpx: Any, httpcore: Any, url: str | None, context: Any) -> Any:
-    if url is None:
+    url = proxies.get(scheme) or proxies.get("all")
+    if not url:
         return None
-    proxy = httpx.Proxy(url)
-    return httpcore.Proxy(
-        httpcore.URL(proxy.url.raw_scheme + b"://" + proxy.url.netloc),
-        auth=proxy.raw_auth,
-        ssl_context=context if proxy.url.scheme == "https" else None,
-    )
+    proxy = httpx.URL(url if "://" in url else f"http://{url}")
+    if proxy.scheme != "http":
+        raise InvalidInput(f"The proxy of the environment has the scheme {proxy.scheme!r}; only http is possible.")
+    headers = {}
+    if proxy.userinfo:
+        login = f"{proxy.username}:{proxy.password}".encode()
+        headers["Proxy-Authorization"] = f"Basic {base64.b64encode(login).decode()}"
+    return _Proxy((proxy.raw_host.decode("ascii"), proxy.port or 80), headers)

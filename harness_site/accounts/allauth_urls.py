@@ -1,6 +1,6 @@
 """URL names that django-allauth itself reverses; therefore outside of any namespace."""
 
-from allauth.account.views import account_inactive, password_change, password_set, reauthenticate
+from allauth.account.views import account_inactive, password_set, reauthenticate
 from allauth.mfa.base.views import authenticate
 from allauth.mfa.base.views import reauthenticate as reauthenticate_by_code
 from allauth.mfa.recovery_codes.views import generate_recovery_codes, view_recovery_codes
@@ -20,7 +20,7 @@ urlpatterns = [
     path("login/passkey/", sign_in.passkey_sign_in, name="mfa_login_webauthn"),
     path("logout/", sign_in.log_out, name="account_logout"),
     path("inactive/", account_inactive, name="account_inactive"),
-    path("password/", password_change, name="account_change_password"),
+    path("password/", own_account.change_password, name="account_change_password"),
     path("password/set/", password_set, name="account_set_password"),
     path("again/", reauthenticate, name="account_reauthenticate"),
     path("again/code/", reauthenticate_by_code, name="mfa_reauthenticate"),

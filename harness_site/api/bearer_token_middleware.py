@@ -37,7 +37,8 @@ class TokenRequestMiddleware:
         if not request.META.get("HTTP_AUTHORIZATION"):
             return self.get_response(request)
         # The thread has the language and the time zone of its last page; below `i18n_patterns` the path names one.
-        translation.activate(translation.get_language_from_path(request.path_info) or settings.LANGUAGE_CODE)
+        language = translation.get_language_from_path(request.path_info) or settings.LANGUAGE_CODE
+        translation.activate(language)
         try:
             match = resolve(request.path_info)
         except Resolver404:
@@ -46,7 +47,8 @@ class TokenRequestMiddleware:
             return self.get_response(request)
         request.get_host()  # raises `DisallowedHost`
         request.resolver_match = match
-        translation.activate(settings.LANGUAGE_CODE)
+        if language != settings.LANGUAGE_CODE:
+            translation.activate(settings.LANGUAGE_CODE)
         timezone.deactivate()
         response: HttpResponseBase = match.func(request, *match.args, **match.kwargs)
         response.setdefault("Content-Security-Policy", _POLICY)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import lru_cache, partial
 from http import HTTPStatus
-from typing import Any, Never
+from typing import Any, Final, Never
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Router
@@ -43,6 +44,9 @@ from harness_site.api.sentence_template_validation import validate_sentence_temp
 from harness_site.core.masking.masker import mask_json_value, mask_text
 
 router = Router(tags=["calls"])
+
+#: Descriptions of tools whose `Tool` is kept: an agent describes the same few in each of its calls.
+_DESCRIBED_TOOLS: Final = 1_000
 
 
 @router.post(
@@ -121,19 +125,32 @@ def parse_idempotency_policy(body: request_schemas.IssueCall | request_schemas.I
 
 
 def build_tool_of_agent(body: request_schemas.DescribedCall) -> Tool:
-    """Build the tool as the log describes it; it runs at the agent."""
-    options: dict[str, Any] = {
-        "name": body.tool,
-        "side_effects": body.side_effects,
-        "verify": _refuse_to_run_on_server if body.verifiable else None,
-        "scope": body.scope,
-        "requires_approval": body.requires_approval,
-        "approvals": body.approvals,
-        "decide_within": body.decide_within,
-        "sentence": validate_sentence_template(body.sentence),
-        "risk": body.risk,
-    }
-    return tool(**options)(_refuse_to_run_on_server)
+    """Build the tool as the log describes it; it runs at the agent. Raises `InvalidInput`."""
+    return _build_described_tool(
+        body.tool,
+        tuple(body.side_effects),
+        verifiable=body.verifiable,
+        scope=body.scope,
+        requires_approval=body.requires_approval,
+        approvals=body.approvals,
+        decide_within=body.decide_within,
+        sentence=body.sentence,
+        risk=body.risk,
+    )
+
+
+@lru_cache(maxsize=_DESCRIBED_TOOLS)
+def _build_described_tool(
+    name: str, side_effects: tuple[str, ...], *, verifiable: bool, sentence: str, **options: Any
+) -> Tool:
+    make = tool(
+        name=name,
+        side_effects=side_effects,
+        verify=_refuse_to_run_on_server if verifiable else None,
+        sentence=validate_sentence_template(sentence),
+        **options,
+    )
+    return make(_refuse_to_run_on_server)
 
 
 def _refuse_to_run_on_server(args: dict[str, Any]) -> Never:
@@ -170,8 +187,9 @@ def build_issued_call_response(owned_session: OwnedSession, issued_call: IssuedC
         "attempt": issued_call.attempt,
         "args_json": issued_call.args,
     }
-    running = build_running_call_response(issued_call.call_id, tool)
-    return attach_issued_call_to_response(build_json_response(value, HTTPStatus.CREATED), issued_call.pk, running)
+    build_answer_for_others = partial(build_running_call_response, issued_call.call_id, tool)
+    response = build_json_response(value, HTTPStatus.CREATED)
+    return attach_issued_call_to_response(response, issued_call.pk, build_answer_for_others)
 
 
 def _issue_call_with_agent_key(
@@ -331,7 +349,7 @@ def read_call(
 
 
 def encode_call(store: Store, call: ToolCall) -> dict[str, Any]:
-    """Encode the facts of a call's card, masked for the reader."""
+    """Encode the facts of a call, masked for the reader."""
     reasons = call_dicts.load_verify_hook_reasons(store, [call])
     return {
         **call_dicts.call_to_dict(call, verify_reason=reasons.get(call.pk)),

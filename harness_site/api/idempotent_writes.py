@@ -175,9 +175,14 @@ def serve_write_once(
             return response
         ApiWrite.objects.filter(pk=row.pk).update(repeated=True)
     response = serve(row if repeated else None)
-    if response.status_code in _STATUSES_OF_OVERTAKEN_WRITES and not repeated and _is_repeated_elsewhere(row):
+    if not repeated and _may_be_overtaken(response) and _is_repeated_elsewhere(row):
         response = serve(row)  # the repetition may have been faster; then this attempt finds what it wrote
-    return response if _store_response_and_claim_call(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+    return response if _store_response_and_claim_call(row, response) else response.build_answer_for_others()  # type: ignore[attr-defined]
+
+
+def _may_be_overtaken(response: HttpResponse) -> bool:
+    """Return True if the answer is one that a write gets whose repetition was faster."""
+    return response.status_code in _STATUSES_OF_OVERTAKEN_WRITES or getattr(response, "found_nothing", False)
 
 
 def _is_repeated_elsewhere(row: ApiWrite) -> bool:
@@ -224,7 +229,7 @@ def serve_write_that_stores_key(
     _delete_old_writes_sometimes()
     row = _build_write_row(guard.row, token, write)
     row.call = guard.call
-    return response if _store_response_and_claim_call(row, response) else response.told_elsewhere  # type: ignore[attr-defined]
+    return response if _store_response_and_claim_call(row, response) else response.build_answer_for_others()  # type: ignore[attr-defined]
 
 
 def compute_write_name(token: ApiToken, key: str) -> str:
@@ -239,7 +244,7 @@ def claim_call_of_write_without_key(token: ApiToken, response: HttpResponse) -> 
         ApiWrite(token=token, key=uuid.uuid4().hex, status=response.status_code), call
     ):
         return response
-    return response.told_elsewhere  # type: ignore[attr-defined,no-any-return]
+    return response.build_answer_for_others()  # type: ignore[attr-defined,no-any-return]
 
 
 def claim_call_for_write(write: ApiWrite, call: int) -> bool:
@@ -326,9 +331,21 @@ def _execute_without_disk_sync(statement: str, parameters: Sequence[Any]) -> tup
     return rows[0] if rows else None
 
 
-def attach_issued_call_to_response(response: HttpResponse, call: int, told_elsewhere: HttpResponse) -> HttpResponse:
-    """Let the answer tell its write to run a call; `told_elsewhere` is the answer if another write was told first."""
-    response.issued_call, response.told_elsewhere = call, told_elsewhere  # type: ignore[attr-defined]
+def attach_issued_call_to_response(
+    response: HttpResponse, call: int, build_answer_for_others: Callable[[], HttpResponse]
+) -> HttpResponse:
+    """Let the answer tell its write to run a call.
+
+    `build_answer_for_others` builds the answer if another write was told first.
+    """
+    response.issued_call = call  # type: ignore[attr-defined]
+    response.build_answer_for_others = build_answer_for_others  # type: ignore[attr-defined]
+    return response
+
+
+def mark_response_as_finding_nothing(response: HttpResponse) -> HttpResponse:
+    """Let the answer say that the write has found nothing to change, as after a repetition that was faster."""
+    response.found_nothing = True  # type: ignore[attr-defined]
     return response
 
 

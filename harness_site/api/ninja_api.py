@@ -94,6 +94,8 @@ def _build_error_response(request: HttpRequest, error: Any) -> HttpResponse:
         return build_problem_response(
             InvalidFields({_format_field_path(problem["loc"]): str(problem["msg"]) for problem in error.errors})
         )
+    if isinstance(error, HttpError) and isinstance(error.__cause__, MalformedRequest):  # of `parse_json_body`
+        return build_problem_response(error.__cause__)
     if isinstance(error, HttpError):
         return build_problem_response(MalformedRequest(str(error)))
     return convert_error_to_problem_response(error)

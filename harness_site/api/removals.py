@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.sessions.prune_versions_and_delete_sessions import RemovalCounts, find_recorded_removal
+from harness_site.api.idempotent_writes import mark_response_as_finding_nothing, mark_response_as_storable
+from harness_site.api.json_responses import build_json_response
 from harness_site.api.models import ApiWrite
 from harness_site.api.request_pipeline import get_client_checkpointer
 
 
 def answer_removal_once(
     request: HttpRequest, session_id: str, remove: Callable[[], RemovalCounts], *gone: type[CheckpointsError]
-) -> RemovalCounts:
-    """Remove, and return what was removed: by this request, or by its first attempt if nothing is left to remove.
+) -> HttpResponse:
+    """Remove, and answer what was removed: by this request, or by its first attempt if nothing is left to remove.
 
     `gone` are the errors for what is not there. The audit trail says what the first attempt has removed.
     """
+    counts = _remove_once(request, session_id, remove, *gone)
+    response = mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
+    return response if counts.versions else mark_response_as_finding_nothing(response)
+
+
+def _remove_once(
+    request: HttpRequest, session_id: str, remove: Callable[[], RemovalCounts], *gone: type[CheckpointsError]
+) -> RemovalCounts:
     first_attempt: ApiWrite | None = request.repeated  # type: ignore[attr-defined]
     try:
         counts = remove()

@@ -330,7 +330,7 @@ class CallList(Answer):
 
 
 class CallCard(CallState):
-    """Facts of a call's card; the ETag is its revision."""
+    """Facts of a call; the ETag is its revision."""
 
     number: int
     session_id: str

@@ -24,6 +24,7 @@ from checkpoints.exceptions import (
     SessionFinished,
     SessionNotFound,
 )
+from checkpoints.ids import validate_id
 from checkpoints.models import Run, Session, ToolCall
 from checkpoints.process_identity import ProcessIdentity
 from checkpoints.resume import reattach_run, start_or_resume
@@ -82,7 +83,11 @@ def open_session(request: HttpRequest, body: request_schemas.OpenSession) -> Htt
 def update_client_state_before_opening(
     request: HttpRequest, session_id: str, body: request_schemas.TakePaused
 ) -> Store:
-    """Bring the state of the client in line with what the client knows of the session. Returns it."""
+    """Bring the state of the client in line with what the client knows of the session. Returns it.
+
+    Raises `InvalidIdentifier`.
+    """
+    validate_id("session id", session_id)
     store = get_client_checkpointer(request).store
     _set_client_process(request, store, body.process)
     owned_session = store.find_owned_session(session_id)
@@ -253,10 +258,9 @@ def read_session(request: HttpRequest, session_id: request_schemas.Identifier) -
 )
 def delete_session(request: HttpRequest, session_id: request_schemas.Identifier, dry_run: bool = False) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
-    counts = answer_removal_once(
+    return answer_removal_once(
         request, session_id, lambda: checkpointer.delete_session(session_id, dry_run=dry_run), SessionNotFound
     )
-    return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
 
 
 @router.get(
@@ -387,8 +391,7 @@ def prune_versions(
         older_than=older_than,
         dry_run=body.dry_run,
     )
-    counts = answer_removal_once(request, session_id, prune)
-    return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
+    return answer_removal_once(request, session_id, prune)
 
 
 @router.get("/runs/{run_id}", auth=READER, response=response_schemas.SessionOfRun, summary="Find the session of a run")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from functools import partial
@@ -265,8 +264,7 @@ def _build_version_response(loaded: dict[str, Any]) -> HttpResponse:
 )
 def delete_version(request: HttpRequest, session_id: request_schemas.Identifier, version: int) -> HttpResponse:
     delete = partial(get_client_checkpointer(request).delete_checkpoint, session_id, version)
-    counts = answer_removal_once(request, session_id, delete, VersionNotFound)
-    return mark_response_as_storable(build_json_response(dataclasses.asdict(counts)))
+    return answer_removal_once(request, session_id, delete, VersionNotFound)
 
 
 @router.get(

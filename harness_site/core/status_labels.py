@@ -93,6 +93,15 @@ STATES: Final[dict[str, tuple[str, str | Promise]]] = {
 }
 
 
+#: Decision about a question → CSS class of its shape, and label; others are as for a call.
+_QUESTION_ANSWERS: Final[dict[str, tuple[str, str | Promise]]] = {
+    DecisionKind.APPROVE: ("ok", _("Answered yes")),
+    DecisionKind.REJECT: ("bad", _("Answered no")),
+    DecisionKind.RESPOND: ("ok", _("Answered")),
+    DecisionKind.EDIT: ("wait", _("Value changed")),
+}
+
+
 #: Decision → verb after the name of the person.
 _DID: Final[dict[str, str | Promise]] = {
     DecisionKind.CONFIRM_LANDED: _("confirmed that it happened"),
@@ -143,6 +152,14 @@ class KeyedCall(Protocol):
 def get_status_shape_and_label(value: str) -> tuple[str, str]:
     """Return the chip shape and label of a status or decision; unknown values of newer versions are returned as is."""
     shape, label = STATES.get(value, ("off", value.replace("_", " ").capitalize()))
+    return shape, str(label)
+
+
+def get_decision_shape_and_label(kind: str, *, about_question: bool, about_changed_value: bool) -> tuple[str, str]:
+    """Return the chip shape and label of a decision about a call, or about a question and its changed value."""
+    if not about_question or (about_changed_value and kind == DecisionKind.APPROVE):
+        return get_status_shape_and_label(kind)
+    shape, label = _QUESTION_ANSWERS.get(kind) or get_status_shape_and_label(kind)
     return shape, str(label)
 
 

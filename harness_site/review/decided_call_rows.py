@@ -25,6 +25,8 @@ class DecidedRow:
     args: str = field(repr=False)
     args_json_in_caller_order: str = field(repr=False)
     args_digest: str
+    asked_args_digest: str
+    is_question: bool
     approvals: int
     session_pk: int
     session_id: str
@@ -45,6 +47,8 @@ def build_decision_list_row(decision: Decision) -> DecidedRow:
         args=call.args,
         args_json_in_caller_order=call.args_json_in_caller_order,
         args_digest=call.args_digest,
+        asked_args_digest=call.asked_args_digest,
+        is_question=call.is_question,
         approvals=call.approvals,
         session_pk=decision.session_id,
         session_id=decision.session.session_id,

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from tempfile import SpooledTemporaryFile
 from typing import IO, Final
 
+from checkpoints.exceptions import CheckpointsError, MalformedRequest, TooLarge
 from harness_site.serving.asgi_types import Application, Message, Receive, Scope, Send
 from harness_site.serving.server_limits_from_environment import ServerLimits
 
@@ -26,11 +27,21 @@ BODY: Final = "harness.body"
 
 
 class BodyRefused(Exception):
-    """Refusal of a request body; `status` is the HTTP status of the response."""
+    """Refusal of a request body.
 
-    def __init__(self, status: HTTPStatus, text: str) -> None:
-        self.status, self.text = status, text
+    Args:
+        status: HTTP status of the response.
+        error: Error of the library that says why, for programs.
+        text: Why, for people.
+    """
+
+    def __init__(self, status: HTTPStatus, error: CheckpointsError, text: str) -> None:
+        self.status, self.error, self.text = status, error, text
         super().__init__(text)
+
+
+#: Function that returns the media type and the content of the answer to a refused request.
+BuildRefusal = Callable[[Scope, BodyRefused], tuple[str, bytes]]
 
 
 class ClientDisconnected(Exception):
@@ -42,12 +53,13 @@ class RequestBodyMiddleware:
     """ASGI middleware that passes on requests with complete bodies: 413 above the limit, 408 after the deadline.
 
     `is_member` returns True for a request of a signed-in member. It is called only for a body above the limit for
-    anonymous clients.
+    anonymous clients. `build_refusal` builds the content of a refusal.
     """
 
     application: Application
     limits: ServerLimits
     is_member: Callable[[Scope], Awaitable[bool]]
+    build_refusal: BuildRefusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not has_request_body(scope):
@@ -57,7 +69,7 @@ class RequestBodyMiddleware:
             try:
                 size = await self._receive_body_into_file(scope, receive, file)
             except BodyRefused as refused:
-                await _send_refusal_and_close(refused, receive, send)
+                await _send_refusal_and_close(refused, *self.build_refusal(scope, refused), receive, send)
                 return
             except ClientDisconnected:
                 return
@@ -86,7 +98,10 @@ class RequestBodyMiddleware:
         if size <= self.limits.anonymous_body_bytes:
             return self.limits.anonymous_body_bytes
         if size > self.limits.body_bytes or not await self.is_member(scope):
-            raise BodyRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is larger than this site takes.")
+            limits = self.limits
+            limit = limits.body_bytes if size > limits.body_bytes else limits.anonymous_body_bytes
+            error = TooLarge("the body of the request", size, limit)
+            raise BodyRefused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error, "The request is larger than this site takes.")
         return self.limits.body_bytes
 
 
@@ -111,23 +126,25 @@ async def _receive_message_within(receive: Receive, seconds: float) -> Message:
         async with asyncio.timeout(max(seconds, 0.0)):  # `wait_for` would make a task for each request
             message = await receive()
     except TimeoutError:
-        raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, "The request took too long to arrive.") from None
+        error = MalformedRequest("it took too long to arrive")
+        raise BodyRefused(HTTPStatus.REQUEST_TIMEOUT, error, "The request took too long to arrive.") from None
     if message["type"] == "http.disconnect":
         raise ClientDisconnected
     return message
 
 
-async def _send_refusal_and_close(refusal: BodyRefused, receive: Receive, send: Send) -> None:
+async def _send_refusal_and_close(
+    refusal: BodyRefused, media_type: str, content: bytes, receive: Receive, send: Send
+) -> None:
     """Send the refusal, and close the connection when the client stops sending or has had time to read it."""
-    text = refusal.text.encode()
     headers = [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", str(len(text)).encode()),
+        (b"content-type", media_type.encode()),
+        (b"content-length", str(len(content)).encode()),
         (b"cache-control", b"no-store"),
         (b"connection", b"close"),
     ]
     await send({"type": "http.response.start", "status": int(refusal.status), "headers": headers})
-    await send({"type": "http.response.body", "body": text, "more_body": True})
+    await send({"type": "http.response.body", "body": content, "more_body": True})
     if refusal.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         await _discard_body(receive)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -151,7 +168,8 @@ def _get_declared_length(scope: Scope) -> int:
     """Return the largest `Content-Length`; zero for a chunked body, which is counted while it arrives."""
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     if not all(value.isdigit() and len(value) < 19 for value in lengths):
-        raise BodyRefused(HTTPStatus.BAD_REQUEST, "The Content-Length of the request is not a number.")
+        error = MalformedRequest("its Content-Length is not a number")
+        raise BodyRefused(HTTPStatus.BAD_REQUEST, error, "The Content-Length of the request is not a number.")
     return max(map(int, lengths), default=0)
 
 

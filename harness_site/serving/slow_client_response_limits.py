@@ -1,8 +1,8 @@
 """Limits on responses to slow clients, which block the thread that produces the response.
 
-A page fits into the buffers of the socket, an export does not: its thread waits while the client reads. A client that
-reads too slowly is disconnected, and at most half of the threads wait for slow clients at any time: beyond that the
-slowest client is disconnected.
+An answer that is complete in one piece has left its thread. A longer one does not fit into the buffers of the socket:
+its thread waits while the client reads. A client that reads too slowly is disconnected, and at most half of the threads
+wait for slow clients at any time: beyond that the slowest client is disconnected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ResponseDeadlines:
 
         async def send_and_watch(message: Message) -> None:
             nonlocal watch
-            await response.send_within_deadline(message)
+            await response.send_message(message)
             if watch is None and response.sent > _WATCH_DISCONNECT_BYTES:
                 watch = asyncio.create_task(response.wait_for_disconnect(receive))
 
@@ -76,6 +76,8 @@ class _Response:
         self.disconnected = threading.Event()
         self.sent = 0
         self._waited = 0.0
+        #: Headers that wait for the first piece of the body, which says whether it is the only one.
+        self._start: Message | None = None
         #: Time until which the message that is being sent may wait for the client.
         self._deadline: asyncio.Timeout | None = None
 
@@ -84,8 +86,21 @@ class _Response:
         """Bytes sent per second of waiting for the client."""
         return self.sent / (self._waited + SLOW_SECONDS)
 
-    async def send_within_deadline(self, message: Message) -> None:
+    async def send_message(self, message: Message) -> None:
         """Send one message; do nothing if the client is gone, as the threads above expect."""
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        start, self._start = self._start, None
+        if start is not None and not message.get("more_body", False):
+            await self._send(start)
+            await self._send(message)
+            return
+        if start is not None:
+            await self._send_within_deadline(start)
+        await self._send_within_deadline(message)
+
+    async def _send_within_deadline(self, message: Message) -> None:
         if self.disconnected.is_set():
             return
         self.sent += len(message.get("body", b""))

@@ -4,7 +4,7 @@ import logging
 import re
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from django import template
@@ -102,6 +102,16 @@ def _render_keys_and_export_cached(_language: str | None) -> SafeString:
     return render_to_string("parts/keys_and_export.html")
 
 
+class DecidedCall(Protocol):
+    """A call that a decision is about, which may be a question."""
+
+    @property
+    def is_question(self) -> bool: ...
+
+    @property
+    def asked_args_digest(self) -> str: ...
+
+
 @register.simple_tag(name="chip")
 def render_status_chip(value: str, label: str = "") -> SafeString:
     """Render a status or decision with colour, shape and label; `label` replaces the default one."""
@@ -110,13 +120,20 @@ def render_status_chip(value: str, label: str = "") -> SafeString:
 
 
 @register.simple_tag
-def render_decision_chip(kind: str, final: bool, needed: int) -> SafeString:
-    """Render the chip of a decision, as a vote if more of the `needed` people have to agree."""
+def render_decision_chip(kind: str, final: bool, needed: int, call: DecidedCall | None = None) -> SafeString:
+    """Render the chip of a decision, as a vote if more of the `needed` people have to agree.
+
+    `call` is the call, if it may be a question.
+    """
+    shape, word = status_labels.get_decision_shape_and_label(
+        kind,
+        about_question=call is not None and call.is_question,
+        about_changed_value=call is not None and bool(call.asked_args_digest),
+    )
     if final:
-        return render_status_chip(kind)
+        return build_html('<span class="chip {}">{}</span>', shape, word)
     if kind == DecisionKind.WITHDRAW:
         return render_status_chip(kind, _("Own decision withdrawn"))
-    word = status_labels.get_status_shape_and_label(kind)[1]
     vote = _("%(decision)s · one of %(needed)s") % {"decision": word, "needed": needed}
     return build_html('<span class="chip wait">{}</span>', vote)
 

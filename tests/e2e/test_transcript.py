@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e import page_actions
-from tests.e2e.conftest import OpenPage
+from tests.e2e.conftest import OpenPage, StartAgent
 from tests.support.axe import violations
 from tests.support.browser import PageMonitor
 from tests.support.page_overflow import overflowing_elements
@@ -251,3 +251,18 @@ def test_hidden_kinds_keep_the_place(open_page: OpenPage, long_session: str) -> 
     index, moved = toggle_kind(page, own)
     assert index > 0
     assert abs(moved - max(place, top)) <= 1
+
+
+def test_term_is_explained_without_a_pointer(
+    site: Site, start_agent: StartAgent, open_page: OpenPage, order_number: int
+) -> None:
+    start_agent(site, order_number)
+    page = open_page("carol", viewport={"width": 390, "height": 844}, has_touch=True)
+    page_actions.open_refund_card(page, order_number)
+    explanation = page.get_by_text("The tool only reads, or the call did not run through the library.")
+    expect(explanation).to_be_hidden()
+    page.get_by_role("button", name="not logged").first.tap()
+    expect(explanation).to_be_visible()
+    assert violations(page) == []
+    page.get_by_role("button", name="Close", exact=True).tap()
+    expect(explanation).to_be_hidden()

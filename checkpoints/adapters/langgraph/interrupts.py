@@ -265,7 +265,7 @@ def _build_decision_for_graph(request: Request, call: ToolCall, kind: DecisionKi
     if request.allowed is not None and type_ not in request.allowed:
         raise InvalidInput(
             f"The graph accepts {', '.join(request.allowed)} for {request.tool}, and the decision is {type_}. "
-            "Withdraw the decision on the review page, and decide again."
+            "Withdraw the decision on its decision page, and decide again."
         )
     if is_edited:
         return {"type": type_, "edited_action": {"name": call.tool, "args": parse_json(call.args)}}

@@ -236,7 +236,7 @@ class AgentGuard:
         )
 
     async def _needs_decision(self, name: str, args: dict[str, Any], call_id: str, *, wanted: bool) -> bool:
-        """Return whether a person has to decide before a call can run. A call that needs approval is in the inbox."""
+        """Return whether a person has to decide before a call can run. Calls that need approval are in the queue."""
         if wanted:
             self._approvals.add(call_id)
         try:

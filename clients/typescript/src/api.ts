@@ -1586,7 +1586,7 @@ export interface components {
         };
         /**
          * CallCard
-         * @description Facts of a call's card; the ETag is its revision.
+         * @description Facts of a call; the ETag is its revision.
          */
         CallCard: {
             /** Call Id */

@@ -2,6 +2,8 @@
 
 from typing import Any, cast
 
+from allauth.account.internal.flows.password_change import finalize_password_change
+from allauth.account.views import password_change
 from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
@@ -10,10 +12,13 @@ from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from checkpoints.enums import AuditKind
 from harness_site.accounts import audit_events
+from harness_site.accounts.forms import SetPasswordForm
+from harness_site.accounts.login_age import has_recent_link_login
 from harness_site.accounts.models import Membership
 from harness_site.accounts.permissions import WORKSPACE_KEY, get_request_membership
 from harness_site.accounts.safe_redirect_targets import get_safe_redirect
@@ -35,6 +40,25 @@ def show_account(request: HttpRequest) -> HttpResponse:
         "here": get_request_membership(request),
     }
     return render(request, "accounts/account.html", context)
+
+
+@sensitive_post_parameters()
+@require_http_methods(["GET", "POST"])
+def change_password(request: HttpRequest) -> HttpResponse:
+    """Show the form for a new password, and save it.
+
+    Shortly after a login by a link the current password is not asked for: the link is for people who have forgotten it.
+    """
+    user = cast(User, request.user)
+    if not user.has_usable_password() or not has_recent_link_login(request):
+        response: HttpResponse = password_change(request)
+        return response
+    form = SetPasswordForm(user=user, data=request.POST if request.method == "POST" else None)
+    if not form.is_valid():
+        return render(request, "account/password_change.html", {"form": form, "by_link": True})
+    form.save()
+    finalize_password_change(request, user)
+    return redirect("harness_accounts:account")
 
 
 @require_POST

@@ -40,25 +40,22 @@ def pack_bars(
     Bars of a level do not touch, so their number is bounded by the width of the drawing.
     """
     rows: list[list[PackedBar[T]]] = []
+    last: PackedBar[T] | None = None  # on the first level
+    max_left = 0.0  # of a bar that may be merged into it
     for left, right, item in bars:
         right -= GAP
         if right < left + MIN_BAR_WIDTH:
             right = left + MIN_BAR_WIDTH
-        first = rows[0][-1] if rows else None
-        if (
-            first
-            and first.small
-            and left < first.right + GAP
-            and left < first.x + _MAX_MERGED_WIDTH
-            and right - left < small
-        ):
+        if last and left < max_left and left < last.right + GAP and right - left < small:
             # Shortcut for the same result as `_place_bar_on_level`: among thousands of bars, nearly all are merged
             # here.
-            first.items.append(item)
-            if right > first.right:
-                first.right = right
+            last.items.append(item)
+            if right > last.right:
+                last.right = right
         else:
             _place_bar_on_level(rows, PackedBar(left, right, [item], right - left < small), levels)
+            last = rows[0][-1]
+            max_left = last.x + _MAX_MERGED_WIDTH if last.small else last.x
     return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -75,9 +76,6 @@ _OUTCOMES: Final[dict[str, str | Promise]] = {
 }
 #: Common leading fields of all occurrences.
 KIND, START, END = itemgetter(0), itemgetter(1), itemgetter(2)
-_WHEN = itemgetter(1, 2)
-#: The occurrence of a pair of the number of a run and an occurrence.
-_OCCURRENCE = itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,8 @@ class TimelineItem:
 class RunItems:
     """Occurrences of one run by row of its lane, each in order of time.
 
-    There may be thousands; only displayed ones are converted to a `TimelineItem`.
+    There may be thousands; only displayed ones are converted to a `TimelineItem`. `listed_versions` are those that end
+    no turn: in the table, a turn represents its version.
     """
 
     run: int
@@ -128,10 +127,15 @@ class RunItems:
     calls: Sequence[Stretch | PeerWait]
     signs: Sequence[Event]
     versions: Sequence[VersionMark]
+    listed_versions: Sequence[VersionMark]
 
     @property
     def rows(self) -> tuple[Sequence[Occurrence], ...]:
         return self.turns, self.calls, self.signs, self.versions
+
+    @property
+    def listed_rows(self) -> tuple[Sequence[Occurrence], ...]:
+        return self.turns, self.calls, self.signs, self.listed_versions
 
 
 def get_kind_labels() -> Mapping[str, str]:
@@ -152,28 +156,35 @@ def list_run_items(frame: Timeframe) -> tuple[RunItems, ...]:
 
 def _build_run_items(run_course: RunCourse) -> RunItems:
     lane = run_course.lane
+    turn_versions = {turn.version for turn in run_course.turns}
+    marks = sorted(lane.marks, key=START)
     return RunItems(
         run=lane.run.number,
         turns=sorted(run_course.turns, key=START),
         calls=sorted([*lane.stretches, *run_course.asked], key=START),
         signs=sorted(run_course.events, key=START),
-        versions=sorted(lane.marks, key=START),
+        versions=marks,
+        listed_versions=[mark for mark in marks if mark.version not in turn_versions],
     )
 
 
-def list_items_in_time_order(runs: Iterable[RunItems]) -> list[tuple[int, Occurrence]]:
-    """List all occurrences in order of time with the number of their run.
+def count_listed_items(runs: Iterable[RunItems]) -> int:
+    return sum(len(row) for run_items in runs for row in run_items.listed_rows)
 
-    Versions that end a turn are left out, as the turn represents them.
-    """
+
+def list_first_items_in_time_order(runs: Iterable[RunItems], number: int) -> list[tuple[int, Occurrence]]:
+    """List the first `number` occurrences in order of time, each with the number of its run."""
     items: list[tuple[int, Occurrence]] = []
     for run_items in runs:
-        turn_versions = {turn.version for turn in run_items.turns}
-        marks = [mark for mark in run_items.versions if mark.version not in turn_versions]
-        items += zip(repeat(run_items.run), (*run_items.turns, *run_items.calls, *run_items.signs, *marks))
-    # A key function in Python would take longer than the sorting.
-    times = [*map(_WHEN, map(_OCCURRENCE, items))]
-    return [items[index] for index in sorted(range(len(items)), key=times.__getitem__)]
+        for row in run_items.listed_rows:
+            # Only the first ones of each row, and those that start together with the last of them, can be among them.
+            end = bisect_right(row, START(row[number - 1]), key=START) if number < len(row) else len(row)
+            items += zip(repeat(run_items.run), row[:end])
+    return sorted(items, key=_get_times)[:number]
+
+
+def _get_times(item: tuple[int, Occurrence]) -> tuple[int, int]:
+    return item[1].start, item[1].end
 
 
 def build_timeline_item(entry: Occurrence, run: int) -> TimelineItem:

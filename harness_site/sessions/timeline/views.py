@@ -115,7 +115,8 @@ def _build_query_until_cut(cut: datetime | None) -> str:
 
 
 def _build_table_page(runs: Sequence[RunItems], first: int) -> TimelineTablePage:
-    entries = timeline_items.list_items_in_time_order(runs)
-    first = first if first < len(entries) else 0
-    items = tuple(timeline_items.build_timeline_item(entry, run) for run, entry in entries[first : first + ROWS])
-    return TimelineTablePage(items, first, len(entries))
+    total = timeline_items.count_listed_items(runs)
+    first = first if first < total else 0
+    entries = timeline_items.list_first_items_in_time_order(runs, first + ROWS)[first:]
+    items = tuple(timeline_items.build_timeline_item(entry, run) for run, entry in entries)
+    return TimelineTablePage(items, first, total)

@@ -28,7 +28,7 @@ from harness_site.sessions.selectors import session_rows
 #: Maximum number of labels of a session.
 MAX_LABELS: Final = 20
 LONGEST: Final = 60
-_CHOOSE: Final = gettext_lazy("Choose at least one session by its box in the list.")
+_CHOOSE: Final = gettext_lazy("Select at least one session in the list.")
 
 
 class TooManyLabels(Exception):

@@ -7,6 +7,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints.models import AuditEvent
 from harness_site.accounts.models import ThrottleEntry
+from harness_site.accounts.sign_in_links import build_sign_in_link
 from tests.support.audit_entries import entries
 from tests.support.factories import PASSWORD, make_user, make_workspace
 from tests.support.page_text import visible_text
@@ -169,6 +170,42 @@ def test_sign_out_is_recorded(client: Client, alice: User) -> None:
     assert [kind for kind, _, _ in entries()] == ["signed_in", "signed_out"]
 
 
+class TestForgottenPassword:
+    """New passwords after a sign-in by a link."""
+
+    NEW = "another horse battery"
+
+    def set_password(self, client: Client) -> str:
+        page = client.post("/accounts/password/", {"password1": self.NEW, "password2": self.NEW}, follow=True)
+        return visible_text(page)
+
+    def test_password_is_set_without_the_current_one(self, client: Client, alice: User) -> None:
+        client.get(build_sign_in_link(alice))
+        page = visible_text(client.get("/accounts/password/"))
+        assert "your current password is not asked for" in page
+        assert "Current password" not in page
+        mismatch = client.post("/accounts/password/", {"password1": self.NEW, "password2": "other"})
+        assert "Repeat password" in visible_text(mismatch)
+        self.set_password(client)
+        assert client.get("/sessions/").status_code == 200
+        alice.refresh_from_db()
+        assert alice.check_password(self.NEW)
+
+    def test_current_password_is_asked_for_later(self, client: Client, alice: User, settings: Settings) -> None:
+        client.get(build_sign_in_link(alice))
+        settings.ACCOUNT_REAUTHENTICATION_TIMEOUT = 0
+        assert "Current password" in visible_text(client.get("/accounts/password/"))
+        self.set_password(client)
+        alice.refresh_from_db()
+        assert alice.check_password(PASSWORD)
+
+    def test_current_password_is_asked_for_after_a_sign_in_with_it(self, client: Client, alice: User) -> None:
+        assert signs_in(client, "alice")
+        self.set_password(client)
+        alice.refresh_from_db()
+        assert alice.check_password(PASSWORD)
+
+
 class TestSecondFactor:
     """Sign-in of accounts with a second factor."""
 
@@ -184,6 +221,7 @@ class TestSecondFactor:
         response = client.post(LOGIN, {"username": "alice", "password": PASSWORD, "next": "/review/"})
         page = client.get(response.headers["Location"])
         assert "Second factor Enter the code" in visible_text(page)
+        assert "Use a passkey" not in visible_text(page)
         response = client.post("/accounts/login/code/", {"code": code_of(secret)})
         assert (response.status_code, response.headers["Location"]) == (302, "/review/")
         assert client.get("/sessions/").status_code == 200

@@ -146,6 +146,31 @@ def test_every_route_refuses_bad_input(settings: Any) -> None:
     assert before == list(Session.objects.values_list("pk", "revision", "latest_version"))
 
 
+def test_text_that_no_database_stores_is_refused_everywhere() -> None:
+    """PostgreSQL stores no null character. A process without a name is served as well as one with a name."""
+    situation = Situation()
+    failed = []
+    for row in TABLE:
+        texts = [name for name, value in (row.body or {}).items() if isinstance(value, str)]
+        for name in texts:
+            text = situation.text(row, **{name: f"{(row.body or {})[name]}\0"})
+            response = ApiClient(situation.wrong_token(row, "")).send(row.method, situation.path(row), text, {})
+            if response.status_code >= 500:
+                failed.append((row.method, row.path, name, response.status_code))
+    assert failed == []
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("[1]", "it is a JSON list, not an object"), ('{"a":NaN}', "NaN"), (DEEP, "deep"), ("{", "char 1")],
+    ids=["list", "NaN", "deep", "cut"],
+)
+def test_problem_says_why_a_body_cannot_be_read(text: str, why: str) -> None:
+    problem = ApiClient(make_token(TokenRole.AGENT)).send("POST", "/sessions", text, {}).json()
+    assert problem["type"] == "MalformedRequest"
+    assert why in problem["detail"]
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

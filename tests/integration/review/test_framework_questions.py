@@ -65,6 +65,17 @@ def test_answer_is_recorded(alice: Client) -> None:
     assert "Answered in words" in visible_text(response)
 
 
+@pytest.mark.parametrize(("kind", "label"), [("approve", "Answered yes"), ("reject", "Answered no")])
+def test_yes_and_no_are_called_so_after_the_decision(alice: Client, kind: str, label: str) -> None:
+    call = question()
+    form = {"kind": kind, "reason": "The map.", "message": "The map.", "revision": 1}
+    card = visible_text(alice.post(url(call), form, follow=True))
+    assert card.count(label) == 4
+    assert label in visible_text(alice.get("/review/?tab=decided"))
+    assert "Approved" not in card
+    assert "Rejected" not in card
+
+
 def test_missing_answer_names_the_agent(alice: Client) -> None:
     response = alice.post(url(question()), {"kind": "respond", "revision": 1})
     assert "Enter an answer. The agent gets it." in visible_text(response)

@@ -154,6 +154,16 @@ class TestSizes:
         with connect(port, POST + b"Content-Length: 1000000\r\n\r\n") as client:
             assert answer(client).startswith(b"HTTP/1.1 413")
 
+    def test_large_body_for_the_api_is_refused_with_a_problem(self, port: int) -> None:
+        for size, limit in ((1_000_000, "65,536"), (99_000_000, "15,728,640")):
+            opening = b"POST /api/v1/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % size
+            with connect(port, opening) as client:
+                head, _, content = answer(client).partition(b"\r\n\r\n")
+            assert b"content-type: application/problem+json" in head
+            problem = json.loads(content)
+            assert (problem["type"], problem["status"], problem["may_have_happened"]) == ("TooLarge", 413, False)
+            assert limit in problem["detail"]
+
     def test_unknown_session_key_is_refused(self, port: int) -> None:
         with connect(port, POST + b"Cookie: sessionid=abc\r\nContent-Length: 1000000\r\n\r\n") as client:
             assert answer(client).startswith(b"HTTP/1.1 413")

@@ -70,9 +70,7 @@ def test_task_of_a_lost_run_is_labelled(cp: SyncCheckpointer, reader: Client) ->
     assert "That run has not saved a version yet." in visible_text(page_of(reader))
     lose_run()
     cp.take_paused("s", takeover=True)
-    assert "It was continued 2 times, because an earlier run was lost or continued it twice." in visible_text(
-        page_of(reader)
-    )
+    assert "It was continued 2 times: an earlier run was lost, or took it again." in visible_text(page_of(reader))
     cp.save_checkpoint("s", [], None, 0)
     words = visible_text(page_of(reader))
     assert "Pause 1 Resumed" in words

@@ -57,7 +57,10 @@ def test_steps_are_listed_in_order_with_their_outcomes(session: Session, reader:
     assert '1 reserve OrderSteps.reserve amount "40.00", currency EUR, order 17 Completed' in words
     assert "attempt 2" in words
     assert "done at last" in words
-    charge = "2 charge OrderSteps.charge version 2 its identity changed once before it ran order 17 Outcome unknown"
+    charge = (
+        "2 charge OrderSteps.charge version 2 its function, version or arguments changed once before it ran order 17 "
+        "Outcome unknown"
+    )
     assert charge in words
     assert "Its run died during the call" in words
     assert "3 ship OrderSteps.charge Not started – –" in words

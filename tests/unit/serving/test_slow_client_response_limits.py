@@ -103,3 +103,29 @@ def test_half_of_the_threads_are_kept_for_the_fastest_readers() -> None:
         await asyncio.gather(*reading, return_exceptions=True)
 
     asyncio.run(read())
+
+
+class Page:
+    """WSGI application whose answer is complete in one piece."""
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Length", "4")])
+        return [b"page"]
+
+
+def test_answer_in_one_piece_has_no_deadline() -> None:
+    """It occupies no thread while its client reads; the connection ends a client that reads nothing."""
+
+    async def read() -> None:
+        sent: list[Message] = []
+
+        async def send_slowly(message: Message) -> None:
+            await asyncio.sleep(0.01)
+            sent.append(message)
+
+        application = RequestThreads(stop_when_client_disconnects(Page()), threads=1)
+        limited = ResponseDeadlines(application, limits=ServerLimits(write_seconds=0), threads=1)
+        await asyncio.wait_for(limited(request(), Reader(0).receive, send_slowly), PATIENCE)
+        assert [message["type"] for message in sent] == ["http.response.start", "http.response.body"]
+
+    asyncio.run(read())

@@ -14,7 +14,11 @@ from harness_site.sessions.timeline.selectors.run_events_from_audit_trail import
 from harness_site.sessions.timeline.selectors.run_lanes import Lane, Stretch, VersionMark
 from harness_site.sessions.timeline.selectors.timeframe_contents import Event, PeerWait, RunCourse, Timeframe, Turn
 from harness_site.sessions.timeline.timeframe_layout import LEFT, RIGHT, Bar, Drawing
-from harness_site.sessions.timeline.timeline_items import list_items_in_time_order, list_run_items
+from harness_site.sessions.timeline.timeline_items import (
+    count_listed_items,
+    list_first_items_in_time_order,
+    list_run_items,
+)
 
 BEGIN = datetime(2026, 3, 4, 10, 0, tzinfo=UTC)
 
@@ -119,10 +123,24 @@ def test_every_element_is_inside_the_drawing() -> None:
 
 
 def test_list_has_the_same_items_as_the_drawing() -> None:
-    items = list_items_in_time_order(list_run_items(busy(5_000)))
-    assert len(items) == 3 * 5_000  # a version that ends a turn is told by the turn
-    starts = [entry.start for _, entry in items]
-    assert starts == sorted(starts)
+    runs = list_run_items(busy(5_000))
+    assert count_listed_items(runs) == 3 * 5_000  # a version that ends a turn is told by the turn
+    items = list_first_items_in_time_order(runs, 3 * 5_000)
+    assert len(items) == 3 * 5_000
+    times = [(entry.start, entry.end) for _, entry in items]
+    assert times == sorted(times)
+
+
+def test_first_items_of_the_list_are_the_beginning_of_the_whole_list() -> None:
+    made = course(seconds=100)
+    # Of calls that start together, the shortest comes first.
+    made.lane.stretches = [Stretch("ran", at(10 * (n // 8)), at(90 - n), "pay", n) for n in range(40)]
+    made.events = [event("decision", n, DecisionKind.APPROVE, "alice", "pay", n) for n in range(0, 40, 3)]
+    runs = list_run_items(Timeframe((made, made), BEGIN, later(100), None))
+    everything = list_first_items_in_time_order(runs, count_listed_items(runs))
+    assert len(everything) == 2 * (40 + 14)
+    for number in range(len(everything)):
+        assert list_first_items_in_time_order(runs, number) == everything[:number]
 
 
 def test_each_kind_of_event_has_an_icon_and_a_label() -> None:

@@ -20,4 +20,7 @@ class Command(BaseCommand):
         if not user.is_active:
             raise CommandError(f"The account {options['name']!r} is deactivated. An admin can activate it again.")
         self.stdout.write(build_sign_in_link(user))
-        self.stderr.write(f"The link works once, within {LIFETIME.total_seconds() / 3600:.0f} hours.")
+        self.stderr.write(
+            f"The link works once, within {LIFETIME.total_seconds() / 3600:.0f} hours. For fifteen minutes "
+            "after it, the person may set a new password without the current one, under the name at the bottom left."
+        )

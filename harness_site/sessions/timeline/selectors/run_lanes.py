@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -45,7 +46,9 @@ _SPAN_KINDS: Final[dict[str, str]] = {
     for status in CallStatus
     if status not in NOT_RUN_CALL_STATUSES
 }
+#: The key of the call of a stretch, and the key of the run of a `LoggedCallRow`.
 _CALL = itemgetter(4)
+_RUN = itemgetter(1)
 #: Decisions that change the status of a call; an edited call continues to wait.
 STATUS_CHANGING_KINDS = DECIDING_KINDS - {DecisionKind.EDIT}
 
@@ -167,10 +170,12 @@ def _query_status_changing_decisions(calls: list[int]) -> QuerySet[Decision, tup
 def select_newest_call_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall, tuple[Any, ...]]:
     """Select the columns of `LoggedCallRow`, newest calls first.
 
-    Ordered by step first, as the index is: ordered by key alone, all calls of the session would be read and sorted.
+    Ordered as the index of the calls of a session is: in another order, all of them would be read and sorted.
     """
     times = (Instant(name) for name in ("issued_at", "interrupted_at", "settled_at"))
-    return calls.order_by("-step", "-pk").values_list("pk", cast_field_to_text("run"), "tool", "status", *times)
+    return calls.order_by("-step", "-call_id", "-attempt").values_list(
+        "pk", cast_field_to_text("run"), "tool", "status", *times
+    )
 
 
 def select_run_key_column(runs: QuerySet[Run]) -> QuerySet[Run]:
@@ -193,19 +198,24 @@ def add_calls_to_run_lanes(
 
     The version marks of the lanes have to be complete. Raises `IntegrityError` for a call whose run is gone.
     """
-    create, add_of_run = tuple.__new__, {run: lane.stretches.append for run, lane in lanes.items()}
-    for row in calls:
-        pk, run, tool, status, issued_at, interrupted_at, settled_at = row
-        add = add_of_run.get(run)
-        if add is None:
-            raise IntegrityError(ToolCall._meta.db_table, str(pk), "its run is not there")
-        kind = _SPAN_KINDS.get(status)
-        if kind is not None and interrupted_at is None and settled_at is not None and pk not in decided:
-            # A call that returned without a decision, the usual case; the class would create it in twice the time.
-            add(create(Stretch, (kind, issued_at, settled_at, tool, pk)))
-        else:
-            for lane, stretch in _build_call_stretches(LoggedCallRow(*row), decided.get(pk, []), lanes, remembered):
-                lane.stretches.append(stretch)
+    create = tuple.__new__
+    for run, grouped_rows in groupby(calls, key=_RUN):
+        rows = [*grouped_rows]
+        if run not in lanes:
+            raise IntegrityError(ToolCall._meta.db_table, str(rows[0][0]), "its run is not there")
+        # Most calls returned without a decision; the class would create their stretches in twice the time.
+        returned = [
+            create(Stretch, (_SPAN_KINDS[status], issued_at, settled_at, tool, pk))
+            for pk, _run, tool, status, issued_at, interrupted_at, settled_at in rows
+            if interrupted_at is None and settled_at is not None and status in _SPAN_KINDS and pk not in decided
+        ]
+        lanes[run].stretches += returned
+        returned_keys = set(map(_CALL, returned))
+        for row in rows:
+            if row[0] not in returned_keys:
+                call = LoggedCallRow(*row)
+                for lane, stretch in _build_call_stretches(call, decided.get(call.pk, []), lanes, remembered):
+                    lane.stretches.append(stretch)
     for lane in lanes.values():
         lane.stretches.sort(key=_CALL)
         lane.end = max([lane.end, *(mark.end for mark in lane.marks if mark.by_run), *_list_call_end_times(lane)])

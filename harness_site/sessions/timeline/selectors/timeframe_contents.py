@@ -136,12 +136,10 @@ def load_timeframe(
     """
     span = _TimeSpan(since, until)
     calls, earlier_calls = _load_newest_rows_and_cut(
-        timeline_queries.prepare_calls_query(session_pk, *span.datetime_bounds, most=LIMIT + 1), begin=4
+        timeline_queries.prepare_calls_query(session_pk, since, until, most=LIMIT + 1), begin=4
     )
     pauses = list(timeline_queries.prepare_pauses_query(session_pk, most=LIMIT)) if has_pauses else []
-    peer_query = (
-        timeline_queries.prepare_agent_calls_query(session_pk, *span.datetime_bounds, most=LIMIT + 1) if pauses else ()
-    )
+    peer_query = timeline_queries.prepare_agent_calls_query(session_pk, since, until, most=LIMIT + 1) if pauses else ()
     peer_rows, earlier_peer_calls = _load_newest_rows_and_cut(peer_query, begin=3)
     runs = _load_runs_in_span(
         session_pk, span, {row[1] for row in calls} | {row[0] for row in peer_rows} if not span.is_unlimited else set()
@@ -198,7 +196,7 @@ def _load_runs_in_span(session_pk: int, span: _TimeSpan, run_keys: Iterable[str]
 def _load_version_marks(session_pk: int, span: _TimeSpan) -> tuple[list[tuple[str | None, VersionMark]], list[int]]:
     """Load the versions of the range, and one on either side, whose turns overlap it."""
     rows_inside, cuts = _load_newest_rows_and_cut(
-        timeline_queries.prepare_versions_query(session_pk, *span.datetime_bounds, most=LIMIT + 1), begin=2
+        timeline_queries.prepare_versions_query(session_pk, span.since, span.until, most=LIMIT + 1), begin=2
     )
     before = timeline_queries.query_last_version_before(session_pk, span.since) if span.since is not None else []
     after = timeline_queries.query_first_version_after(session_pk, span.until) if span.until is not None else []

@@ -16,20 +16,33 @@ from harness_site.core.epoch_microseconds import Instant
 from harness_site.sessions.timeline.selectors import run_lanes
 
 
-def _build_overlap_condition(since: datetime, until: datetime, begin: str, end: str) -> Q:
-    """Build the condition for rows that begin before the end of a range and end after its start, or not yet."""
-    return Q(**{f"{begin}__lte": until}) & (Q(**{f"{end}__gte": since}) | Q(**{f"{end}__isnull": True}))
+def _build_overlap_condition(since: datetime | None, until: datetime | None, begin: str, end: str) -> Q:
+    """Build the condition for rows that begin before the end of a range and end after its start, or not yet.
+
+    An open end has no condition: the database would test it for thousands of rows.
+    """
+    begins_before_end = Q() if until is None else Q(**{f"{begin}__lte": until})
+    ends_after_start = Q() if since is None else Q(**{f"{end}__gte": since}) | Q(**{f"{end}__isnull": True})
+    return begins_before_end & ends_after_start
+
+
+def query_versions_saved_between(session: int, since: datetime | None, until: datetime | None) -> QuerySet[Checkpoint]:
+    """Query the versions of a session that were saved in a range."""
+    bounds = {"created_at__gte": since, "created_at__lte": until}
+    return Checkpoint.objects.filter(
+        session=session, **{name: moment for name, moment in bounds.items() if moment is not None}
+    )
 
 
 def prepare_calls_query(
-    session: int, since: datetime, until: datetime, *, most: int
+    session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[ToolCall, tuple[Any, ...]]:
     overlap = _build_overlap_condition(since, until, "issued_at", "settled_at")
     return run_lanes.select_newest_call_columns(ToolCall.objects.filter(overlap, session=session))[:most]
 
 
 def prepare_agent_calls_query(
-    session: int, since: datetime, until: datetime, *, most: int
+    session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[PeerCall, tuple[Any, ...]]:
     """Query run, peer, status, start and end of calls to other agents."""
     overlap = _build_overlap_condition(since, until, "created_at", "settled_at")
@@ -65,9 +78,9 @@ def prepare_runs_in_time_query(
 
 
 def prepare_versions_query(
-    session: int, since: datetime, until: datetime, *, most: int
+    session: int, since: datetime | None, until: datetime | None, *, most: int
 ) -> QuerySet[Checkpoint, tuple[Any, ...]]:
-    inside = Checkpoint.objects.filter(session=session, created_at__gte=since, created_at__lte=until)
+    inside = query_versions_saved_between(session, since, until)
     return _select_version_columns(inside.order_by("-version"))[:most]
 
 

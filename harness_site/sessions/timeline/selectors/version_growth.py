@@ -12,8 +12,8 @@ from django.db.models.functions import Mod, RowNumber
 
 from checkpoints.enums import CostBasis
 from checkpoints.models import Checkpoint
-from harness_site.core.epoch_microseconds import fill_open_range_ends
 from harness_site.sessions.selectors import version_list
+from harness_site.sessions.timeline.selectors import timeline_queries
 
 #: Maximum number of points; of more versions, every n-th and the newest one are points.
 POINTS = 120
@@ -43,8 +43,7 @@ def load_version_growth(
     session_pk: int, *, since: datetime | None = None, until: datetime | None = None
 ) -> VersionGrowth:
     """Load the growth over the versions saved from `since` to `until`, in one query, or three if there are many."""
-    begin, end = fill_open_range_ends(since, until)
-    newest = _query_saved_versions(session_pk, begin, end).order_by("-version")
+    newest = timeline_queries.query_versions_saved_between(session_pk, since, until).order_by("-version")
     rows, total, step = list(_select_growth_columns(newest)[: POINTS + 1]), 0, 1
     if len(rows) > POINTS:
         total = newest.count()
@@ -54,10 +53,6 @@ def load_version_growth(
         rows = list(_select_growth_columns(sample))
     points = tuple(_build_growth_point(*row) for row in reversed(rows))
     return VersionGrowth(points, total or len(points), step)
-
-
-def _query_saved_versions(session: int, since: datetime, until: datetime) -> QuerySet[Checkpoint]:
-    return Checkpoint.objects.filter(session=session, created_at__gte=since, created_at__lte=until)
 
 
 def _select_growth_columns(checkpoints: QuerySet[Checkpoint]) -> QuerySet[Checkpoint, tuple[Any, ...]]:
