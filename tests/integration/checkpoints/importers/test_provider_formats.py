@@ -279,7 +279,7 @@ def test_calls_that_anthropic_makes_itself_have_their_results(cp: SyncCheckpoint
         ("track", CallStatus.COMPLETED),
         ("web_fetch", CallStatus.FAILED),
     ]
-    assert "example.com" in ToolCall.objects.get(tool="web_search").result_text
+    assert "example.com" in str(ToolCall.objects.get(tool="web_search").result_text)
     assert ToolCall.objects.get(tool="track").result_text == "Lost"
 
 
