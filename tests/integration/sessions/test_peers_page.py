@@ -37,7 +37,7 @@ def test_every_call_shows_peer_and_outcome(cp: SyncCheckpointer, reader: Client)
     assert "stock answered" in words
     assert "grams 3150 –" in words
     assert "No answer in time" in words
-    assert "Came too late" in words
+    assert "Arrived too late" in words
     assert ": at last" in words
     assert "Join more Waiting 0 of 1 call is settled" in words
     assert "ask open Waiting due in" in words
