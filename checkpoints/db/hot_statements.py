@@ -87,6 +87,14 @@ class NewRows(NamedTuple):
     on_conflict: str = ""
 
 
+class ChangedRow(NamedTuple):
+    """Row of a session that a statement changes beside its own: values of fields that say which one, and new ones."""
+
+    model: type[models.Model]
+    place: Mapping[str, Any]
+    changes: Mapping[str, Any]
+
+
 _MESSAGE_FIELDS = NewMessage._fields
 
 
@@ -143,7 +151,7 @@ def save_versions(
     head: HeadWrite | None = None,
     *,
     revision: int | None = None,
-    beside: Sequence[NewRows] = (),
+    beside: Sequence[NewRows | ChangedRow] = (),
 ) -> int | None:
     """Append versions and their messages to the segment of `base`, and move the session's head.
 
@@ -193,14 +201,16 @@ def _save_versions_in_one_statement(
     head_move: _HeadMove,
     params: list[Any],
     version: NewVersion,
-    beside: Sequence[NewRows],
+    beside: Sequence[NewRows | ChangedRow],
     guard: WriteGuard | None,
 ) -> int | None:
     messages, checkpoint_values, answered = version
+    is_sealed = False
     if messages:
         params.append(checkpoint_values["segment"])
+        is_sealed = messages[0].row_seal is not None
         for message in messages:
-            params += message
+            params += message if is_sealed else message[:-1]
     if answered:
         params += [*(list(column) for column in zip(*answered, strict=True)), *_SETTLED_STATUSES]
     params += _list_params_of_rows(connection, beside)
@@ -208,6 +218,7 @@ def _save_versions_in_one_statement(
     sql = _build_save_version_sql(
         head_move,
         len(messages),
+        is_sealed,
         tuple(checkpoint_values),
         bool(answered),
         _get_shape_of_rows(beside),
@@ -324,34 +335,69 @@ def _build_mark_calls_answered_sql(
 _ANSWERED_SOURCE = " FROM head, UNNEST(%s::bigint[], %s::int[], %s::bytea[]) AS known(pk, revision, seal)"
 
 
-#: Model, fields and conflict rule of rows that a statement inserts beside its own.
-_RowsShape = tuple[type[models.Model], tuple[str, ...], str]
+class _InsertShape(NamedTuple):
+    model: type[models.Model]
+    fields: tuple[str, ...]
+    on_conflict: str
 
 
-def _get_shape_of_rows(beside: Sequence[NewRows]) -> tuple[_RowsShape, ...]:
-    return tuple((rows.model, rows.fields, rows.on_conflict) for rows in beside if rows.rows)
+class _ChangeShape(NamedTuple):
+    model: type[models.Model]
+    place: tuple[str, ...]
+    changes: tuple[str, ...]
 
 
-def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRows]) -> list[Any]:
-    """List the values of each field as an array, so that the statement is the same for any number of rows."""
+#: What the SQL of rows beside a statement depends on.
+_RowsShape = _InsertShape | _ChangeShape
+
+
+def _get_shape_of_rows(beside: Sequence[NewRows | ChangedRow]) -> tuple[_RowsShape, ...]:
+    return tuple(
+        _ChangeShape(rows.model, tuple(rows.place), tuple(rows.changes))
+        if isinstance(rows, ChangedRow)
+        else _InsertShape(rows.model, rows.fields, rows.on_conflict)
+        for rows in beside
+        if isinstance(rows, ChangedRow) or rows.rows
+    )
+
+
+def _list_params_of_rows(connection: BaseDatabaseWrapper, beside: Sequence[NewRows | ChangedRow]) -> list[Any]:
+    """List the values of each field as an array, so that the statement is the same for any number of new rows."""
     params: list[Any] = []
     for rows in beside:
-        converted = [convert_values_of_fields(connection, rows.model, rows.fields, row) for row in rows.rows]
-        params += map(list, zip(*converted, strict=True))
+        if isinstance(rows, ChangedRow):
+            params += convert_values(connection, rows.model, rows.changes)
+            params += convert_values(connection, rows.model, rows.place)
+        else:
+            converted = [convert_values_of_fields(connection, rows.model, rows.fields, row) for row in rows.rows]
+            params += map(list, zip(*converted, strict=True))
     return params
 
 
 @cache
-def _build_insert_rows_sql(shapes: tuple[_RowsShape, ...]) -> str:
+def _build_rows_beside_sql(shapes: tuple[_RowsShape, ...]) -> str:
     """SQL of the rows beside a statement, for the session of its `head`."""
-    parts = []
-    for number, (model, fields, on_conflict) in enumerate(shapes):
-        arrays = ", ".join(f"%s::{_get_postgresql_type_of_field(model, field)}[]" for field in fields)
-        parts.append(
-            f", beside_{number} AS (INSERT INTO {quote_table(model)} ({quote_columns(model, ('session', *fields))}) "
-            f"SELECT head.session_pk, new.* FROM head, UNNEST({arrays}) AS new {on_conflict})"
-        )
-    return "".join(parts)
+    statements = (
+        _build_change_sql(shape) if isinstance(shape, _ChangeShape) else _build_insert_sql(shape) for shape in shapes
+    )
+    return "".join(f", beside_{number} AS ({statement})" for number, statement in enumerate(statements))
+
+
+def _build_insert_sql(shape: _InsertShape) -> str:
+    model, fields, on_conflict = shape
+    arrays = ", ".join(f"%s::{_get_postgresql_type_of_field(model, field)}[]" for field in fields)
+    return (
+        f"INSERT INTO {quote_table(model)} ({quote_columns(model, ('session', *fields))}) "
+        f"SELECT head.session_pk, new.* FROM head, UNNEST({arrays}) AS new {on_conflict}"
+    )
+
+
+def _build_change_sql(shape: _ChangeShape) -> str:
+    model, place, changes = shape
+    table, session = quote_table(model), quote_column(model, "session")
+    sets = ", ".join(f"{quote_column(model, field)} = %s" for field in changes)
+    conditions = "".join(f" AND {table}.{quote_column(model, field)} = %s" for field in place)
+    return f"UPDATE {table} SET {sets} FROM head WHERE {table}.{session} = head.session_pk{conditions}"
 
 
 _VALUE_TYPES: dict[type[Any], str] = {
@@ -370,7 +416,7 @@ def _get_postgresql_type_of_field(model: type[models.Model], field: str) -> str:
 
 
 def insert_rows_beside_revision(
-    connection: BaseDatabaseWrapper, session_pk: int, fence: int, revision: int, rows: Sequence[NewRows]
+    connection: BaseDatabaseWrapper, session_pk: int, fence: int, revision: int, rows: Sequence[NewRows | ChangedRow]
 ) -> str | None:
     """Insert rows of a session that nobody has sealed or written to since it had this revision, which becomes the next.
 
@@ -391,7 +437,7 @@ def _build_insert_beside_revision_sql(shapes: tuple[_RowsShape, ...]) -> str:
         f"AND {_quote_session_column('fence')} = %s AND {_quote_session_column('revision')} = %s "
         f"AND {_quote_session_column('row_seal')} IS NULL "
         f"RETURNING {_quote_session_column('id')} AS session_pk, {_quote_session_column('status')} AS status)"
-        f"{_build_insert_rows_sql(shapes)} SELECT head.status FROM head"
+        f"{_build_rows_beside_sql(shapes)} SELECT head.status FROM head"
     )
 
 
@@ -399,6 +445,7 @@ def _build_insert_beside_revision_sql(shapes: tuple[_RowsShape, ...]) -> str:
 def _build_save_version_sql(
     head_move: _HeadMove,
     messages: int,
+    is_sealed: bool,
     checkpoint_fields: tuple[str, ...],
     answers: bool,
     beside: tuple[_RowsShape, ...],
@@ -406,7 +453,9 @@ def _build_save_version_sql(
 ) -> str:
     insert_messages = ""
     if messages:
-        rows = ", ".join(["(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea, %s::bytea)"] * messages)
+        seal = "%s::bytea" if is_sealed else "NULL::bytea"
+        row = f"(%s::int, %s::text, %s::text, %s::timestamptz, %s::text, %s::bytea, {seal})"
+        rows = ", ".join([row] * messages)
         insert_messages = (
             f", new_messages AS (INSERT INTO {quote_table(Message)} "
             f"({quote_columns(Message, ('session', 'segment', *_MESSAGE_FIELDS))}) "
@@ -426,7 +475,7 @@ def _build_save_version_sql(
         f"SELECT head.session_pk, head.version, {make_placeholders(len(checkpoint_fields))} FROM head "
         f"RETURNING {quote_column(Checkpoint, 'version')}"
     )
-    ctes = f"head AS ({_build_move_head_sql(head_move)}){insert_messages}{_build_insert_rows_sql(beside)}"
+    ctes = f"head AS ({_build_move_head_sql(head_move)}){insert_messages}{_build_rows_beside_sql(beside)}"
     return _build_statement_sql(ctes, insert_version, guard_sql)
 
 

@@ -15,9 +15,11 @@ from typing import Any
 from django.db import connections
 
 from checkpoints.db.database_operation import database_operation
+from checkpoints.db.hot_statements import ChangedRow
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, SessionNotFound
 from checkpoints.formats import digests
-from checkpoints.framework_states import state_rows, state_store, write_transcript_version
+from checkpoints.framework_states import last_written_sessions, state_rows, state_store, write_transcript_version
+from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.ids import validate_id
 from checkpoints.models import FrameworkState, Message, Segment, Session
 from checkpoints.seals import row_seals
@@ -213,6 +215,11 @@ def write_record_and_entries(
     validate_id("session id", session_id)
     for entry in entries:
         validate_id("entry id", entry.entry_id)
+    if expected_revision is not None and _try_append_to_known_conversation(
+        store, session_id, record, entries, expected_revision
+    ):
+        store.notify_save_listeners(session_id)
+        return
     origin_ids = set[str]()
     while True:
         try:
@@ -228,6 +235,44 @@ def write_record_and_entries(
         else:
             break
     store.notify_save_listeners(session_id)
+
+
+def _try_append_to_known_conversation(
+    store: Store, session_id: str, record: NewRecord, entries: Sequence[NewEntry], expected_revision: str
+) -> bool:
+    """Store a record and entries after the last one, in one statement, if nobody has written since this client has.
+
+    Returns whether that was possible.
+    """
+    known = last_written_sessions.find_known_session(store, session_id)
+    chains = _split_entries_into_chains(entries)
+    if known is None or len(chains) != 1 or entries[-1].entry_id != record.head_id:
+        return False
+    version = known.row.latest_version
+    facts = _build_facts(record.framework, expected_revision, entries[0].parent_id, version)
+    if not facts.items() <= known.facts.items():
+        return False
+    changed = ChangedRow(
+        FrameworkState, {"namespace": record.framework, "state_id": _RECORD_ID}, _build_record_columns(record)
+    )
+    after = last_written_sessions.write_simple_version_of_known_session(
+        store,
+        session_id,
+        replace(known, facts=_build_facts(record.framework, record.revision, record.head_id, version + 1)),
+        VersionContent(None, added=[entry.message for entry in entries]),
+        lambda _: [changed],
+        VersionChange(usage=record.usage, budget_spent_usd=record.cost),
+    )
+    return after is not None
+
+
+def _build_facts(framework: str, revision: str, head_id: str | None, version: int) -> dict[str, str]:
+    """Build what is known of a conversation: the revision of its record, and the last entry of the newest version."""
+    return {f"{framework} record": revision, f"{framework} head of version {version}": head_id or ""}
+
+
+def _build_record_columns(record: NewRecord) -> dict[str, Any]:
+    return {"run_key": record.revision, "body_type": record.content[0], "body": record.content[1]}
 
 
 class _OriginNotLocked(Exception):
@@ -283,13 +328,11 @@ class _ConversationWrite:
             versions.append(self._write_messages_as_next_version(self.record.head_id, []))
         if not any(versions):
             row_lookups.increment_session_revision(self.store, self.row.pk)
+        facts = _build_facts(self.record.framework, self.record.revision, self.record.head_id, self.row.latest_version)
+        last_written_sessions.remember_session(self.store, self.row.session_id, self.owned_session, {}, facts)
 
     def _replace_record(self, expected_revision: str | None) -> None:
-        columns: dict[str, Any] = {
-            "run_key": self.record.revision,
-            "body_type": self.record.content[0],
-            "body": self.record.content[1],
-        }
+        columns = _build_record_columns(self.record)
         states = FrameworkState.objects.using(self.store.using)
         stored = states.filter(session=self.row, namespace=self.record.framework, state_id=_RECORD_ID)
         is_changed = (

@@ -6,7 +6,7 @@ the same place or take the same message. Nothing is overwritten: what is taken s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from checkpoints.framework_states import last_written_sessions, state_store, write_transcript_version
@@ -119,6 +119,7 @@ def write_next_version_under_lock(
     build: Callable[[Session, Checkpoint | None], VersionContent | None],
     *,
     is_repeatable: bool = False,
+    facts: Mapping[str, str] | None = None,
 ) -> None:
     """Write the version that a function says, in one transaction under the lock of the session.
 
@@ -132,6 +133,7 @@ def write_next_version_under_lock(
             nothing.
         is_repeatable: Whether the function writes nothing, so that it may be called for the session as it is known, and
             again under the lock.
+        facts: What the function has found under the lock, for `try_append_to_known_session`.
 
     Raises:
         SessionFinished: The session has ended.
@@ -140,7 +142,7 @@ def write_next_version_under_lock(
         NotRepresentable: A message has no exact JSON form.
         TooLarge: A message is larger than its limit.
     """
-    if is_repeatable and _try_append_to_known_session(store, session_id, description, build):
+    if is_repeatable and try_append_to_known_session(store, session_id, description, build):
         return
     written = None
     with state_store.lock_or_create_session(store, session_id, description) as (row, owned_session):
@@ -151,22 +153,43 @@ def write_next_version_under_lock(
                 written = write_transcript_version.write_version_of_content_if_changed(
                     store, row, owned_session, content, newest
                 )
-        if is_repeatable:
-            last_written_sessions.remember_session(store, session_id, owned_session, {})
+        if is_repeatable or facts:
+            last_written_sessions.remember_session(store, session_id, owned_session, {}, facts)
     if written is not None:
         store.notify_save_listeners(session_id)
 
 
-def _try_append_to_known_session(
+def try_append_to_known_session(
     store: Store,
     session_id: str,
     description: SessionDescription,
     build: Callable[[Session, Checkpoint | None], VersionContent | None],
+    facts: Mapping[str, str] | None = None,
 ) -> bool:
-    """Write the version of a function in one statement. Returns whether that was possible."""
+    """Write the version that a function says in one statement, if nobody has changed the session since the last write.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        description: Description of the session if it does not exist.
+        build: Function that gets the session and its newest version as they are known, writes nothing, and returns the
+            content.
+        facts: What an earlier write of this client has to have found in the session, by names that no other adapter
+            uses, and what only a write to the session changes.
+
+    Returns:
+        Whether it was written. It has to be done under the lock of the session otherwise.
+
+    Raises:
+        NotRepresentable: A message has no exact JSON form.
+        TooLarge: A message is larger than its limit.
+        StorageError: A subclass of it says what is wrong with the database.
+    """
     known = last_written_sessions.find_known_session(store, session_id, description)
-    content = None if known is None else build(known.row, known.newest)
-    if known is None or content is None:
+    if known is None or not (facts or {}).items() <= known.facts.items():
+        return False
+    content = build(known.row, known.newest)
+    if content is None:
         return False
     after = last_written_sessions.write_simple_version_of_known_session(store, session_id, known, content)
     if after is not None:

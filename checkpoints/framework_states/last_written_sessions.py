@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import IntegrityError, connections, transaction
 
-from checkpoints.calls.call_seals import AnsweredCalls
 from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.database_operation import database_operation
-from checkpoints.db.hot_statements import NewRows, SaveBase
+from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
 from checkpoints.enums import FINISHED_SESSION_STATUSES
 from checkpoints.framework_states import write_transcript_version
 from checkpoints.framework_states.write_transcript_version import VersionContent
@@ -32,10 +32,9 @@ from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import OwnedSession, Store
-from checkpoints.store.version_state_columns import VersionState
+from checkpoints.store.version_state_columns import VersionChange
 from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage
-from checkpoints.versions.save_version import TranscriptEnd
 from checkpoints.versions.state_channels import Channels
 
 _MAX_SESSIONS: Final = 256
@@ -53,11 +52,14 @@ class KnownSession:
         row: Its row.
         newest: Its newest version; None if it has none.
         channels: Channels of its newest states, by namespace and identifier.
+        facts: What an adapter has found in it under its lock, by names of the adapter. A write of another client makes
+            the session unknown, and so what was found in it.
     """
 
     row: Session
     newest: Checkpoint | None
     channels: Mapping[tuple[str, str], Channels] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
 
     def add_state(self, namespace: str, state_id: str, channels: Channels) -> KnownSession:
         """Return the session with one more state."""
@@ -112,9 +114,13 @@ def find_known_session(
 
 
 def remember_session(
-    store: Store, session_id: str, owned_session: OwnedSession | None, states: Mapping[tuple[str, str], Channels]
+    store: Store,
+    session_id: str,
+    owned_session: OwnedSession | None,
+    states: Mapping[tuple[str, str], Channels],
+    facts: Mapping[str, str] | None = None,
 ) -> None:
-    """Remember a session that the transaction of the caller has locked and written to, with states of it.
+    """Remember a session that the transaction of the caller has locked and written to, with states and facts of it.
 
     It is known once that is committed: after a rollback another write may give it the same revision.
     """
@@ -128,9 +134,10 @@ def remember_session(
         earlier = _get_known_sessions(store).find(session_id)
         known = KnownSession(row, newest)
         if earlier is not None and earlier.row.pk == row.pk and earlier.row.revision == row.revision - 1:
-            known = replace(known, channels=earlier.channels)
+            known = replace(known, channels=earlier.channels, facts=earlier.facts)
         for place, channels in states.items():
             known = known.add_state(*place, channels)
+        known = replace(known, facts={**known.facts, **(facts or {})})
     transaction.on_commit(partial(_get_known_sessions(store).remember, session_id, known), using=store.using)
 
 
@@ -140,14 +147,14 @@ def forget_session(store: Store, session_id: str) -> None:
 
 
 def write_rows_of_known_session(
-    store: Store, session_id: str, known: KnownSession, rows: Sequence[NewRows]
+    store: Store, session_id: str, known: KnownSession, rows: Sequence[NewRows | ChangedRow]
 ) -> KnownSession | None:
     """Insert rows of a session. Returns the session after that; None if it is not as it is known.
 
     Raises subclasses of `StorageError`.
     """
     row = known.row
-    if sum(len(each.rows) for each in rows) > _MAX_ROWS:
+    if _count_rows(rows) > _MAX_ROWS:
         return None
     forget_session(store, session_id)  # until the statement is known to have been executed
     with database_operation(store.using) as connection:
@@ -160,12 +167,17 @@ def write_rows_of_known_session(
     return _build_and_remember_changed_session(store, session_id, known, status=status)
 
 
+def _count_rows(beside: Sequence[NewRows | ChangedRow]) -> int:
+    return sum(len(each.rows) if isinstance(each, NewRows) else 1 for each in beside)
+
+
 def write_simple_version_of_known_session(
     store: Store,
     session_id: str,
     known: KnownSession,
     content: VersionContent,
-    build_rows: Callable[[Sequence[StoredMessage]], Sequence[NewRows]] = lambda _: (),
+    build_rows: Callable[[Sequence[StoredMessage]], Sequence[NewRows | ChangedRow]] = lambda _: (),
+    change: VersionChange | None = None,
 ) -> KnownSession | None:
     """Write the next version if it only appends messages that answer no call.
 
@@ -175,6 +187,7 @@ def write_simple_version_of_known_session(
         known: The session.
         content: Content of the version.
         build_rows: Function that gets the new messages, and returns the rows beside the version.
+        change: Changes beside the transcript. None: only the payload of the content.
 
     Returns:
         The session after that; None if it is not as it is known, or the version is another one.
@@ -184,31 +197,49 @@ def write_simple_version_of_known_session(
         NotRepresentable: A message has no exact JSON form.
     """
     before = save_version.parse_version_state(session_id, known.newest)
-    built = write_transcript_version.build_next_version_if_simple(known.row, before, content)
+    built = write_transcript_version.build_next_version_if_simple(known.row, before, content, change)
     if built is None:
         return None
     end, state, messages = built
-    return _try_write_version_of_known_session(store, session_id, known, end, state, build_rows(messages))
+    return write_version_of_known_session(
+        store, session_id, known, save_version.VersionContent(end, state), None, build_rows(messages)
+    )
 
 
-def _try_write_version_of_known_session(
+def write_version_of_known_session(
     store: Store,
     session_id: str,
     known: KnownSession,
-    end: TranscriptEnd,
-    state: VersionState,
-    rows: Sequence[NewRows],
+    content: save_version.VersionContent,
+    run_id: UUID | None,
+    rows: Sequence[NewRows | ChangedRow],
 ) -> KnownSession | None:
-    row = known.row
-    if sum(len(each.rows) for each in rows) + len(end.new) > _MAX_ROWS:
+    """Write the next version, which continues from the newest one and answers no call, and rows beside it.
+
+    Args:
+        store: State of the client.
+        session_id: Identifier of the session.
+        known: The session.
+        content: Content of the version.
+        run_id: Run that writes it; None if there is none.
+        rows: Rows of the session that are inserted with it.
+
+    Returns:
+        The session after that; None if it is not as it is known, and nothing was written.
+
+    Raises:
+        StorageError: A subclass of it says what is wrong with the database.
+    """
+    row, end, state = known.row, content.end, content.state
+    if _count_rows(rows) + len(end.new) > _MAX_ROWS:
         return None
     forget_session(store, session_id)
     head = save_version.get_session_transcript_head(row)
     base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
     with database_operation(store.using):
         try:
-            version, _ = save_version.write_version(
-                store.using, base, end, state, None, AnsweredCalls(), None, revision=row.revision, beside=rows
+            version, _ = save_version.write_versions(
+                store.using, base, [content], run_id, None, revision=row.revision, beside=rows
             )
         except IntegrityError:
             return None
@@ -218,6 +249,7 @@ def _try_write_version_of_known_session(
     newest = Checkpoint(
         session_id=row.pk,
         version=version,
+        run_id=run_id,
         phase=state.phase,
         segment_id=head.segment_id,
         length=end.length,

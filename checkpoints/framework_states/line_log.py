@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from checkpoints.db.database_operation import database_operation
+from checkpoints.db.hot_statements import ChangedRow, NewRows
 from checkpoints.exceptions import CheckpointCorrupted
 from checkpoints.formats import digests
 from checkpoints.framework_states import state_rows, state_store
@@ -38,7 +39,7 @@ class NewLine:
 
 
 class LineLog:
-    """Log of a session that is locked in the transaction of its caller.
+    """Log of a session that is locked in the transaction of its caller, or that nobody has written to meanwhile.
 
     Attributes:
         row: Row of the session.
@@ -47,17 +48,36 @@ class LineLog:
         header: JSON object that its users keep beside the lines; empty for a new log.
     """
 
-    def __init__(self, store: Store, row: Session, owned_session: OwnedSession | None, group: str) -> None:
-        """Read the header of the log of a locked session; `group` is that of a new log."""
+    def __init__(
+        self,
+        store: Store,
+        row: Session,
+        owned_session: OwnedSession | None,
+        group: str,
+        *,
+        known: tuple[int, dict[str, Any]] | None = None,
+    ) -> None:
+        """Read the header of the log of a locked session.
+
+        Args:
+            store: State of the client.
+            row: The session.
+            owned_session: State of the session if this client owns it.
+            group: Name of the group of a new log.
+            known: Number of lines, and header, of a log whose caller knows them; it is not read.
+        """
         self.row, self.owned_session = row, owned_session
         self._version = row.latest_version
         self._store, self._group = store, group
         self._added: list[tuple[int, NewLine]] = []
+        self._is_new = False
+        if known is not None:
+            self.size, self.header = known
+            return
         place = (row.workspace_id, row.session_id)
-        self._state = next(iter(state_rows.read_state_or_newest(store.using, place, "", STATE_ID)), None)
-        self.size, self.header = (
-            (0, {}) if self._state is None else _parse_header_body(row.session_id, bytes(self._state.body))
-        )
+        state = next(iter(state_rows.read_state_or_newest(store.using, place, "", STATE_ID)), None)
+        self._is_new = state is None
+        self.size, self.header = (0, {}) if state is None else _parse_header_body(row.session_id, bytes(state.body))
 
     def add_lines(self, lines: Sequence[NewLine], *, known_keys: Collection[str] | None = None) -> list[int]:
         """Add the lines whose keys are new; `insert_added_lines` stores them. Returns their places in `lines`.
@@ -79,6 +99,17 @@ class LineLog:
 
     def insert_added_lines(self, messages: Sequence[StoredMessage]) -> None:
         """Store the added lines, each in its row. The transaction has stored `messages`, which have their texts."""
+        state_rows.insert_state_rows(self._store.using, self._build_added_lines(messages))
+
+    def build_rows(self, messages: Sequence[StoredMessage]) -> list[NewRows | ChangedRow]:
+        """Build the rows of the added lines and of the header, for a statement that stores them with `messages`."""
+        place = {"namespace": "", "state_id": STATE_ID}
+        return [
+            state_rows.build_state_rows(self._build_added_lines(messages)),
+            ChangedRow(FrameworkState, place, {"body": self._encode_header()}),
+        ]
+
+    def _build_added_lines(self, messages: Sequence[StoredMessage]) -> list[FrameworkWrite]:
         rows = []
         for number, (position, line) in enumerate(self._added):
             candidates = opaque_contents.list_candidates(messages, number, len(self._added))
@@ -95,7 +126,7 @@ class LineLog:
                 )
             )
         self._added.clear()
-        state_rows.insert_state_rows(self._store.using, rows)
+        return rows
 
     def _find_stored_line_keys(self, keys: Sequence[str]) -> set[str]:
         writes = FrameworkWrite.objects.using(self._store.using).filter(
@@ -109,10 +140,11 @@ class LineLog:
 
     def save_header(self) -> None:
         """Store the header and the number of lines. Pages notice it, also if no version was written meanwhile."""
-        body = json.dumps({"size": self.size, "header": self.header}, separators=(",", ":")).encode()
+        body = self._encode_header()
         states = FrameworkState.objects.using(self._store.using)
-        if self._state is None:
-            self._state = states.create(
+        if self._is_new:
+            self._is_new = False
+            states.create(
                 session=self.row,
                 namespace="",
                 state_id=STATE_ID,
@@ -123,9 +155,12 @@ class LineLog:
                 metadata=b"{}",
             )
         else:
-            states.filter(pk=self._state.pk).update(body=body)
+            states.filter(session=self.row, namespace="", state_id=STATE_ID).update(body=body)
         if self.row.latest_version == self._version:
             row_lookups.increment_session_revision(self._store, self.row.pk)
+
+    def _encode_header(self) -> bytes:
+        return json.dumps({"size": self.size, "header": self.header}, separators=(",", ":")).encode()
 
 
 @contextmanager

@@ -161,7 +161,7 @@ def write_version_to_end_if_changed(
 
 
 def build_next_version_if_simple(
-    row: Session, before: VersionState, content: VersionContent
+    row: Session, before: VersionState, content: VersionContent, change: VersionChange | None = None
 ) -> tuple[TranscriptEnd, VersionState, Sequence[StoredMessage]] | None:
     """Build a version that only appends messages, none of which answers a call.
 
@@ -169,6 +169,7 @@ def build_next_version_if_simple(
         row: The session, with its first segment.
         before: State of its newest version beside the transcript.
         content: Content of the version.
+        change: Changes of the state. None: only the payload of the content.
 
     Returns:
         The end of the transcript, the state beside it and the new messages; None for another version.
@@ -182,7 +183,7 @@ def build_next_version_if_simple(
     end = save_version.build_transcript_end_with_added_messages(head, list(content.added))
     if end.results:
         return None
-    state = VersionChange(payload=content.payload).apply_to(before)
+    state = (change or VersionChange(payload=content.payload)).apply_to(before)
     return end, state, [StoredMessage(head.segment_id, message.position, message.body) for message in end.new]
 
 

@@ -176,6 +176,10 @@ class ImportedCallLog:
         self._remember_unsettled_calls({call.idempotency_key: call for call in calls if call.result is None}, session)
         self._write_late_results()
 
+    def has_late_results(self) -> bool:
+        """Return whether results came for calls which were inserted before, and are not written yet."""
+        return bool(self._settled)
+
     def _write_late_results(self) -> None:
         """Write the results that came for calls which were inserted before."""
         settled_rows = list(self._settled.values())

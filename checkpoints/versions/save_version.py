@@ -18,7 +18,7 @@ from checkpoints.constants import SCHEMA_VERSION
 from checkpoints.db import hot_statements
 from checkpoints.db.cached_row_sql import select_rows
 from checkpoints.db.database_operation import database_operation, read_back_after_lost_commit
-from checkpoints.db.hot_statements import NewMessage, NewRows, NewVersion, SaveBase
+from checkpoints.db.hot_statements import ChangedRow, NewMessage, NewRows, NewVersion, SaveBase
 from checkpoints.db.sql_quoting import quote_column
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.exceptions import CheckpointCorrupted, StorageUnavailable, VersionConflict
@@ -440,7 +440,7 @@ def write_version(
     sealed_head: SessionHead | None,
     *,
     revision: int | None = None,
-    beside: Sequence[NewRows] = (),
+    beside: Sequence[NewRows | ChangedRow] = (),
 ) -> tuple[int | None, SessionHead | None]:
     """Write the version that continues from `base` to `end`, as `write_versions` does."""
     content = VersionContent(end, state, answered)
@@ -456,7 +456,7 @@ def write_versions(
     *,
     updated_at: datetime | None = None,
     revision: int | None = None,
-    beside: Sequence[NewRows] = (),
+    beside: Sequence[NewRows | ChangedRow] = (),
 ) -> tuple[int | None, SessionHead | None]:
     """Write versions that continue from `base` one after the other, for a run or for none.
 
@@ -582,6 +582,9 @@ def find_newest_version_of_session(using: str, row: Session) -> Checkpoint | Non
     """
     newest = find_newest_version(using, row.pk)
     version_seals.require_newest_version_of_session(row, newest)
+    is_empty = (row.message_count, bytes(row.head_chain)) == (0, digests.EMPTY_CHAIN)
+    if newest is None and not is_empty and get_seal_keys() is not None and row.row_seal:
+        raise version_seals.build_transcript_end_mismatch_error(row)
     return newest
 
 

@@ -67,7 +67,7 @@ def test_lines_of_the_claude_agent_sdk(cp: SyncCheckpointer, statements: list[st
             parent = uuid
         statements.clear()
         asyncio.run(store.append(key, lines))  # type: ignore[arg-type]
-    expect(statements, postgresql=6, sqlite=11)
+    expect(statements, postgresql=1, sqlite=11)
 
 
 def test_items_of_the_openai_agents_sdk(cp: SyncCheckpointer, statements: list[str]) -> None:
@@ -85,7 +85,7 @@ def test_messages_of_pydantic_ai(cp: SyncCheckpointer, statements: list[str]) ->
         conversation.messages.extend([ModelRequest(parts=[UserPromptPart(f"Is it {number}?")]), answer])
         statements.clear()
         asyncio.run(store.save(conversation))
-    expect(statements, postgresql=6, sqlite=11)
+    expect(statements, postgresql=2, sqlite=11)
 
 
 def test_message_of_strands(cp: SyncCheckpointer, statements: list[str]) -> None:
@@ -96,4 +96,4 @@ def test_message_of_strands(cp: SyncCheckpointer, statements: list[str]) -> None
         message = SessionMessage.from_message({"role": "user", "content": [{"text": f"Text {number}"}]}, number)
         statements.clear()
         repository.create_message("s", "default", message)
-    expect(statements, postgresql=5, sqlite=10)
+    expect(statements, postgresql=1, sqlite=10)

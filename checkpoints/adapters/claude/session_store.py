@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from threading import Lock
 from typing import Any, Final, TypeVar
@@ -23,6 +24,7 @@ from checkpoints.adapters.claude import transcript_keys
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey
 from checkpoints.adapters.claude.transcript_mirror import (
     AGENT_NAME,
+    SessionChanged,
     TranscriptMirror,
     is_subagent_description,
     read_subagent_description,
@@ -35,7 +37,7 @@ from checkpoints.constants import MAX_VALUE_BYTES
 from checkpoints.database_client_backend import DatabaseBackend
 from checkpoints.db.clock import database_now
 from checkpoints.exceptions import InvalidInput, NotRepresentable, TooLarge
-from checkpoints.framework_states import line_log, remove_and_copy_states
+from checkpoints.framework_states import last_written_sessions, line_log, remove_and_copy_states
 from checkpoints.framework_states.line_log import LineLog, NewLine
 from checkpoints.models import Session
 from checkpoints.sessions.create_finish_release import SessionDescription
@@ -76,6 +78,8 @@ class HarnessSessionStore(SessionStore):
         self._policies: WeakSet[ToolPolicies] = WeakSet()
         self._mirrors: OrderedDict[str, TranscriptMirror] = OrderedDict()
         self._lock = Lock()
+        #: Seconds by which the clock of the database is ahead of that of this process.
+        self._clock_lead: float | None = None
 
     @classmethod
     @asynccontextmanager
@@ -132,26 +136,88 @@ class HarnessSessionStore(SessionStore):
 
     def _append_lines(self, key: TranscriptKey, lines: Sequence[NewLine], entries: Sequence[SessionStoreEntry]) -> None:
         store, session_id = self.sync_checkpointer.store, key.session_id
-        description = SessionDescription(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
         with SessionClaims.get_for_client(self.sync_checkpointer).lock_session_claims(session_id):
             with self._lock:
                 mirror = self._mirrors.pop(session_id, None)
-            with line_log.open_line_log_for_writing(store, session_id, description, key.log_group) as log:
-                size = log.size
-                newest = (size, log.row.latest_version, bytes(log.row.head_chain))
-                if mirror is not None and (mirror.size, mirror.version, mirror.chain) != newest:
+            written = None
+            if mirror is not None and not any(map(is_subagent_description, entries)):
+                try:
+                    written = self._try_append_to_known_session(key, mirror, lines, entries)
+                except SessionChanged:
                     mirror = None
-                places = log.add_lines(lines, known_keys=None if mirror is None else mirror.keys)
-                if places or not log.header:
-                    mirror = self._write_versions_of_lines(key, log, size, mirror, [lines[place] for place in places])
-                    log.insert_added_lines(mirror.written)
-                    self._update_line_log_header(key, log, [entries[place] for place in places])
+            mirror = written or self._append_lines_under_lock(key, mirror, lines, entries)
             if mirror is not None:
+                known = last_written_sessions.find_known_session(store, session_id)
+                mirror.revision = None if known is None else known.row.revision
                 with self._lock:
                     self._mirrors[session_id] = mirror
                     while len(self._mirrors) > _MAX_MIRRORS:
                         self._mirrors.popitem(last=False)
         store.notify_save_listeners(session_id)
+
+    def _try_append_to_known_session(
+        self,
+        key: TranscriptKey,
+        mirror: TranscriptMirror,
+        lines: Sequence[NewLine],
+        entries: Sequence[SessionStoreEntry],
+    ) -> TranscriptMirror | None:
+        """Store lines in one statement, if nobody has written to the session since the mirror has.
+
+        Returns the mirror that has read them; None if that is not possible and nothing was done. Raises
+        `SessionChanged`.
+        """
+        store = self.sync_checkpointer.store
+        known = last_written_sessions.find_known_session(store, key.session_id)
+        keys = [line.key for line in lines if line.key]
+        if known is None or mirror.revision != known.row.revision or self._clock_lead is None:
+            return None
+        if len(set(keys)) < len(keys) or not mirror.keys.isdisjoint(keys):
+            return None
+        with ExitStack() as exits:
+            mirror.begin_without_lock(known, exits)
+            log = LineLog(store, known.row, None, key.log_group, known=(mirror.size, mirror.header))
+            log.add_lines(lines, known_keys=())
+            mirror.read_lines([json.loads(line.content) for line in lines])
+            mirror.finish()
+            self._update_line_log_header(key, log, entries, int((time.time() + self._clock_lead) * 1000))
+            if mirror.is_without_lock:
+                mirror.write_without_lock(log.build_rows(mirror.written))
+            else:
+                log.row = mirror.row
+                log.insert_added_lines(mirror.written)
+                log.save_header()
+                last_written_sessions.remember_session(store, key.session_id, None, {})
+        mirror.header = log.header
+        mirror.version, mirror.chain = mirror.row.latest_version, bytes(mirror.row.head_chain)
+        return mirror
+
+    def _append_lines_under_lock(
+        self,
+        key: TranscriptKey,
+        mirror: TranscriptMirror | None,
+        lines: Sequence[NewLine],
+        entries: Sequence[SessionStoreEntry],
+    ) -> TranscriptMirror | None:
+        """Store lines in a transaction that locks the session. Returns the mirror that has read all of them."""
+        store, session_id = self.sync_checkpointer.store, key.session_id
+        description = SessionDescription(agent=self.agent or AGENT_NAME, labels=[AGENT_NAME])
+        with line_log.open_line_log_for_writing(store, session_id, description, key.log_group) as log:
+            size = log.size
+            newest = (size, log.row.latest_version, bytes(log.row.head_chain))
+            if mirror is not None and (mirror.size, mirror.version, mirror.chain) != newest:
+                mirror = None
+            places = log.add_lines(lines, known_keys=None if mirror is None else mirror.keys)
+            if places or not log.header:
+                mirror = self._write_versions_of_lines(key, log, size, mirror, [lines[place] for place in places])
+                log.insert_added_lines(mirror.written)
+                now = database_now(store.using).timestamp()
+                self._clock_lead = now - time.time()
+                self._update_line_log_header(key, log, [entries[place] for place in places], int(now * 1000))
+                log.save_header()
+                mirror.header = log.header
+                last_written_sessions.remember_session(store, session_id, log.owned_session, {})
+        return mirror
 
     def _write_versions_of_lines(
         self, key: TranscriptKey, log: LineLog, size: int, mirror: TranscriptMirror | None, new: Sequence[NewLine]
@@ -179,16 +245,17 @@ class HarnessSessionStore(SessionStore):
     def _load_line_contents(self, session_id: str) -> list[bytes]:
         return line_log.load_session_lines(self.sync_checkpointer.store, session_id) or []
 
-    def _update_line_log_header(self, key: TranscriptKey, log: LineLog, entries: list[SessionStoreEntry]) -> None:
-        now = int(database_now(self.sync_checkpointer.store.using).timestamp() * 1000)
+    def _update_line_log_header(
+        self, key: TranscriptKey, log: LineLog, entries: Sequence[SessionStoreEntry], now: int
+    ) -> None:
+        """Update the header of a log after a write at `now`, milliseconds since 1970 by the clock of the database."""
         mtime = max(now, log.header.get("mtime", 0) + 1)
         header: dict[str, Any] = {"session_id": key.session, "subpath": key.subpath, "mtime": mtime}
         if not key.subpath:
             before: Any = {"session_id": key.session, "mtime": 0, "data": log.header.get("summary", {})}
             named: SessionKey = {"project_key": key.project, "session_id": key.session}
-            header["summary"] = fold_session_summary(before if log.header else None, named, entries)["data"]
+            header["summary"] = fold_session_summary(before if log.header else None, named, list(entries))["data"]
         log.header = header
-        log.save_header()
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return the lines of a session or a subagent, in the order of their commits; None if it was never written.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F
@@ -16,10 +19,12 @@ from django.db.models.functions import Now
 from checkpoints.adapters.claude.transcript_keys import TranscriptKey, make_line_key
 from checkpoints.calls import call_queries, call_seals
 from checkpoints.db import clock
+from checkpoints.db.hot_statements import ChangedRow, NewRows, SaveBase
 from checkpoints.enums import IMPORTED_MARK, SETTLED_CALL_STATUSES
-from checkpoints.exceptions import InvalidInput
+from checkpoints.exceptions import InvalidInput, SessionNotFound
 from checkpoints.formats.canonical import parse_json
-from checkpoints.framework_states import state_store
+from checkpoints.framework_states import last_written_sessions, state_store
+from checkpoints.framework_states.last_written_sessions import KnownSession
 from checkpoints.importers import imported_session_rows
 from checkpoints.importers.claude_code import transcript_reader
 from checkpoints.importers.claude_code.transcript_reader import ClaudeCodeReader
@@ -33,7 +38,9 @@ from checkpoints.seals.session_heads import RowChanges
 from checkpoints.sessions.create_finish_release import SessionDescription
 from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead
 from checkpoints.store.replayed_call_matching import CallFingerprint, OpenOperations, get_call_fingerprint
+from checkpoints.versions import save_version
 from checkpoints.versions.opaque_contents import StoredMessage
+from checkpoints.versions.save_version import VersionContent
 
 AGENT_NAME: Final = transcript_reader.AGENT_NAME
 #: Sessions that a transaction has locked, by identifier, each with its state if the client owns it.
@@ -78,7 +85,10 @@ class TranscriptMirror:
         self.subagent = dict(subagent)
         #: Messages that the transaction of the caller has stored.
         self.written: list[StoredMessage] = []
-        self._locked: LockedSessions = {}
+        #: Header of the log of the lines, and the revision of the session, after the last write.
+        self.header: dict[str, Any] = {}
+        self.revision: int | None = None
+        self._transaction = MirrorTransaction(store)
         self._writers: list[MirrorWriter] = []
         self._repeats = False
         context = ImportContext(
@@ -98,7 +108,8 @@ class TranscriptMirror:
 
     def _open_writer(self, store: Store, origin: TranscriptOrigin) -> MirrorWriter:
         written = self.written if origin.session_id == self.key.session_id else []
-        writer = MirrorWriter(store, origin, self._is_tool_logged_by_policies, self._locked, written)
+        self._transaction.lock_known_session()
+        writer = MirrorWriter(store, origin, self._is_tool_logged_by_policies, self._transaction, written)
         writer.repeats = self._repeats
         self._writers.append(writer)
         return writer
@@ -106,8 +117,29 @@ class TranscriptMirror:
     def begin_transaction(self, row: Session, owned_session: OwnedSession | None) -> None:
         """Begin to write in another transaction, which has locked the session `row` of the transcript."""
         self.written.clear()
-        self._locked.clear()
-        self._locked[row.session_id] = (row, owned_session)
+        self._transaction.begin(row, owned_session)
+
+    def begin_without_lock(self, known: KnownSession, exits: ExitStack) -> None:
+        """Begin to write to the session as it is known. `exits` ends the transaction if one is needed.
+
+        Every method may raise `SessionChanged` from then on.
+        """
+        self.written.clear()
+        self._transaction.begin_without_lock(known, exits)
+
+    @property
+    def is_without_lock(self) -> bool:
+        """Whether there is no more to write than a version. Otherwise the session is locked."""
+        return self._transaction.is_without_lock
+
+    def write_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
+        """Write the version, if there is one, and rows beside it in one statement."""
+        self._transaction.write_without_lock(rows)
+
+    @property
+    def row(self) -> Session:
+        """The session of the transcript."""
+        return self._transaction.locked[self.key.session_id][0]
 
     def read_lines(self, lines: Iterable[Any], *, repeats: bool = False) -> None:
         """Read the next lines; `repeats` says that they were read before, by another process or an earlier mirror.
@@ -143,6 +175,101 @@ def read_subagent_description(lines: Iterable[Any]) -> dict[str, Any]:
     return {name: value for name, value in described[-1].items() if name != "type"} if described else {}
 
 
+class SessionChanged(Exception):
+    """Somebody else has written to a session since this client has. Nothing was written; the mirror is of no use."""
+
+
+@dataclass(frozen=True)
+class _PendingVersion:
+    """Version that is to be written: what it continues from, its content, and its run."""
+
+    head: TranscriptHead
+    content: VersionContent
+    run_id: UUID | None
+
+
+class MirrorTransaction:
+    """Writes of a mirror: in a transaction of its caller, or in one statement if it is only a version.
+
+    Attributes:
+        locked: Sessions that are locked, and the session of the transcript.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.locked: LockedSessions = {}
+        self._known: KnownSession | None = None
+        self._pending: _PendingVersion | None = None
+        self._exits = ExitStack()
+
+    def begin(self, row: Session, owned_session: OwnedSession | None) -> None:
+        """Begin to write in a transaction that has locked the session `row`."""
+        self._known = self._pending = None
+        self.locked.clear()
+        self.locked[row.session_id] = (row, owned_session)
+
+    def begin_without_lock(self, known: KnownSession, exits: ExitStack) -> None:
+        """Begin to write to a session that is not locked yet."""
+        self.begin(copy.copy(known.row), None)
+        self._known, self._exits = known, exits
+
+    def can_add_version(self, session_id: str) -> bool:
+        """Return whether the next version of a session may be written at the end, without a lock."""
+        known = self._known
+        return known is not None and self._pending is None and known.row.session_id == session_id
+
+    def add_version(self, pending: _PendingVersion) -> None:
+        """Write a version at the end."""
+        self._pending = pending
+
+    @property
+    def is_without_lock(self) -> bool:
+        """Whether the session is not locked."""
+        return self._known is not None
+
+    def write_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
+        """Write the version, if there is one, and rows beside it in one statement. Raises `SessionChanged`."""
+        known, pending = self._known, self._pending
+        self._known = self._pending = None
+        if known is None:
+            raise SessionChanged
+        session_id = known.row.session_id
+        after = (
+            last_written_sessions.write_rows_of_known_session(self._store, session_id, known, rows)
+            if pending is None
+            else last_written_sessions.write_version_of_known_session(
+                self._store, session_id, known, pending.content, pending.run_id, rows
+            )
+        )
+        if after is None:
+            raise SessionChanged
+
+    def lock_known_session(self) -> None:
+        """Lock the session until the end of the transaction, if it is not locked yet. Raises `SessionChanged`."""
+        known, pending = self._known, self._pending
+        if known is None:
+            return
+        self._known = self._pending = None
+        session_id = known.row.session_id
+        try:
+            row, owned_session = self._exits.enter_context(
+                state_store.lock_or_create_session(self._store, session_id, None)
+            )
+        except SessionNotFound as error:
+            raise SessionChanged from error
+        if owned_session is not None or (row.pk, row.revision) != (known.row.pk, known.row.revision):
+            raise SessionChanged
+        self.locked[session_id] = (row, None)
+        if pending is None:
+            return
+        head, end = pending.head, pending.content.end
+        base = SaveBase(row.pk, row.fence, head.segment_id, head.length, head.chain, head.version)
+        version, _ = save_version.write_versions(self._store.using, base, [pending.content], pending.run_id, None)
+        if version is None:
+            raise SessionChanged
+        row.latest_version, row.message_count, row.head_chain = version, end.length, end.chain
+
+
 class MirrorWriter(ImportWriter):
     """Writer of the versions of a mirrored session, which is written beside the runs of its guarded tool calls.
 
@@ -156,7 +283,7 @@ class MirrorWriter(ImportWriter):
         store: Store,
         origin: TranscriptOrigin,
         is_tool_logged_by_policies: Callable[[str], bool],
-        locked: LockedSessions,
+        mirror_transaction: MirrorTransaction,
         written: list[StoredMessage],
     ) -> None:
         """Create a writer.
@@ -165,21 +292,29 @@ class MirrorWriter(ImportWriter):
             store: State of the client.
             origin: Transcript that it writes.
             is_tool_logged_by_policies: Function that says of the name of a tool whether its calls are logged by hooks.
-            locked: Sessions that the caller's transaction has locked.
+            mirror_transaction: Writes of the mirror.
             written: List that gets the messages that are stored.
         """
         super().__init__(store, origin)
         self._written = written
         self._is_tool_logged_by_policies = is_tool_logged_by_policies
-        self._locked = locked
+        self._transaction = mirror_transaction
         self._owned_session: OwnedSession | None = None
         #: Kinds of the calls in the transcript, by call id.
         self._kinds: dict[str, CallFingerprint] = {}
 
+    @contextmanager
+    def open_transaction(self) -> Iterator[None]:
+        if self._transaction.is_without_lock:  # a version is noted, and nothing is written
+            yield
+        else:
+            with super().open_transaction():
+                yield
+
     def load_existing_transcript(self, calls: ImportedCallLog) -> None:
         sessions = Session.objects.using(self.store.using).filter(workspace_id=self.store.workspace_id)
         session_id = self.origin.session_id
-        if session_id in self._locked or sessions.filter(session_id=session_id).exists():
+        if session_id in self._transaction.locked or sessions.filter(session_id=session_id).exists():
             row, run = self._lock_session()
             self._load_existing_transcript(row, run, calls)
 
@@ -191,11 +326,11 @@ class MirrorWriter(ImportWriter):
     def _lock_session(self) -> tuple[Session, Run]:
         """Lock the session until the end of the caller's transaction; it is created if it does not exist."""
         using, session_id = self.store.using, self.origin.session_id
-        if session_id not in self._locked:
+        if session_id not in self._transaction.locked:
             description = SessionDescription(agent=self.origin.agent, labels=self.origin.labels)
             with state_store.lock_or_create_session(self.store, session_id, description) as locked:
-                self._locked[session_id] = locked
-        row, owned_session = self._locked[session_id]
+                self._transaction.locked[session_id] = locked
+        row, owned_session = self._transaction.locked[session_id]
         if row.head_segment_id is None:
             row.head_segment = Segment.objects.using(using).create(session=row)
             Session.objects.using(using).filter(pk=row.pk).update(head_segment=row.head_segment)
@@ -216,6 +351,8 @@ class MirrorWriter(ImportWriter):
 
     def write_turns(self, turns: Any, calls: ImportedCallLog, *, first: datetime) -> bool:
         made = [call for turn in turns for call in turn.calls]
+        if made or calls.has_late_results() or not self._is_next_version(turns, first):
+            self._transaction.lock_known_session()
         self._kinds |= {call.call_id: get_call_fingerprint(call) for call in made}
         if made and self._row is not None:
             rows = ToolCall.objects.using(self.store.using).filter(session=self._row)
@@ -233,6 +370,19 @@ class MirrorWriter(ImportWriter):
             self._row.created_at = first
         return is_new
 
+    def _is_next_version(self, turns: Sequence[ImportedTurn], first: datetime) -> bool:
+        """Return whether turns are one version that continues the transcript, answers no call, and changes no more."""
+        return (
+            len(turns) == 1
+            and turns[0].keep is None
+            and self._row is not None
+            and self._run is not None
+            and self._run.session_id == self._row.pk
+            and first >= self._row.created_at
+            and self._transaction.can_add_version(self.origin.session_id)
+            and not _count_results(turns[0])
+        )
+
     def _write_versions(
         self, row: Session, run: Run, head: TranscriptHead, turns: Sequence[ImportedTurn], changes: RowChanges
     ) -> TranscriptHead:
@@ -240,8 +390,7 @@ class MirrorWriter(ImportWriter):
         owned_session = self._owned_session
         run_id = None if owned_session is None else owned_session.run_id
         for turn in turns:
-            said = [parse_json(message.body) for message in turn.messages]
-            results = replace(turn.build_transcript_end(), said=said).results
+            results = _count_results(turn)
             rows = self._list_answered_rows(row, results) if results else []
             answered = call_seals.compute_answered_call_seals(self.store.using, owned_session, rows, head.version + 1)
             answered.changes.added.extend(changes.added)
@@ -249,7 +398,17 @@ class MirrorWriter(ImportWriter):
             self._written.extend(
                 StoredMessage(head.segment_id, message.position, message.body) for message in turn.messages
             )
-            head = self._execute_save_of_turns(row, head, [turn], run_id, answered)
+            if self._transaction.can_add_version(self.origin.session_id):
+                content = VersionContent(
+                    turn.build_transcript_end(),
+                    turn.build_version_state(),
+                    answered,
+                    turn.messages[-1].created_at,
+                )
+                self._transaction.add_version(_PendingVersion(head, content, run_id))
+                head = TranscriptHead(head.segment_id, content.end.length, content.end.chain, head.version + 1)
+            else:
+                head = self._execute_save_of_turns(row, head, [turn], run_id, answered)
             row.latest_version, row.message_count, row.head_chain = head.version, head.length, head.chain
             if owned_session is not None:
                 sync = partial(_update_owned_session, owned_session, head, rows, results)
@@ -281,19 +440,35 @@ class MirrorWriter(ImportWriter):
     def finish_session(self, end: SessionEnd, calls: ImportedCallLog) -> None:
         if self._row is None or self._run is None:
             return
+        if self._transaction.is_without_lock and not calls.has_late_results() and not self._build_changed_columns(end):
+            return
+        self._transaction.lock_known_session()
         with self.open_transaction():
             row, using = self._row, self.store.using
-            if self.origin.session_id not in self._locked:
+            if self.origin.session_id in self._transaction.locked:
+                row = self._row = self._transaction.locked[self.origin.session_id][0]
+            else:
                 row.refresh_from_db(using=using)
             calls.write_late_results_and_close_calls(live=True)
-            described = self.origin.get_session_columns()
-            columns = {name: described[name] for name in ("agent", "labels")}
-            columns |= imported_session_rows.build_transcript_derived_columns(self.origin, end)
-            if any(getattr(row, name) != value for name, value in columns.items()):
+            columns = self._build_changed_columns(end)
+            if columns:
                 rows = Session.objects.using(using).filter(pk=row.pk)
                 rows.update(**columns, updated_at=Now(), revision=F("revision") + 1)
                 for name, value in columns.items():
                     setattr(row, name, value)
+
+    def _build_changed_columns(self, end: SessionEnd) -> dict[str, Any]:
+        """Build the columns of the session that describe it, if one of them has changed."""
+        described = self.origin.get_session_columns()
+        columns = {name: described[name] for name in ("agent", "labels")}
+        columns |= imported_session_rows.build_transcript_derived_columns(self.origin, end)
+        return columns if any(getattr(self._row, name) != value for name, value in columns.items()) else {}
+
+
+def _count_results(turn: ImportedTurn) -> Counter[str]:
+    """Count the results of calls in a turn, by call id."""
+    said = [parse_json(message.body) for message in turn.messages]
+    return replace(turn.build_transcript_end(), said=said).results
 
 
 def _update_owned_session(

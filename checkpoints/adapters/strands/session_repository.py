@@ -23,6 +23,7 @@ from checkpoints.formats import content_blocks
 from checkpoints.framework_states import durable_message_list, remove_and_copy_states, session_documents
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.ids import validate_id
+from checkpoints.models import Checkpoint
 from checkpoints.models import Session as SessionRow
 from checkpoints.sessions.create_finish_release import SessionDescription
 
@@ -63,6 +64,8 @@ class HarnessSessionRepository(SessionRepository):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="harness-strands")
         #: State of each agent as this repository has read or written it last.
         self._known: dict[str, dict[str, Any]] = {}
+        #: Sessions that have had the messages of agents, by the identifiers of session and agent.
+        self._places: dict[tuple[str, str], str] = {}
 
     @classmethod
     @contextmanager
@@ -249,6 +252,12 @@ class HarnessSessionRepository(SessionRepository):
             NotRepresentable: The message has no exact JSON form.
         """
         message = message_codec.encode_message(session_message)
+        title, facts = content_blocks.find_first_user_text([message]), {_FRAMEWORK: f"{session_id}/{agent_id}"}
+        known_place = self._places.get((session_id, agent_id))
+        if known_place is not None and self._try_append_to_known_agent(
+            known_place, session_message.message_id, message, title, facts
+        ):
+            return
 
         def build_version_with_message(row: SessionRow) -> VersionContent:
             self._get_agent_document_or_raise(row.session_id, session_id, agent_id)
@@ -259,11 +268,29 @@ class HarnessSessionRepository(SessionRepository):
                 )
             return VersionContent(None, added=[message])
 
-        self._write_session_change_under_lock(
-            self.find_session_id(session_id, agent_id),
-            build_version_with_message,
-            content_blocks.find_first_user_text([message]),
-        )
+        place = self.find_session_id(session_id, agent_id)
+        self._write_session_change_under_lock(place, build_version_with_message, title, facts)
+        self._places[session_id, agent_id] = place
+
+    def _try_append_to_known_agent(
+        self, place: str, number: int, message: dict[str, Any], title: str, facts: dict[str, str]
+    ) -> bool:
+        """Append a message to an agent that nobody has written to since this repository has. Returns whether it did."""
+
+        def build_version_with_message(row: SessionRow, _: Checkpoint | None) -> VersionContent | None:
+            return VersionContent(None, added=[message]) if number == row.message_count else None
+
+        def append_under_claims_lock() -> bool:
+            with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
+                return durable_message_list.try_append_to_known_session(
+                    self.client.store,
+                    place,
+                    SessionDescription(title, self._agent_name),
+                    build_version_with_message,
+                    facts,
+                )
+
+        return self._run_blocking(append_under_claims_lock)
 
     def read_message(self, session_id: str, agent_id: str, message_id: int, **kwargs: Any) -> SessionMessage | None:
         """Read a message. Returns None if there is none."""
@@ -379,7 +406,11 @@ class HarnessSessionRepository(SessionRepository):
         return dict(stored)
 
     def _write_session_change_under_lock(
-        self, place: str, build: Callable[[SessionRow], VersionContent | None], title: str = ""
+        self,
+        place: str,
+        build: Callable[[SessionRow], VersionContent | None],
+        title: str = "",
+        facts: dict[str, str] | None = None,
     ) -> None:
         """Change a session in one transaction, while no other thread of this client claims or releases it."""
         description = SessionDescription(title, self._agent_name)
@@ -387,7 +418,7 @@ class HarnessSessionRepository(SessionRepository):
         def write_change_under_lock() -> None:
             with SessionClaims.get_for_client(self.client.sync).lock_session_claims(place):
                 durable_message_list.write_next_version_under_lock(
-                    self.client.store, place, description, lambda row, _: build(row)
+                    self.client.store, place, description, lambda row, _: build(row), facts=facts
                 )
 
         self._run_blocking(write_change_under_lock)

@@ -1,9 +1,11 @@
 """Tools that make calls themselves."""
 
+from typing import Any
+
 import pytest
 
 from checkpoints import Checkpointer, SyncCheckpointer, ToolRegistry
-from checkpoints.exceptions import ApprovalRequired, CallInsideItself
+from checkpoints.exceptions import ApprovalRequired, CallInsideItself, ReviewRequired
 from checkpoints.models import Workspace
 from tests.integration.checkpoints.session_setups import call_statuses, start_session
 
@@ -81,3 +83,42 @@ def test_undecided_call_inside_a_tool_ends_the_run(cp: SyncCheckpointer, effects
     cp.approve_call("s", "call_2", actor="alice", reason="The order is right.", revision=call["revision"])
 
     assert registry.dispatch("order", {}, "call_1").content == "paid"
+
+
+def test_tool_with_an_inner_call_that_waits_runs_again_from_its_start(cp: SyncCheckpointer) -> None:
+    registry, effects = ToolRegistry(checkpointer=start_session(cp), session_id="s"), []
+    registry.tool(name="pay", requires_approval=True)(lambda: "paid")
+
+    @registry.tool
+    def order() -> str:
+        effects.append("booked")
+        return registry.dispatch("pay", {}, "call_2").content
+
+    with pytest.raises(ApprovalRequired) as waiting:
+        registry.dispatch("order", {}, "call_1")
+    (call,) = waiting.value.calls
+    cp.approve_call("s", "call_2", actor="alice", reason="The order is right.", revision=call["revision"])
+    assert registry.dispatch("order", {}, "call_1").content == "paid"
+    assert effects == ["booked", "booked"]
+
+
+def test_tool_whose_ambiguous_errors_include_the_wait_of_an_inner_call_is_decided_about(cp: SyncCheckpointer) -> None:
+    registry, effects = ToolRegistry(checkpointer=start_session(cp), session_id="s"), []
+    registry.tool(name="pay", requires_approval=True)(lambda: "paid")
+
+    @registry.tool(ambiguous_errors=(ReviewRequired,))
+    def order() -> str:
+        effects.append("booked")
+        return registry.dispatch("pay", {}, "call_2").content
+
+    with pytest.raises(ReviewRequired):
+        registry.dispatch("order", {}, "call_1")
+    assert call_statuses() == [("call_1", 1, "interrupted"), ("call_2", 1, "awaiting_approval")]
+    about: Any = {"actor": "alice", "reason": "The order is booked."}
+    revisions = {call["call_id"]: call["revision"] for call in cp.pending_tool_calls("s")}
+    cp.approve_call("s", "call_2", revision=revisions["call_2"], **about)
+    cp.confirm_landed("s", "call_1", "booked, not paid", revision=revisions["call_1"], **about)
+
+    assert registry.dispatch("order", {}, "call_1").content == "booked, not paid"
+    assert registry.dispatch("pay", {}, "call_2").content == "paid"
+    assert effects == ["booked"]

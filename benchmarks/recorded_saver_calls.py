@@ -1,0 +1,153 @@
+"""Calls that a graph makes to its saver: recorded once, and made again to any saver, without the graph.
+
+A graph computes on other threads while its saver works, so the time of a call in it is not that of the saver alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+)
+
+#: Calls that store something.
+WRITING: Final = frozenset({"put", "put_writes"})
+
+
+@dataclass(frozen=True)
+class _RecordedMessage:
+    """Message in the arguments of a call, and the identifier that it had then: reducers give it one in place."""
+
+    message: BaseMessage
+    id: str | None
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """Call of a saver: the name of the method, and its arguments with `_RecordedMessage` for each message.
+
+    `loaded` are the messages that a load has returned.
+    """
+
+    name: str
+    args: Sequence[Any]
+    loaded: Sequence[BaseMessage] = ()
+
+
+class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
+    """Saver that keeps the newest state of one thread as objects, and records the calls of the graph.
+
+    Args:
+        get_next_version: Method of the saver whose calls are to be like these.
+    """
+
+    def __init__(self, get_next_version: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self._get_next_version = get_next_version
+        self._newest: CheckpointTuple | None = None
+        self.calls: list[RecordedCall] = []
+
+    def get_next_version(self, current: Any, channel: Any) -> Any:
+        return self._get_next_version(current, channel)
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        found = self._newest
+        if found is not None:
+            values = _replace_messages(found.checkpoint["channel_values"], lambda message: message.model_copy())
+            found = found._replace(checkpoint={**found.checkpoint, "channel_values": values})
+        self.calls.append(RecordedCall("get_tuple", _record([config]), _list_messages(found)))
+        return found
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        self.calls.append(RecordedCall("put", _record([config, checkpoint, metadata, new_versions])))
+        place = {**config["configurable"], "checkpoint_id": checkpoint["id"]}
+        stored: RunnableConfig = {"configurable": place}
+        self._newest = CheckpointTuple(stored, checkpoint, metadata, None, [])
+        return stored
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        self.calls.append(RecordedCall("put_writes", _record([config, writes, task_id, task_path])))
+
+
+@dataclass
+class CallPlayer:
+    """Player that makes recorded calls to a saver, with messages of its own.
+
+    Attributes:
+        saver: The saver.
+        messages: Messages of this player, by the identity of recorded ones.
+    """
+
+    saver: Any
+    messages: dict[int, BaseMessage] = field(default_factory=dict)
+
+    def time_calls(self, calls: Sequence[RecordedCall]) -> dict[str, float]:
+        """Make calls. Returns the seconds that the saver took, by the name of the method."""
+        seconds: dict[str, float] = {}
+        for call in calls:
+            args, method = _replace_recorded(call.args, self._find_own_message), getattr(self.saver, call.name)
+            start = time.perf_counter()
+            returned = method(*args)
+            seconds[call.name] = seconds.get(call.name, 0.0) + time.perf_counter() - start
+            if call.name == "get_tuple":
+                pairs = zip(call.loaded, _list_messages(returned), strict=True)
+                self.messages = {id(recorded): own for recorded, own in pairs}
+        return seconds
+
+    def _find_own_message(self, recorded: _RecordedMessage) -> BaseMessage:
+        own = self.messages.get(id(recorded.message))
+        if own is None:
+            own = self.messages[id(recorded.message)] = recorded.message.model_copy()
+        if own.id != recorded.id:
+            own.id = recorded.id
+        return own
+
+
+def _record(args: Sequence[Any]) -> Sequence[Any]:
+    recorded: Sequence[Any] = _replace_messages(args, lambda message: _RecordedMessage(message, message.id))
+    return recorded
+
+
+def _list_messages(found: CheckpointTuple | None) -> list[BaseMessage]:
+    messages: list[BaseMessage] = []
+    if found is not None:
+        _replace_messages(found.checkpoint["channel_values"], messages.append)
+    return messages
+
+
+def _replace_messages(value: Any, replace: Callable[[BaseMessage], Any]) -> Any:
+    return _replace(value, BaseMessage, replace)
+
+
+def _replace_recorded(value: Any, replace: Callable[[_RecordedMessage], Any]) -> Any:
+    return _replace(value, _RecordedMessage, replace)
+
+
+def _replace(value: Any, kind: type[Any], replace: Callable[[Any], Any]) -> Any:
+    """Copy dictionaries and sequences, with the objects of a type in them replaced."""
+    if isinstance(value, kind):
+        return replace(value)
+    if isinstance(value, dict):
+        return {name: _replace(item, kind, replace) for name, item in value.items()}
+    if isinstance(value, (list, tuple, deque)):
+        return type(value)(_replace(item, kind, replace) for item in value)
+    return value
