@@ -49,6 +49,8 @@ class HeaderContainsLineBreak(ValueError):
         )
 
 
+#: Line break that ends a header.
+_HEADER_END: Final = re.compile(r"(?>\r\n|\r|\n)(?![ \t])")
 #: Errors that sending a message may raise. A password or an address beyond ASCII may not fit the server's protocol.
 MAIL_ERRORS: Final = (OSError, smtplib.SMTPException, UnicodeError, NoMailServer, HeaderContainsLineBreak)
 
@@ -231,9 +233,12 @@ def _break_encoded_words_in_header(text: str) -> str:
 
 
 def _require_headers_without_line_breaks(email: Message) -> None:
-    """Raise `HeaderContainsLineBreak` for a header that would become two; nothing is sent."""
+    """Raise `HeaderContainsLineBreak` for a header that would become two; nothing is sent.
+
+    A line that begins with a space or a tab continues the header: Django folds a long one beyond ASCII so.
+    """
     for name, value in email.items():
-        if "\r" in str(value) or "\n" in str(value):
+        if _HEADER_END.search(str(value)):
             raise HeaderContainsLineBreak(name)
 
 

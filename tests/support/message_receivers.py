@@ -80,6 +80,7 @@ async def _converse(
     starttls_context: ssl.SSLContext | None,
 ) -> None:
     writer.write(b"220 here\r\n")
+    recipients: list[str] = []
     while line := await reader.readline():
         command = line.decode().strip().upper()
         if command == "DATA":
@@ -87,7 +88,8 @@ async def _converse(
             data = await reader.readuntil(b"\r\n.\r\n")
             secure = writer.get_extra_info("ssl_object") is not None
             message = _message(data[:-5].replace(b"\r\n..", b"\r\n."))
-            append_line(file, json.dumps({**message, "secure": secure}))
+            append_line(file, json.dumps({**message, "recipients": recipients, "secure": secure}))
+            recipients = []
             if asking:
                 say("got")
                 await asyncio.to_thread(heed)
@@ -99,6 +101,9 @@ async def _converse(
             await writer.start_tls(starttls_context)
         elif command.startswith("RCPT TO:<NOBODY"):
             writer.write(b"550 there is nobody of this name\r\n")
+        elif command.startswith("RCPT TO:<"):
+            recipients.append(command.removeprefix("RCPT TO:<").partition(">")[0].lower())
+            writer.write(b"250 fine\r\n")
         elif command == "QUIT":
             writer.write(b"221 good-bye\r\n")
             return

@@ -1,5 +1,6 @@
 """Mail that Django sends itself goes through the mail server of the site."""
 
+from email.message import Message
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from django.core.management import call_command
 
 from harness_site import settings as site_settings
 from harness_site.mail_settings import MailServer, Security
-from harness_site.mail_transport import NoMailServer
+from harness_site.mail_transport import HeaderContainsLineBreak, NoMailServer, send_email_through_server
 from tests.integration.notifications.conftest import Start
 
 
@@ -31,7 +32,25 @@ def test_message_goes_to_its_hidden_recipients_too(start_mail_server: Start) -> 
     mail = EmailMessage("Hello", "Text", to=["ann@example.org"], bcc=["bob@example.org"])
     assert mail.send() == 1
     (message,) = office.messages
+    assert message["recipients"] == ["ann@example.org", "bob@example.org"]
     assert "bob@example.org" not in "".join(message["headers"])
+
+
+def test_long_subject_beyond_ascii_is_sent(start_mail_server: Start) -> None:
+    office = start_mail_server()
+    subject = " ".join(["Prüfung der Verbindung mit dem Mailserver"] * 4)
+    send_mail(subject, "Text", None, ["ann@example.org"])
+    (message,) = office.messages
+    assert message["subject"] == subject
+
+
+@pytest.mark.parametrize("value", ["a\nEvil: b", "a\r\nEvil: b", "a\rEvil: b", "a\n\n b", "a\n"])
+def test_header_that_would_become_two_is_refused(settings: Any, value: str) -> None:
+    settings.MAIL_SERVER = MailServer(Security.CONSOLE)
+    composed = Message()
+    composed["Subject"] = value
+    with pytest.raises(HeaderContainsLineBreak):
+        send_email_through_server(composed, "")
 
 
 def test_missing_mail_server_is_said(settings: Any) -> None:
