@@ -1399,7 +1399,7 @@ class WitnessTruncated(WitnessError):
 class WitnessDamaged(WitnessError):
     """A line of the witness was not written by this library.
 
-    `position` is the byte from which on it was read, or the key of its row.
+    `position` is the byte at which it begins, or the key of its row.
     """
 
     code = "witness_damaged"
@@ -1410,8 +1410,8 @@ class WitnessDamaged(WitnessError):
 
     def __init__(self, path: str, position: int, unit: str = "byte") -> None:
         self.path, self.position = path, position
-        place = f"after byte {position}" if unit == "byte" else f"in {unit} {position}"
-        super().__init__(f"The witness {path} has a line {place} that this library did not write.")
+        place = "at byte" if unit == "byte" else f"in {unit}"
+        super().__init__(f"The witness {path} has a line {place} {position} that this library did not write.")
 
 
 class WitnessAhead(WitnessError):

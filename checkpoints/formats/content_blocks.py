@@ -14,6 +14,19 @@ from typing import Any, Final, TypeVar
 
 from checkpoints.formats import bedrock_converse_messages, parse_json, pydantic_ai_messages, to_canonical_json
 
+#: Blocks of Anthropic's for calls that the provider makes itself, and for their results.
+PROVIDER_CALL_BLOCKS: Final = frozenset({"mcp_tool_use", "server_tool_use"})
+PROVIDER_RESULT_BLOCKS: Final = frozenset(
+    {
+        "bash_code_execution_tool_result",
+        "code_execution_tool_result",
+        "mcp_tool_result",
+        "text_editor_code_execution_tool_result",
+        "tool_search_tool_result",
+        "web_fetch_tool_result",
+        "web_search_tool_result",
+    }
+)
 _COMPACTION_BEGINNING: Final = "Compacted"
 
 
@@ -320,7 +333,14 @@ def _read_result_block(block: dict[str, Any]) -> Part | None:
         if isinstance(content, list)
         else _iterate_content_parts(content)
     )
-    return ResultPart(call_id, tuple(parts), bool(block.get("is_error")))
+    is_error = bool(block.get("is_error")) or (isinstance(content, dict) and _is_provider_error(content))
+    return ResultPart(call_id, tuple(parts), is_error)
+
+
+def _is_provider_error(content: dict[str, Any]) -> bool:
+    """Return whether the content of a result says that a tool of the provider has failed."""
+    kind = content.get("type")
+    return isinstance(kind, str) and kind.endswith("_tool_result_error")
 
 
 def _read_result_content(block: Any) -> Part:
@@ -399,8 +419,10 @@ def _wrap_in_list(value: Any) -> list[Any]:
 _BLOCK_READERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     **dict.fromkeys(("text", "input_text", "output_text"), _read_text_block),
     **dict.fromkeys(("reasoning", "thinking"), _read_reasoning_block),
-    **dict.fromkeys(("tool_call", "tool_use", "function_call", "server_tool_use"), _read_call_block),
-    **dict.fromkeys(("tool_result", "function_call_output", "server_tool_result"), _read_result_block),
+    **dict.fromkeys(("tool_call", "tool_use", "function_call", *PROVIDER_CALL_BLOCKS), _read_call_block),
+    **dict.fromkeys(
+        ("tool_result", "function_call_output", "server_tool_result", *PROVIDER_RESULT_BLOCKS), _read_result_block
+    ),
     **dict.fromkeys(("image", "image_url", "input_image"), _read_image_block),
     **dict.fromkeys(("audio", "audio_url", "input_audio", "output_audio"), _read_audio_block),
     "compaction": _read_compaction_block,

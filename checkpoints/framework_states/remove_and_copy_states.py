@@ -8,6 +8,7 @@ from typing import Any
 from checkpoints.db.database_operation import database_operation
 from checkpoints.exceptions import SessionExists, SessionNotFound
 from checkpoints.framework_states import state_store
+from checkpoints.integrity import quarantine, verification
 from checkpoints.models import Blob, FrameworkState, FrameworkWrite
 from checkpoints.seals import row_seals
 from checkpoints.sessions import framework_state_retention, ownership, prune_versions_and_delete_sessions
@@ -98,11 +99,16 @@ def copy_states(store: Store, source_id: str, target_id: str) -> None:
         SessionNotFound: There is no such source.
         SessionExists: The target has states already.
         SessionBusy: A run of another client owns the target and is alive.
+        IntegrityError: A row of the source is missing or was altered.
     """
     with database_operation(store.using, writes=False):
         source = row_lookups.get_session(store, source_id)
     description = SessionDescription(title=source.title, agent=source.agent)
-    with state_store.lock_or_create_session(store, target_id, description, source_ids=[source_id]) as (target, _):
+    with (
+        quarantine.quarantine_on_integrity_error(store, source_id),
+        state_store.lock_or_create_session(store, target_id, description, source_ids=[source_id]) as (target, _),
+    ):
+        verification.require_session_rows_complete(store.using, source)
         if FrameworkState.objects.using(store.using).filter(session=target).exists():
             raise SessionExists(target_id)
         for model in (Blob, FrameworkState, FrameworkWrite):

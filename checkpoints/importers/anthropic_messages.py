@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from checkpoints.formats.content_blocks import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.importers.imported_message import parse_time
 from checkpoints.importers.imported_session_builder import Body, TranscriptFormat, get_text_field, list_block_types
 from checkpoints.importers.provider_message_reader import (
@@ -21,17 +22,19 @@ _QUIET_FIELDS: Final = frozenset(
 )
 _KNOWN_BLOCKS: Final = frozenset(
     {
+        *PROVIDER_CALL_BLOCKS,
+        *PROVIDER_RESULT_BLOCKS,
+        "compaction",
+        "container_upload",
         "document",
         "image",
         "audio",
         "redacted_thinking",
         "search_result",
-        "server_tool_use",
         "text",
         "thinking",
         "tool_result",
         "tool_use",
-        "web_search_tool_result",
     }
 )
 _USAGE_FIELDS: Final = {

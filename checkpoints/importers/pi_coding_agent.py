@@ -28,7 +28,8 @@ _ENTRY_TYPES: Final = frozenset(
         "thinking_level_change",
     }
 )
-_ROLES: Final = {"toolResult": "tool", "bashExecution": "user"}
+#: Roles of messages that are no prompt or answer. Extensions write the last two, under the names of two versions.
+_ROLES: Final = {"toolResult": "tool", "bashExecution": "user", "custom": "system", "hookMessage": "system"}
 _TOKEN_FIELDS: Final = {
     "input": "input_tokens",
     "output": "output_tokens",
@@ -118,6 +119,8 @@ class PiReader:
             body |= {"role": "system", "content": message.get("summary")}
         else:
             body["content"] = _read_blocks(message.get("content"))
+        if isinstance(error := message.get("errorMessage"), str) and error and isinstance(body.get("content"), list):
+            body["content"] = [*body["content"], {"errorMessage": error}]
         if role == "assistant":
             at = parse_time(entry.get("timestamp"))
             if at is None or self._forked_at is None or at >= self._forked_at:

@@ -55,6 +55,8 @@ RECORD_MODELS: tuple[type[models.Model], ...] = (
 COUNTED_MODELS: tuple[type[models.Model], ...] = (Checkpoint, FrameworkState, FrameworkWrite)
 #: All tables whose rows belong to a session, beside its messages.
 SESSION_MODELS: tuple[type[models.Model], ...] = (Segment, *COUNTED_MODELS, *RECORD_MODELS, AuditEvent)
+#: The same, and the contents of frameworks, whose rows have no seal.
+_LISTED_MODELS: tuple[type[models.Model], ...] = (*SESSION_MODELS, Blob)
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,8 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
     counts.rows += 1
     if (problem := _find_row_problem(session)) is not None:
         yield problem
-    for model in _list_models_with_rows(using, session.pk):
+    found = _list_models_with_rows(using, session.pk)
+    for model in [model for model in found if model in SESSION_MODELS]:
         for batch in _read_sealed_column_batches(models.QuerySet(model, using=using).filter(session=session), model):
             counts.rows += len(batch)
             for pk, seal, *values in batch:
@@ -179,8 +182,9 @@ def find_session_problems(using: str, session: Session, counts: VerificationCoun
     ends = _read_version_ends(using, session)
     chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in ends), b"")
     yield from _find_message_problems(using, session, counts, chains)
-    yield from _find_moved_message_problems(using, session)
     yield from _find_version_problems(using, ends, chains)
+    if {Blob, FrameworkState, FrameworkWrite}.isdisjoint(found):
+        return
     yield from _find_blob_problems(using, session, counts)
     if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
         yield from _find_channel_problems(using, session)
@@ -201,8 +205,8 @@ def find_workspace_problems(using: str, workspace_pk: int, counts: VerificationC
 def _list_models_with_rows(using: str, session_pk: int) -> list[type[models.Model]]:
     """List the tables that have rows of a session, in one statement: most sessions have none in most of them."""
     with connections[using].cursor() as cursor:
-        cursor.execute(_build_tables_with_rows_sql(), [session_pk] * len(SESSION_MODELS))
-        return [SESSION_MODELS[place] for (place,) in cursor.fetchall()]
+        cursor.execute(_build_tables_with_rows_sql(), [session_pk] * len(_LISTED_MODELS))
+        return [_LISTED_MODELS[place] for (place,) in cursor.fetchall()]
 
 
 @cache
@@ -210,7 +214,7 @@ def _build_tables_with_rows_sql() -> str:
     return " UNION ALL ".join(
         f"SELECT {place} WHERE EXISTS "  # noqa: S608 - names of models
         f"(SELECT 1 FROM {quote_table(model)} WHERE {quote_column(model, 'session')} = %s)"
-        for place, model in enumerate(SESSION_MODELS)
+        for place, model in enumerate(_LISTED_MODELS)
     )
 
 
@@ -286,15 +290,16 @@ def _find_message_problems(
         messages: models.QuerySet[Message] = (
             models.QuerySet(Message, using=using).filter(segment=segment).order_by("position")
         )
-        columns, last = messages.values_list("pk", "row_seal", "position", "body", *sealed), -1
+        columns, last = messages.values_list("pk", "row_seal", "session_id", "position", "body", *sealed), -1
         while batch := list(columns.filter(position__gt=last)[:BATCH_SIZE]):
             counts.rows += len(batch)
-            for pk, seal, last, body, *values in batch:
+            for pk, seal, session_pk, last, body, *values in batch:
                 chain = bytes(values[chain_at])
                 problem = _find_column_problem(using, Message, pk, seal, values)
                 previous = digests.extend_hash_chain(previous, body)
-                if problem is None and (last != position or chain != previous):
-                    why = "a message before it is missing" if last != position else "its text was altered"
+                places = (session_pk, last), (session.pk, position)
+                why = _find_message_mismatch(*places, is_chain_right=chain == previous)
+                if problem is None and why is not None:
                     problem = IntegrityProblem(Message._meta.db_table, f"{pk} (message {last})", why)
                 if problem is not None:
                     yield problem
@@ -305,12 +310,19 @@ def _find_message_problems(
                 break
 
 
-def _find_moved_message_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
-    """Find the messages in segments of a session that name another session."""
-    messages: models.QuerySet[Message] = models.QuerySet(Message, using=using).filter(segment__session=session)
-    for pk, position in messages.exclude(session=session).order_by("pk").values_list("pk", "position"):
-        why = "it names another session than its segment"
-        yield IntegrityProblem(Message._meta.db_table, f"{pk} (message {position})", why)
+def _find_message_mismatch(place: tuple[int, int], expected: tuple[int, int], *, is_chain_right: bool) -> str | None:
+    """Say what of a message does not match; None if everything does.
+
+    Args:
+        place: Its session and position.
+        expected: The session and position that its segment and the message before it say.
+        is_chain_right: Whether its chain is that of its text.
+    """
+    if place[1] != expected[1]:
+        return "a message before it is missing"
+    if not is_chain_right:
+        return "its text was altered"
+    return None if place == expected else "it names another session than its segment"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,14 @@ MAX_NAMED_PROBLEMS = 20
 class CheckedSession:
     """Session that was verified, and its rows that are not as they were written.
 
-    Without a key and a name it stands for the rows of a workspace that belong to no session.
+    Without a key and a name it stands for the rows of a workspace that belong to no session. After one whose
+    `is_progress_stored` is true, an interrupted verification goes on.
     """
 
     pk: int | None
     session_id: str
     problems: list[IntegrityProblem] = field(default_factory=list)
+    is_progress_stored: bool = False
 
 
 def verify_workspace(
@@ -72,9 +74,11 @@ def verify_workspace(
             checked = verify_and_quarantine_session(using, session, counts)
             check.sessions += 1
             named += _count_and_encode_problems(check, checked)
+            if session is batch[-1]:
+                check.reached, check.rows = session.pk, counts.rows - rows_before
+                _save_check_progress(using, check, named)
+                checked.is_progress_stored = True
             yield checked
-        check.reached, check.rows = batch[-1].pk, counts.rows - rows_before
-        _save_check_progress(using, check, named)
     others = CheckedSession(None, "", list(find_workspace_problems(using, workspace_pk, counts)))
     others.problems += [session.to_problem() for session in missing if session.workspace_pk == workspace_pk]
     named += _count_and_encode_problems(check, others)

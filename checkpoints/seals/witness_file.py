@@ -133,15 +133,18 @@ class FileWitness:
         except OSError as error:
             raise WitnessMissing(str(self.path), type(error).__name__) from error
         end = content.rfind(b"\n") + 1  # a line whose process was stopped while it wrote announced no commit
-        for line in content[:end].splitlines():
-            self._apply_line(line)
-        self._read_to += end
+        place = self._read_to
+        for line in content[:end].splitlines(keepends=True):
+            self._apply_line(line, place)
+            place += len(line)
+        self._read_to = place
 
-    def _apply_line(self, line: bytes) -> None:
+    def _apply_line(self, line: bytes, place: int) -> None:
+        """Take the line at byte `place` into account."""
         try:
             record = parse_record(line)
         except ValueError as error:
-            raise WitnessDamaged(str(self.path), self._read_to) from error
+            raise WitnessDamaged(str(self.path), place) from error
         if record is not None:
             kind, head = record
             self._sessions.setdefault(head.name, WitnessedSession()).apply_record(kind, head)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Set
 from functools import lru_cache
 from string import Formatter
 from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.functional import Promise
-from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
 from django.utils.translation import gettext
@@ -19,6 +18,7 @@ from checkpoints.enums import ActorKind, AuditKind, CallStatus, DecisionKind
 from harness_site.audit.audit_trail_query import AuditEntry
 from harness_site.audit.event_details import format_actor, format_detail_value
 from harness_site.core.formatting import format_number, shorten_to_one_line
+from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.core.status_labels import get_status_shape_and_label
 
 #: Kind → sentences. The first one of which all values are known is used.
@@ -135,23 +135,19 @@ _ACCOUNTS: Final = frozenset({ActorKind.PERSON, ActorKind.TOKEN})
 
 def build_entry_sentence(entry: AuditEntry) -> SafeString:
     """Build the sentence of an entry, with a link to its session."""
-    values = {
-        name: _format_value_in_sentence(format_detail_value(value, name))
-        for name, value in entry.details.items()
-        if isinstance(value, (str, int)) and value != ""
-    }
-    if "decision" in values:
-        decision = str(entry.details["decision"])
-        values["decision"] = format_html(
-            "<b>{}</b>", get_status_shape_and_label(_HOOK_ANSWERS.get(decision, decision))[1]
-        )
-    values |= {
-        "actor": _render_actor_in_sentence(entry),
-        "session": _render_session_in_sentence(entry),
-        "label": _format_value_in_sentence(entry.label),
-    }
-    sentence = _choose_sentence_template(entry, values)
-    return format_html(sentence, **{name: values[name] for name in _list_placeholders(sentence)})
+    details = {name for name, value in entry.details.items() if isinstance(value, (str, int)) and value != ""}
+    sentence = _choose_sentence_template(entry, details | _RENDERED_WITHOUT_DETAILS.keys())
+    return build_html(sentence, **{name: _render_placeholder(entry, name) for name in _list_placeholders(sentence)})
+
+
+def _render_placeholder(entry: AuditEntry, name: str) -> str:
+    """Render what a sentence says of an entry: its actor, session or label, or one of its details."""
+    if name in _RENDERED_WITHOUT_DETAILS:
+        return _RENDERED_WITHOUT_DETAILS[name](entry)
+    if name == "decision":
+        decision = str(entry.details[name])
+        return build_html("<b>{}</b>", get_status_shape_and_label(_HOOK_ANSWERS.get(decision, decision))[1])
+    return _format_value_in_sentence(format_detail_value(entry.details[name], name))
 
 
 def build_grouped_entries_sentence(entry: AuditEntry, number: int) -> SafeString:
@@ -164,7 +160,7 @@ def build_grouped_entries_sentence(entry: AuditEntry, number: int) -> SafeString
         sentence = gettext("{actor} imported {number} sessions")
     else:
         sentence = gettext("{actor}: {label}, {number} times")
-    return format_html(
+    return build_html(
         sentence,
         actor=_render_actor_in_sentence(entry),
         label=_format_value_in_sentence(entry.label),
@@ -172,12 +168,13 @@ def build_grouped_entries_sentence(entry: AuditEntry, number: int) -> SafeString
     )
 
 
-def _choose_sentence_template(entry: AuditEntry, values: Mapping[str, Any]) -> str:
-    if entry.kind == AuditKind.EXPORTED and entry.session_pk is None and "what" in values:
+def _choose_sentence_template(entry: AuditEntry, names: Set[str]) -> str:
+    """Choose the first sentence of a kind whose placeholders all have names of values."""
+    if entry.kind == AuditKind.EXPORTED and entry.session_pk is None and "what" in names:
         return str(_EXPORTED_LIST)
     fallback = _OTHER_KIND if entry.session_pk is None else _OTHER_KIND_IN_SESSION
     sentences = map(str, (*_SENTENCES.get(entry.kind, ()), fallback))
-    return next(sentence for sentence in sentences if _list_placeholders(sentence) <= set(values))
+    return next(sentence for sentence in sentences if _list_placeholders(sentence) <= names)
 
 
 @lru_cache(maxsize=500)
@@ -189,21 +186,33 @@ def _render_actor_in_sentence(entry: AuditEntry) -> SafeString:
     note = gettext("(API token)") if entry.actor_kind == "token" else ""
     known = format_actor(entry.actor, entry.actor_kind)
     is_first_word = entry.actor_kind not in _ACCOUNTS and entry.kind != AuditKind.TAKEOVER
-    name = format_html("<b>{}</b>", shorten_to_one_line(capfirst(known) if is_first_word else known, _NAMED))
-    return format_html('{} <span class="muted">{}</span>', name, note) if note else name
+    name = build_html("<b>{}</b>", shorten_to_one_line(capfirst(known) if is_first_word else known, _NAMED))
+    return build_html('{} <span class="muted">{}</span>', name, note) if note else name
 
 
 def _render_session_in_sentence(entry: AuditEntry) -> SafeString:
     if entry.session_pk is not None:
         address = reverse("harness_sessions:session", args=[entry.session_pk])
-        return format_html('<a href="{}" class="mono">{}</a>', address, _format_value_in_sentence(entry.session_id))
+        return build_html('<a href="{}" class="mono">{}</a>', address, _format_value_in_sentence(entry.session_id))
     gone = entry.details.get("session_id")
     return (
-        format_html('<span class="mono">{}</span>', _format_value_in_sentence(gone))
+        build_html('<span class="mono">{}</span>', _format_value_in_sentence(gone))
         if gone
-        else format_html("{}", gettext("a deleted session"))
+        else build_html("{}", gettext("a deleted session"))
     )
 
 
 def _format_value_in_sentence(value: Any) -> str:
     return shorten_to_one_line(value, _NAMED)
+
+
+def _format_label_in_sentence(entry: AuditEntry) -> str:
+    return _format_value_in_sentence(entry.label)
+
+
+#: Placeholder of a sentence that needs no detail of the entry → how it is rendered.
+_RENDERED_WITHOUT_DETAILS: Final[dict[str, Callable[[AuditEntry], str]]] = {
+    "actor": _render_actor_in_sentence,
+    "session": _render_session_in_sentence,
+    "label": _format_label_in_sentence,
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 #: Maximum number of terms.
@@ -42,19 +42,22 @@ class SearchTerm:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A conjunction of terms: all of them have to occur in one text."""
+    """A conjunction of terms: all of them have to occur in one text.
+
+    `typed_words` are the words as they were typed, in which a term may come again.
+    """
 
     terms: tuple[SearchTerm, ...]
+    typed_words: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def parse(cls, typed: str) -> SearchQuery:
         cleaned_text = "".join(
             character for character in typed[:LONGEST] if character != "\0" and not "\ud800" <= character <= "\udfff"
         )
-        texts = (phrase or word for phrase, word in _TERM.findall(cleaned_text))
-        return cls(
-            tuple(map(SearchTerm, dict.fromkeys(text.strip('"') for text in texts if text.strip(' "'))))[:MAX_TERMS]
-        )
+        texts = [phrase or word for phrase, word in _TERM.findall(cleaned_text)]
+        words = tuple(text.strip('"') for text in texts if text.strip(' "'))
+        return cls(tuple(map(SearchTerm, dict.fromkeys(words)))[:MAX_TERMS], words)
 
     def __bool__(self) -> bool:
         return bool(self.terms)
@@ -74,13 +77,27 @@ class SearchQuery:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Compile a pattern that matches any term, longest first."""
+        """Compile a pattern of what to mark in a text that the query matches: its words in a row, else each.
+
+        The longest terms come first. A very short one counts only as a word of its own if there are longer ones.
+        """
         texts = sorted((term.text for term in self.terms), key=len, reverse=True)
-        return re.compile("|".join(map(re.escape, texts)), re.IGNORECASE)
+        has_long_term = any(_WORD.search(text) for text in texts)
+        single = [
+            rf"(?<!\w){re.escape(text)}(?!\w)" if has_long_term and _is_short(text) else re.escape(text)
+            for text in texts
+        ]
+        in_a_row = r"\s+".join(map(re.escape, self.typed_words or self.words))
+        return re.compile("|".join([in_a_row, *single]), re.IGNORECASE)
 
     def matches_text(self, text: str) -> bool:
         """Return whether every term occurs in `text`."""
         return all(re.search(re.escape(term.text), text, re.IGNORECASE) for term in self.terms)
+
+
+def _is_short(text: str) -> bool:
+    """Return whether a term is one or two letters or digits of a script in which these are a syllable at most."""
+    return len(text) < 3 and text.isalnum() and not _DENSE_RUN.search(text)
 
 
 def fold_case(text: str) -> str:

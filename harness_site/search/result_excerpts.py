@@ -20,7 +20,7 @@ from checkpoints.versions import version_seals
 from harness_site.search.models import Kind, Passage
 from harness_site.search.query_terms import SearchQuery
 
-#: Characters before the first match, and in total.
+#: Characters before the longest match, and in total.
 _BEFORE: Final = 60
 _LENGTH: Final = 240
 
@@ -96,10 +96,10 @@ def _strip_leading_id(passage: Passage, row: Message | ToolCall | Decision | Non
 
 
 def build_excerpt_parts(text: str, pattern: re.Pattern[str]) -> tuple[ExcerptPart, ...]:
-    """Build the excerpt around the first match in `text`, with all matches marked."""
-    first = pattern.search(text)
-    start = max(0, first.start() - _BEFORE) if first else 0
-    end = max(start + _LENGTH, first.end() if first else 0)
+    """Build the excerpt around the first of the longest matches in `text`, with all matches in it marked."""
+    best = max(pattern.finditer(text), key=lambda match: len(match[0]), default=None)
+    start = max(0, best.start() - _BEFORE) if best else 0
+    end = max(start + _LENGTH, best.end() if best else 0)
     parts = [ExcerptPart("… ", False)] if start else []
     at = start
     for match in pattern.finditer(text, start, min(end, len(text))):

@@ -4,7 +4,8 @@ import gc
 from typing import Final
 
 #: Number of new objects after which the collector looks for garbage. Python's own number is 700, which a page exceeds
-#: many times: a timeline of thousands of calls creates tens of thousands of objects.
+#: many times: a timeline of thousands of calls creates tens of thousands of objects. With 10,000, six pages measured in
+#: turn took 9 percent more processor time on average.
 THRESHOLD: Final = 50_000
 
 

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from checkpoints.formats.canonical import to_canonical_json
+from checkpoints.formats.content_blocks import PROVIDER_CALL_BLOCKS, PROVIDER_RESULT_BLOCKS
 from checkpoints.formats.digests import digest_text
 from checkpoints.ids import MAX_LENGTH
 
@@ -58,7 +59,17 @@ MARKER_FIELDS: Final = frozenset({"sessionId", "uuid", "leafUuid", "messageId"})
 #: Known types that are shown as they are.
 SHOWN_TYPES: Final = frozenset({"attachment", "system", "user", "assistant"})
 KNOWN_BLOCKS: Final = frozenset(
-    {"text", "thinking", "redacted_thinking", "tool_use", "tool_result", "image", "document", "server_tool_use"}
+    {
+        *PROVIDER_CALL_BLOCKS,
+        *PROVIDER_RESULT_BLOCKS,
+        "document",
+        "image",
+        "redacted_thinking",
+        "text",
+        "thinking",
+        "tool_result",
+        "tool_use",
+    }
 )
 #: Fields for the position of a line; they are stored beside the fields to show.
 _ENVELOPE_FIELDS: Final = frozenset(

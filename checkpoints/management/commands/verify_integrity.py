@@ -43,7 +43,7 @@ class Command(BaseCommand):
                     name = checked.session_id or "without a session"
                     self.stderr.write(f"{name}: row {problem.row} of {problem.table}: {problem.why}")
                 sessions += checked.pk is not None
-                if checked.pk is not None and sessions % verify_workspace.BATCH_SIZE == 0:
+                if checked.is_progress_stored:
                     self.stderr.write(f"{sessions} sessions, {counts.rows} rows so far; --resume goes on from here")
         except CheckpointsError as error:
             raise CommandError(str(error)) from error

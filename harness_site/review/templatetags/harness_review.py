@@ -14,8 +14,10 @@ from checkpoints.db import clock
 from harness_site.accounts.models import Membership
 from harness_site.core.cached_urls import get_static_path
 from harness_site.core.formatting import convert_to_zone, format_date_with_year
+from harness_site.core.rendering.fast_format_html import build_html
 from harness_site.review.call_event_history import TraceEvent
 from harness_site.review.call_sentence_with_bold_values import render_sentence_with_bold_values
+from harness_site.review.pending_call_rows import PendingCallRow
 from harness_site.review.selectors.pending_calls import BoundedCount, count_pending_calls
 from harness_site.templatetags.harness_tags import render_deadline
 
@@ -28,6 +30,24 @@ _URGENCY: Final = (
     (timedelta(hours=1), "soon"),
     (timedelta(days=1), "today"),
 )
+
+
+@register.simple_tag
+def render_call_origin(row: PendingCallRow, session_word: str) -> SafeString:
+    """Render the tool, the agent and the session of a row of the queue as links, after the word for a session."""
+    agent_link = '<a href="{}" aria-label="{}"><bdi>{}</bdi></a> · '
+    return build_html(
+        '<a class="mono" href="{}" aria-label="{}"><bdi>{}</bdi></a> · {}'
+        '{} <a class="mono" href="{}" title="{}"><bdi>{}</bdi></a>',
+        row.tool.address,
+        row.tool.label,
+        row.tool.name,
+        build_html(agent_link, row.agent.address, row.agent.label, row.agent.name) if row.agent else "",
+        session_word,
+        row.session_address,
+        row.session_id,
+        row.session_id,
+    )
 
 
 @register.simple_tag(takes_context=True)

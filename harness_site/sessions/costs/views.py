@@ -16,10 +16,12 @@ def show_costs(request: MemberRequest, pk: int) -> HttpResponse:
     """Show cost and tokens by model and by turn, newest turn first, from version `before` down."""
     head = get_session_head_or_404(request, pk)
     before = parse_number_parameter(request, "before")
+    environment = read_session_environment(head.stored)
     page = usage_by_turn.load_usage_page(
         pk,
         knows_cost=head.row.cost is not None,
-        estimate=read_session_environment(head.stored).estimate,
+        estimate=environment.estimate,
         before=before,
     )
-    return render(request, "sessions/costs.html", {"head": head, "tab": "costs", "page": page, "before": before})
+    context = {"head": head, "tab": "costs", "page": page, "before": before, "environment": environment}
+    return render(request, "sessions/costs.html", context)

@@ -34,6 +34,7 @@ class FileRow:
     """A file for display; `number` names it in the URL. `shown` is None if its difference is not displayed here.
 
     `added` and `removed` are the numbers of lines of the whole difference, None if it is too large to be counted.
+    `calls` are those that changed it, or all of a file that no call changed; `reading_calls` are the others.
     """
 
     number: int
@@ -42,6 +43,7 @@ class FileRow:
     shown: ShownFile | None
     is_complete: bool
     calls: tuple[FileCall, ...]
+    reading_calls: tuple[FileCall, ...]
     more_calls: int
     added: int | None
     removed: int | None
@@ -104,14 +106,17 @@ def _build_file_row(
         if file.is_changed
         else (None, None)
     )
+    calls = [call for call in file.calls if not (file.is_changed and call.is_read)][:_CALLS]
+    reading_calls = [call for call in file.calls if file.is_changed and call.is_read][: _CALLS - len(calls)]
     return FileRow(
         number,
         use.mask_line_for_display(_make_path_relative(file.path, folders)),
         file.is_changed,
         shown,
         is_complete,
-        tuple(file.calls[:_CALLS]),
-        max(0, len(file.calls) - _CALLS),
+        tuple(calls),
+        tuple(reading_calls),
+        len(file.calls) - len(calls) - len(reading_calls),
         *lines,
     )
 

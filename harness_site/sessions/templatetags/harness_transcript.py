@@ -24,7 +24,7 @@ from harness_site.core.masking.reversible_tokens_for_masked_names import mask_fi
 from harness_site.core.rendering import ansi_colors, display_text, json_tree, markdown, syntax_highlighting
 from harness_site.core.rendering.fast_format_html import build_html, join_html
 from harness_site.core.rendering.hidden_characters import replace_unencodable
-from harness_site.sessions import long_text_pagination, session_formatting
+from harness_site.sessions import call_row_html, long_text_pagination, session_formatting
 from harness_site.sessions.costs import usage_by_turn
 from harness_site.sessions.plan_steps import PlanStep, StepState
 from harness_site.sessions.prompt_links_html import render_prompt_links
@@ -61,6 +61,13 @@ _SAID_IN_LINE = {AuditKind.TAKEOVER.value: frozenset({"last_seen", "why", "taken
 
 register.simple_tag(render_prompt_links)
 register.simple_tag(render_session_row)
+for _render_cell in (
+    call_row_html.render_call_heading_cell,
+    call_row_html.render_session_cell,
+    call_row_html.render_call_status_cell,
+    call_row_html.render_call_duration_cell,
+):
+    register.simple_tag(_render_cell)
 register.filter("visible", display_text.mask_and_reveal_hidden)
 register.filter("size", display_text.format_byte_size)
 register.filter("role_name", session_formatting.format_role_name)

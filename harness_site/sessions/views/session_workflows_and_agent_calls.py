@@ -42,7 +42,7 @@ def list_calls_to_other_agents(request: MemberRequest, pk: int) -> HttpResponse:
     if join is None:
         raise PageNotFound(
             _("This session has no such group of calls to other agents."),
-            _("Its page “Other agents” lists those it has."),
+            _("Its tab “Peers” lists those it has."),
             head,
         )
     return render(

@@ -80,7 +80,7 @@ def test_arguments_of_any_type_are_shown(reader: Client, args: str) -> None:
 def test_lost_run_is_drawn_as_a_gap(reader: Client) -> None:
     shown = page(reader, lost_call())
     assert (
-        "Tue 4 Mar 2025 10:42:07.118 Intent recorded by run 1 on worker-3 (pid 4127), before the tool started "
+        "Tue 4 Mar 2025 10:42:07.118 Run 1 on worker-3 (pid 4127) logged the call before the tool started "
         "The next 3.4 s are unknown: the process ended before it could report. The tool may have run in "
         "part, in full, or not at all. "
         "10:42:10.518 Run 1 was lost: its process ended without reporting (last sign of life 10:42:07) "
@@ -119,7 +119,7 @@ def test_call_copied_by_a_fork(reader: Client) -> None:
     call = lost_call(reason=InterruptReason.FORKED)
     origin = make_session(session_id="order-16")
     Session.objects.filter(pk=call.session_id).update(forked_from=origin)
-    assert "Intent recorded in the session that this one was forked from" in page(reader, call)
+    assert "The call was logged in the session that this one was forked from" in page(reader, call)
     assert f'href="/sessions/{origin.pk}/">the session that this one was forked from' in raw(reader, call)
     assert "The outcome of this call was unknown when the session was forked" in page(reader, call)
 

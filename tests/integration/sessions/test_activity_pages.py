@@ -57,6 +57,19 @@ def test_files_page_shows_the_net_change_of_each_file(reader: Client, session: S
     assert "All files" in show(reader, session, "files/?file=0")[1]
 
 
+def test_files_page_names_the_calls_that_changed_a_file_before_those_that_read_it(
+    reader: Client, session: Session
+) -> None:
+    for number in range(20):
+        logged(session, f"r{number}", tool="Read", args={"file_path": "/work/a.py"})
+    edit(session, "c1", "/work/a.py", "one", "two")
+    logged(session, "r20", tool="Read", args={"file_path": "/work/b.py"})
+    text = show(reader, session, "files/")[1]
+    found = re.search(r"\+1 −1 Edit \S+ · read by (Read.*?) and 9 more /work/b.py read only Read \d\d:\d\d", text)
+    assert found is not None
+    assert found[1].count("Read") == 11
+
+
 def test_files_page_shows_edits_of_the_file_that_an_editor_has_open(reader: Client, session: Session) -> None:
     commands = (
         "edit 1:1\nnowhere\nend_of_edit",
@@ -101,6 +114,16 @@ def test_costs_page_sums_by_turn_and_model_without_unknown_costs(reader: Client,
     Session.objects.update(cost_basis=CostBasis.UNKNOWN)
     for page in ("costs/", "versions/", "compare/?a=1&b=2"):
         assert "$" not in show(reader, session, page)[1]
+
+
+def test_imported_session_says_what_its_transcript_does_not_state(reader: Client, session: Session) -> None:
+    shown = ("Permissions –", "apply_prices prices.toml")
+    Session.objects.update(total_tokens=7, cost_basis=CostBasis.UNKNOWN)
+    assert [text in show(reader, session, "costs/")[1] for text in shown] == [False, False]
+    Session.objects.update(metadata=to_canonical_json({"import": {"format": "claude-code"}}))
+    assert [text in show(reader, session, "costs/")[1] for text in shown] == [True, True]
+    Session.objects.update(cost_basis=CostBasis.ESTIMATED)
+    assert [text in show(reader, session, "costs/")[1] for text in shown] == [True, False]
 
 
 def test_subagents_are_linked_both_ways_and_summed(reader: Client, session: Session) -> None:

@@ -90,7 +90,7 @@ def test_invalid_label_is_refused(reader: Client, label: str) -> None:
 def test_labelling_without_sessions_changes_nothing(reader: Client, keys: tuple[str, ...]) -> None:
     response = reader.post("/sessions/labels/", {"session": keys, "label": "vip", "what": "add"})
     assert response.status_code == 422
-    assert "Choose at least one session" in visible_text(response)
+    assert "Select at least one session in the list." in visible_text(response)
 
 
 def test_sessions_of_another_workspace_are_not_labelled(reader: Client) -> None:

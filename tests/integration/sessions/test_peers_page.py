@@ -37,7 +37,7 @@ def test_every_call_shows_peer_and_outcome(cp: SyncCheckpointer, reader: Client)
     assert "stock answered" in words
     assert "grams 3150 –" in words
     assert "No answer in time" in words
-    assert "Came too late" in words
+    assert "Arrived too late" in words
     assert ": at last" in words
     assert "Join more Waiting 0 of 1 call is settled" in words
     assert "ask open Waiting due in" in words
@@ -70,9 +70,7 @@ def test_task_of_a_lost_run_is_labelled(cp: SyncCheckpointer, reader: Client) ->
     assert "That run has not saved a version yet." in visible_text(page_of(reader))
     lose_run()
     cp.take_paused("s", takeover=True)
-    assert "It was continued 2 times, because an earlier run was lost or continued it twice." in visible_text(
-        page_of(reader)
-    )
+    assert "It was continued 2 times: an earlier run was lost, or took it again." in visible_text(page_of(reader))
     cp.save_checkpoint("s", [], None, 0)
     words = visible_text(page_of(reader))
     assert "Pause 1 Resumed" in words

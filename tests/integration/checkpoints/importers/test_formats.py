@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer
+from checkpoints.formats.content_blocks import OtherPart, list_message_parts
 from checkpoints.importers import ImportReport, import_transcripts
 from checkpoints.importers.detect_format import FORMATS
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
@@ -477,6 +478,22 @@ def test_facts_are_stored_where_the_documentation_says(cp: SyncCheckpointer, tmp
     }
     block = json.loads(Message.objects.get(message_id="d").body)["blocks"][0]
     assert block == {"kind": "compaction", "messages_before": 3, "tokens_before": 90}
+
+
+def test_messages_of_extensions_and_errors_of_pi_are_kept(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    messages = [
+        {"role": "hookMessage", "content": "An old hook"},
+        {"role": "custom", "customType": "memo", "content": [{"type": "text", "text": "A memo"}], "display": True},
+        {"role": "assistant", "content": [], "stopReason": "error", "errorMessage": "Overloaded"},
+    ]
+    entries = [
+        {"type": "message", "id": f"e{number}", "parentId": "a", "timestamp": T.format(number), "message": message}
+        for number, message in enumerate(messages, 2)
+    ]
+    read_sample(cp, tmp_path, [*PI[:2], *entries])
+    rows = Message.objects.order_by("created_at")
+    assert [row.role for row in rows] == ["user", "system", "system", "assistant"]
+    assert list_message_parts(json.loads(rows[3].body)) == (OtherPart({"errorMessage": "Overloaded"}),)
 
 
 def test_fork_of_pi_counts_only_its_own_tokens(cp: SyncCheckpointer, tmp_path: Path) -> None:

@@ -252,6 +252,37 @@ def test_anthropic_responses(cp: SyncCheckpointer, tmp_path: Path) -> None:
     assert transcript(cp, "log")[1]["source"]["stop_reason"] == "end_turn"
 
 
+def test_calls_that_anthropic_makes_itself_have_their_results(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    searched = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "order 17"}}
+    found = [{"type": "web_search_result", "title": "Orders", "url": "https://example.com", "encrypted_content": "x"}]
+    asked = {"type": "mcp_tool_use", "id": "mcp_1", "name": "track", "server_name": "shop", "input": {"order": 17}}
+    failed = {"type": "web_fetch_tool_result_error", "error_code": "url_not_allowed"}
+    content = [
+        searched,
+        {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": found},
+        asked,
+        {
+            "type": "mcp_tool_result",
+            "tool_use_id": "mcp_1",
+            "is_error": False,
+            "content": [{"type": "text", "text": "Lost"}],
+        },
+        {**searched, "id": "srv_2", "name": "web_fetch"},
+        {"type": "web_fetch_tool_result", "tool_use_id": "srv_2", "content": failed},
+    ]
+    request = {"messages": [ASK, {"role": "assistant", "content": content}, {"role": "user", "content": "Thanks"}]}
+    report = import_transcripts(cp, saved(tmp_path / "request.json", request))
+    assert (dict(report.formats), report.unknown, report.unanswered) == ({"anthropic": 1}, {}, 0)
+    calls = ToolCall.objects.order_by("pk").values_list("tool", "status")
+    assert list(calls) == [
+        ("web_search", CallStatus.COMPLETED),
+        ("track", CallStatus.COMPLETED),
+        ("web_fetch", CallStatus.FAILED),
+    ]
+    assert "example.com" in str(ToolCall.objects.get(tool="web_search").result_text)
+    assert ToolCall.objects.get(tool="track").result_text == "Lost"
+
+
 def test_sessions_of_a_folder_are_named_after_the_files(cp: SyncCheckpointer, tmp_path: Path) -> None:
     (tmp_path / "may").mkdir()
     saved(tmp_path / "may" / "one.json", CHAT)

@@ -10,7 +10,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from checkpoints.exceptions import IntegrityError, RowNotSealed
-from checkpoints.models import Checkpoint, Message, Segment, Session, ToolCall
+from checkpoints.framework_states import remove_and_copy_states, state_store
+from checkpoints.framework_states.state_store import NewState
+from checkpoints.models import Checkpoint, FrameworkState, Message, Segment, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import SEALED_TABLES, plain
 from tests.integration.checkpoints.integrity.test_other_attacks import find_tables_with_problems
@@ -37,6 +39,20 @@ def test_session_with_a_missing_row_is_not_forked(open_checkpointer: Open, model
     with pytest.raises(IntegrityError):
         cp.fork_session("s", "fork")
     assert not Session.objects.filter(session_id="fork").exists()
+    assert Session.objects.get(session_id="s").quarantined_at is not None
+
+
+def test_states_of_a_session_with_a_missing_state_are_not_copied(open_checkpointer: Open) -> None:
+    store = start_session(open_checkpointer()).store
+    for number in "12":
+        body = ("json", b"{}")
+        state = NewState("ns", number, "", "run", body, body, {"a": 1}, {"a": ("json", number.encode())}, ["a"])
+        state_store.save_state(store, "s", state)
+    plain(FrameworkState).filter(state_id="2").delete()
+
+    with pytest.raises(IntegrityError):
+        remove_and_copy_states.copy_states(store, "s", "copy")
+    assert not Session.objects.filter(session_id="copy").exists()
     assert Session.objects.get(session_id="s").quarantined_at is not None
 
 

@@ -153,8 +153,9 @@ def test_forged_line_is_refused_and_incomplete_line_is_not(cp: SyncCheckpointer,
     kind, name, number, seal, mac = last.split(b" ")
     witness.write_bytes(whole + b" ".join([kind, name, b"%d" % (int(number) + 5), seal, mac]))
     forget_witness()
-    with pytest.raises(WitnessDamaged):
+    with pytest.raises(WitnessDamaged) as caught:
         cp.resume("s")
+    assert caught.value.position == len(whole)
 
     # The process ended after its commit and before it could confirm it, and the next line was torn.
     witness.write_bytes(b"".join(lines) + last[:20])

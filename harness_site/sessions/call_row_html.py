@@ -1,0 +1,48 @@
+"""HTML of cells in the lists of calls. A template takes several times as long, and a page has dozens of rows."""
+
+from __future__ import annotations
+
+from django.utils.safestring import SafeString
+
+from harness_site.core.rendering.fast_format_html import build_html
+from harness_site.sessions.call_row_display import CallLine, WorkspaceCallLine
+
+
+def render_call_heading_cell(call: CallLine) -> SafeString:
+    return build_html(
+        '<th scope="row"><a class="mono" data-row href="{}">{}</a> <small><code>{}</code></small></th>',
+        call.address,
+        call.tool,
+        call.call_id,
+    )
+
+
+def render_session_cell(line: WorkspaceCallLine) -> SafeString:
+    return build_html(
+        '<td class="of-session"><a href="{}" dir="auto">{}</a>{}</td>',
+        line.session_address,
+        line.session_name,
+        build_html(" <small>{}</small>", line.agent) if line.agent else "",
+    )
+
+
+def render_call_status_cell(call: CallLine, run: str = "") -> SafeString:
+    """Render status and time of a call, with the name of its `run` in a list of one session."""
+    return build_html(
+        '<td class="state"><span class="chip {}">{}</span> <small><span>{}{}</span>{}</small></td>',
+        call.status_shape,
+        call.status,
+        call.logged,
+        f" · {run}" if run else "",
+        build_html(" <span>{}</span>", call.repeats) if call.repeats else "",
+    )
+
+
+def render_call_duration_cell(call: CallLine, label: str) -> SafeString:
+    """Render the duration of a call; `label` names it where the list has no head."""
+    return build_html(
+        '<td class="number time-cell{}" data-label="{}">{}</td>',
+        " nothing" if call.record.duration is None else "",
+        label,
+        call.duration,
+    )

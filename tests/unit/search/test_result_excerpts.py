@@ -1,0 +1,39 @@
+"""Excerpts of texts that a search has found."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness_site.search.query_terms import SearchQuery
+from harness_site.search.result_excerpts import build_excerpt_parts
+
+
+def list_marked_texts(text: str, typed: str) -> list[str]:
+    return [part.text for part in build_excerpt_parts(text, SearchQuery.parse(typed).pattern) if part.marked]
+
+
+@pytest.mark.parametrize(
+    ("typed", "text", "marked"),
+    [
+        ("pay a bill", "Tabs: a.py. Pay a\nbill.", ["a", "Pay a\nbill"]),
+        ("pay a bill", "The bill of a repair: pay.", ["bill", "a", "pay"]),
+        ("a", "Bananas", ["a", "a", "a"]),
+        ("c+ c++ code", "c++code", ["c++", "code"]),
+        ("東 tower", "東京 tower", ["東", "tower"]),
+    ],
+)
+def test_words_in_a_row_are_marked_together_and_short_words_by_themselves(
+    typed: str, text: str, marked: list[str]
+) -> None:
+    assert list_marked_texts(text, typed) == marked
+
+
+def test_excerpt_is_around_the_longest_match() -> None:
+    text = f"a lead. {'Filler. ' * 100}Updating a team to assign a lead is slow."
+    marked = list_marked_texts(text, "updating a team to assign a lead")
+    assert marked == ["Updating a team to assign a lead"]
+
+
+def test_match_that_is_longer_than_an_excerpt_is_shown_whole() -> None:
+    text = f"A long{' ' * 300}word"
+    assert list_marked_texts(text, "long word") == [text.removeprefix("A ")]
