@@ -19,11 +19,23 @@ _CHUNK_SIZE = 1000
 
 
 def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
-    """Seal the rows of a session that have no seal. Returns their number.
+    """Seal the rows of a session that have no seal, unless somebody has removed the seal of the session.
+
+    As `seal_session_rows_as_they_are`; `IntegrityError` also if the witness knows the session and it has no seal.
+    """
+    with transaction.atomic(using=using):
+        session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
+        if session is not None:
+            _require_session_was_never_sealed(session)
+        return seal_session_rows_as_they_are(using, session_pk)
+
+
+def seal_session_rows_as_they_are(using: str, session_pk: int) -> int:
+    """Seal the rows of a session that have no seal, whatever the witness knows. Returns their number.
 
     What is sealed is what the database holds now: nothing tells whether a row was altered before. Only a transcript
     whose chain does not match is refused. The session's row is locked meanwhile. Raises `SealKeyMissing` without a key,
-    and `IntegrityError`, after which nothing is sealed, also if the witness knows the session and it has no seal.
+    and `IntegrityError`, after which nothing is sealed.
     """
     keys = get_seal_keys()
     if keys is None:
@@ -32,7 +44,6 @@ def seal_unsealed_session_rows(using: str, session_pk: int) -> int:
         session = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if session is None:
             return 0
-        _require_session_was_never_sealed(session)
         count = 0
         tables: tuple[type[models.Model], ...] = (*verification.SESSION_MODELS, Message)
         for model in tables:

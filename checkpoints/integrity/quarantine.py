@@ -250,7 +250,7 @@ def _reseal_altered_rows(using: str, session: Session) -> int:
         count += rows.filter(pk__in=altered).update(row_seal=None)
     _select_sessions_without_verifying_seals(using).filter(pk=session.pk).update(row_seal=None)
     try:
-        backfill_row_seals.seal_unsealed_session_rows(using, session.pk)
+        backfill_row_seals.seal_session_rows_as_they_are(using, session.pk)
     except IntegrityError as error:
         raise QuarantineStays(session.session_id, 1, error.table, error.row) from error
     return count + 1

@@ -186,7 +186,8 @@ def test_period_ends_with_the_last_item(session: Session) -> None:
 
 def test_start_of_truncated_items_is_reported(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeframe_contents, "LIMIT", 3)
-    made = [call(session, number, number + 0.5, str(number)) for number in range(5)]
+    # Their ids have another order than their times, and all of them follow the same version.
+    made = [call(session, number, number + 0.5, str(9 - number)) for number in range(5)]
     frame = read(session)
     assert (frame.cut, frame.since) == (later(2), later(2))
     assert [stretch.call_pk for stretch in frame.courses[0].lane.stretches] == [each.pk for each in made[2:]]

@@ -170,12 +170,11 @@ def _query_status_changing_decisions(calls: list[int]) -> QuerySet[Decision, tup
 def select_newest_call_columns(calls: QuerySet[ToolCall]) -> QuerySet[ToolCall, tuple[Any, ...]]:
     """Select the columns of `LoggedCallRow`, newest calls first.
 
-    Ordered as the index of the calls of a session is: in another order, all of them would be read and sorted.
+    Ordered by step first, as the index is: ordered by key alone, all calls of the session would be read and sorted.
+    Not by call id, the next column of the index: among many calls of one step, the first ones would not be the newest.
     """
     times = (Instant(name) for name in ("issued_at", "interrupted_at", "settled_at"))
-    return calls.order_by("-step", "-call_id", "-attempt").values_list(
-        "pk", cast_field_to_text("run"), "tool", "status", *times
-    )
+    return calls.order_by("-step", "-pk").values_list("pk", cast_field_to_text("run"), "tool", "status", *times)
 
 
 def select_run_key_column(runs: QuerySet[Run]) -> QuerySet[Run]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +19,13 @@ from checkpoints.exceptions import (
     NotQuarantined,
     QuarantineStays,
     ReasonRequired,
+    ReviewRequired,
     SessionQuarantined,
 )
 from checkpoints.models import AuditEvent, Decision, Message, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
+from tests.integration.checkpoints.integrity.test_witness import forget_witness
 from tests.integration.checkpoints.session_setups import conversation, start_session
 
 
@@ -145,6 +148,18 @@ def test_altered_row_can_be_accepted_but_not_an_altered_transcript(cp: SyncCheck
     with pytest.raises(QuarantineStays):
         cp.release_quarantine("s", actor="ann", reason="It looks better.", accept_altered=True)
     assert get_session().quarantined_at is not None
+
+
+def test_altered_row_is_accepted_where_a_witness_knows_its_session(witness: Path, cp: SyncCheckpointer) -> None:
+    cp.release_session("s")
+    alter_call()
+    with pytest.raises(IntegrityError):
+        cp.pending_tool_calls("s")
+    assert cp.release_quarantine("s", actor="ann", reason="I corrected the tool.", accept_altered=True) == 2
+    assert cp.pending_tool_calls("s")[0]["tool_name"] == "refund"
+    forget_witness()
+    with pytest.raises(ReviewRequired):
+        cp.resume("s")
 
 
 def test_unsealed_row_does_not_quarantine_its_session(cp: SyncCheckpointer) -> None:
