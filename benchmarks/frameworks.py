@@ -54,6 +54,8 @@ PAGE = ROOT / "docs" / "benchmarks-frameworks.md"
 #: Number of turns at the beginning and at the end whose medians are compared.
 WINDOW = 20
 WORKERS = 8
+#: Number of turns that a contender saves before the next one does.
+TURNS_AT_A_TIME = 5
 
 
 @dataclass(frozen=True)
@@ -344,10 +346,11 @@ def measure_stores_on_database_kind(databases: Any, kind: Kind, turns: Sequence[
     sizes = {each: database.get_size_on_disk() for each, database in places.items()}
     tables = {each: database.measure_tables() for each, database in places.items() if kind == "postgresql"}
     results = {each: Measured() for each in stores}
-    for number, turn in enumerate(turns):
+    for number, start in enumerate(range(0, len(turns), TURNS_AT_A_TIME)):
         order = list(stores.items())
         for each, store in order[number % len(order) :] + order[: number % len(order)]:
-            results[each].seconds.append(store.time_save(turn) / each.writes)
+            for turn in turns[start : start + TURNS_AT_A_TIME]:
+                results[each].seconds.append(store.time_save(turn) / each.writes)
     said = sum(turn.size for turn in turns)
     for each, store in stores.items():
         results[each].size = (places[each].get_size_on_disk() - sizes[each]) / said
@@ -436,11 +439,11 @@ _INTRODUCTION = """\
 
 A conversation of {turns} turns, with {size:.1f} KB of text in each, saved as an unchanged framework saves it. Times are
 those of one save by the store alone: medians of {window} turns, on {cores} cores, {day:%Y-%m-%d}. A turn of LangGraph
-has five saves, a turn of Strands Agents two, a turn of the others one. LangGraph computes while its saver works, so the
-calls of a graph to its saver are recorded, and made again to each saver without the graph. Contenders save in turn,
-each in a database of its own on the same server and disk: ratios say more than milliseconds. Pydantic AI and the
-Claude Agent SDK have no durable store of their own; that of Strands Agents writes a file for each message, and is not
-compared.
+has five saves, a turn of Strands Agents two, a turn of the others one. LangGraph computes while its saver works, so
+the calls of a graph to its saver are recorded, and made again to each saver without the graph. A contender saves
+{at_a_time} turns, then the next one does, each in a database of its own on the same server and disk: ratios say more
+than milliseconds. Pydantic AI and the Claude Agent SDK have no durable store of their own; that of Strands Agents
+writes a file for each message, and is not compared.
 `make benchmarks-frameworks` writes this page.
 """
 _TARGET_HEADING = "## Targets\n\n| what | on | measured | wanted |  |\n|---|---|---|---|---|"
@@ -485,7 +488,9 @@ def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, Worker
     """Format docs/benchmarks-frameworks.md."""
     size, cores = sum(turn.size for turn in turns) / len(turns) / 1000, os.cpu_count()
     parts = [
-        _INTRODUCTION.format(turns=len(turns), size=size, window=WINDOW, cores=cores, day=datetime.now(UTC)),
+        _INTRODUCTION.format(
+            at_a_time=TURNS_AT_A_TIME, turns=len(turns), size=size, window=WINDOW, cores=cores, day=datetime.now(UTC)
+        ),
         "\n".join([_TARGET_HEADING, *_list_targets(len(turns), results, rates), ""]),
     ]
     for kind, measured in results.items():

@@ -34,8 +34,16 @@ class _RecordedMessage:
 
 
 @dataclass(frozen=True)
+class _RecordedList:
+    """List that begins with the first `kept` messages of the last load."""
+
+    kept: int
+    others: Sequence[Any]
+
+
+@dataclass(frozen=True)
 class RecordedCall:
-    """Call of a saver: the name of the method, and its arguments with `_RecordedMessage` for each message.
+    """Call of a saver: the name of the method, and its arguments with a `_RecordedMessage` for each message.
 
     `loaded` are the messages that a load has returned.
     """
@@ -56,6 +64,7 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
         super().__init__()
         self._get_next_version = get_next_version
         self._newest: CheckpointTuple | None = None
+        self._loaded: list[BaseMessage] = []
         self.calls: list[RecordedCall] = []
 
     def get_next_version(self, current: Any, channel: Any) -> Any:
@@ -64,9 +73,10 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         found = self._newest
         if found is not None:
-            values = _replace_messages(found.checkpoint["channel_values"], lambda message: message.model_copy())
+            values = _replace(found.checkpoint["channel_values"], BaseMessage, lambda message: message.model_copy())
             found = found._replace(checkpoint={**found.checkpoint, "channel_values": values})
-        self.calls.append(RecordedCall("get_tuple", _record([config]), _list_messages(found)))
+        self._loaded = _list_messages(found)
+        self.calls.append(RecordedCall("get_tuple", self._record([config]), self._loaded))
         return found
 
     def put(
@@ -76,7 +86,7 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        self.calls.append(RecordedCall("put", _record([config, checkpoint, metadata, new_versions])))
+        self.calls.append(RecordedCall("put", self._record([config, checkpoint, metadata, new_versions])))
         place = {**config["configurable"], "checkpoint_id": checkpoint["id"]}
         stored: RunnableConfig = {"configurable": place}
         self._newest = CheckpointTuple(stored, checkpoint, metadata, None, [])
@@ -85,7 +95,17 @@ class RecordingSaver(BaseCheckpointSaver[str]):  # type: ignore[misc]
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        self.calls.append(RecordedCall("put_writes", _record([config, writes, task_id, task_path])))
+        self.calls.append(RecordedCall("put_writes", self._record([config, writes, task_id, task_path])))
+
+    def _record(self, value: Any) -> Any:
+        if isinstance(value, list) and self._loaded:
+            pairs = zip(value, self._loaded, strict=False)
+            kept = next((place for place, (item, loaded) in enumerate(pairs) if item is not loaded), None)
+            kept = min(len(value), len(self._loaded)) if kept is None else kept
+            return _RecordedList(kept, [self._record(item) for item in value[kept:]])
+        if isinstance(value, BaseMessage):
+            return _RecordedMessage(value, value.id)
+        return _map_items(value, self._record)
 
 
 @dataclass
@@ -94,24 +114,34 @@ class CallPlayer:
 
     Attributes:
         saver: The saver.
-        messages: Messages of this player, by the identity of recorded ones.
+        loaded: Messages of the last load.
+        messages: Other messages of this player, by the identity of recorded ones.
     """
 
     saver: Any
+    loaded: list[BaseMessage] = field(default_factory=list)
     messages: dict[int, BaseMessage] = field(default_factory=dict)
 
     def time_calls(self, calls: Sequence[RecordedCall]) -> dict[str, float]:
         """Make calls. Returns the seconds that the saver took, by the name of the method."""
         seconds: dict[str, float] = {}
         for call in calls:
-            args, method = _replace_recorded(call.args, self._find_own_message), getattr(self.saver, call.name)
+            args, method = self._build_args(call.args), getattr(self.saver, call.name)
             start = time.perf_counter()
             returned = method(*args)
             seconds[call.name] = seconds.get(call.name, 0.0) + time.perf_counter() - start
             if call.name == "get_tuple":
-                pairs = zip(call.loaded, _list_messages(returned), strict=True)
-                self.messages = {id(recorded): own for recorded, own in pairs}
+                self.loaded, self.messages = _list_messages(returned), {}
+                if len(self.loaded) != len(call.loaded):
+                    raise ValueError("The saver has loaded another number of messages than the graph has.")
         return seconds
+
+    def _build_args(self, recorded: Any) -> Any:
+        if isinstance(recorded, _RecordedMessage):
+            return self._find_own_message(recorded)
+        if isinstance(recorded, _RecordedList):
+            return [*self.loaded[: recorded.kept], *map(self._build_args, recorded.others)]
+        return _map_items(recorded, self._build_args)
 
     def _find_own_message(self, recorded: _RecordedMessage) -> BaseMessage:
         own = self.messages.get(id(recorded.message))
@@ -122,32 +152,24 @@ class CallPlayer:
         return own
 
 
-def _record(args: Sequence[Any]) -> Sequence[Any]:
-    recorded: Sequence[Any] = _replace_messages(args, lambda message: _RecordedMessage(message, message.id))
-    return recorded
-
-
 def _list_messages(found: CheckpointTuple | None) -> list[BaseMessage]:
     messages: list[BaseMessage] = []
     if found is not None:
-        _replace_messages(found.checkpoint["channel_values"], messages.append)
+        _replace(found.checkpoint["channel_values"], BaseMessage, messages.append)
     return messages
-
-
-def _replace_messages(value: Any, replace: Callable[[BaseMessage], Any]) -> Any:
-    return _replace(value, BaseMessage, replace)
-
-
-def _replace_recorded(value: Any, replace: Callable[[_RecordedMessage], Any]) -> Any:
-    return _replace(value, _RecordedMessage, replace)
 
 
 def _replace(value: Any, kind: type[Any], replace: Callable[[Any], Any]) -> Any:
     """Copy dictionaries and sequences, with the objects of a type in them replaced."""
     if isinstance(value, kind):
         return replace(value)
+    return _map_items(value, lambda item: _replace(item, kind, replace))
+
+
+def _map_items(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Copy a dictionary or a sequence with each item changed; anything else is returned as it is."""
     if isinstance(value, dict):
-        return {name: _replace(item, kind, replace) for name, item in value.items()}
+        return {name: change(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, deque)):
-        return type(value)(_replace(item, kind, replace) for item in value)
+        return type(value)(map(change, value))
     return value
