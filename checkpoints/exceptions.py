@@ -638,15 +638,19 @@ class EditorMayNotApprove(DecisionRefused):
 
 
 class StaleRevision(DecisionRefused):
-    """The call has changed since the revision the decision was made on: `given`, and now `current`."""
+    """The call has changed since the revision the decision was made on: `given`, and now `current`.
+
+    If they are equal, the decision named other arguments than those of that revision.
+    """
 
     code = "stale_revision"
     hint = "Look at the call again before deciding. Nothing was changed."
 
     def __init__(self, session_id: str, call_id: str, given: int, current: int) -> None:
         self.session_id, self.call_id, self.given, self.current = session_id, call_id, given, current
+        made_on = "other arguments than those" if given == current else str(given)
         super().__init__(
-            f"Call {call_id!r} of session {session_id!r} is at revision {current}; the decision was made on {given}."
+            f"Call {call_id!r} of session {session_id!r} is at revision {current}; the decision was made on {made_on}."
         )
 
 

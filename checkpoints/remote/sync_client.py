@@ -15,7 +15,7 @@ from checkpoints.archive.session_import import ImportedSession
 from checkpoints.client import SyncCheckpointer
 from checkpoints.decisions.actors import Actor
 from checkpoints.enums import CallStatus, Phase
-from checkpoints.exceptions import InvalidInput, NotOverHttp
+from checkpoints.exceptions import InvalidInput, NotOverHttp, SessionNotFound
 from checkpoints.formats.canonical import to_canonical_json
 from checkpoints.ids import validate_id
 from checkpoints.loop_state.phase_details import PhaseDetails
@@ -211,7 +211,10 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         return ImportedRecord(version, migrated.run_id, migrated.applied)
 
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
-        loaded = self._send_read_request(f"{_build_session_path(session_id)}/versions/latest")["version"]
+        try:
+            loaded = self._send_read_request(f"{_build_session_path(session_id)}/versions/latest")["version"]
+        except SessionNotFound:
+            return None
         return None if loaded is None else _parse_version(loaded)
 
     def load(self, session_id: str, version: int) -> dict[str, Any]:
@@ -310,7 +313,10 @@ class SyncRemoteCheckpointer(SyncCheckpointer):
         return call
 
     def pending_tool_calls(self, session_id: str) -> list[dict[str, Any]]:
-        calls: list[dict[str, Any]] = self._send_read_request(f"{_build_session_path(session_id)}/calls")["calls"]
+        try:
+            calls: list[dict[str, Any]] = self._send_read_request(f"{_build_session_path(session_id)}/calls")["calls"]
+        except SessionNotFound:
+            return []
         return calls
 
     def pending_decisions(

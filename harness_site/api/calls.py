@@ -317,9 +317,11 @@ def record_probe(
     summary="List the calls that have no outcome",
 )
 def list_pending_calls(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
-    return build_json_response(
-        {"calls": mask_json_value(get_client_checkpointer(request).pending_tool_calls(session_id))}
-    )
+    checkpointer = get_client_checkpointer(request)
+    calls = checkpointer.pending_tool_calls(session_id)
+    if not calls:
+        row_lookups.get_session(checkpointer.store, session_id)  # raises `SessionNotFound`
+    return build_json_response({"calls": mask_json_value(calls)})
 
 
 @router.get(

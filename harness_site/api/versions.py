@@ -233,9 +233,10 @@ def list_versions(
 def load_latest(request: HttpRequest, session_id: request_schemas.Identifier) -> HttpResponse:
     checkpointer = get_client_checkpointer(request)
     latest = checkpointer.load_latest(session_id)
+    session = row_lookups.get_session(checkpointer.store, session_id)
     if latest is None:
         return build_json_response({"version": None})
-    session_read_audit.record_session_read(request, row_lookups.get_session(checkpointer.store, session_id))
+    session_read_audit.record_session_read(request, session)
     return _build_version_response(latest)
 
 

@@ -108,7 +108,7 @@ TABLE: Final = (
         wrong="phase",
     ),
     read(f"{_SESSION}/versions", "/sessions/s/versions", "SessionNotFound", "before=x"),
-    read(f"{_SESSION}/versions/latest", "/sessions/s/versions/latest", "-"),
+    read(f"{_SESSION}/versions/latest", "/sessions/s/versions/latest", "SessionNotFound"),
     read(f"{_SESSION}/versions/<int:version>", "/sessions/s/versions/1", "SessionNotFound"),
     read(f"{_SESSION}/messages", "/sessions/s/messages", "SessionNotFound", "after=-1", "InvalidInput"),
     read("runs/<run_id>", "/runs/{run}", "RunNotFound"),
@@ -119,7 +119,7 @@ TABLE: Final = (
         {"fence": FENCE, "call_id": "c9", "tool": "pay", "args": {}},
         wrong="tool",
     ),
-    read(f"{_SESSION}/calls", "/sessions/s/calls", "-"),
+    read(f"{_SESSION}/calls", "/sessions/s/calls", "SessionNotFound"),
     read(f"{_SESSION}/calls/<escaped:call_id>", "/sessions/s/calls/c1", "SessionNotFound", "revision=x"),
     write(
         "PATCH",

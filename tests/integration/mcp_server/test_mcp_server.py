@@ -107,6 +107,7 @@ async def decide_as_a_person_says(client: Client, call_id: str) -> None:
 
     wrong = await call(client, "decide", **{**decision, "args_digest": "0" * 64})
     assert "StaleRevision" in wrong["error"]
+    assert f"at revision {facts['revision']}; the decision was made on other arguments" in wrong["error"]
     wrong = await call(client, "decide", **{**decision, "revision": 0})
     assert "StaleRevision" in wrong["error"]
     wrong = await call(client, "decide", **{**decision, "reason": ""})
