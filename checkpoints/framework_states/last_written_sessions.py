@@ -105,8 +105,10 @@ def find_known_session(
 ) -> KnownSession | None:
     """Find a session that this client may write to in one statement.
 
-    Returns None if it is not known, a run owns it, or it has no title and the description may have one.
+    Returns None if it is not known, a run owns it, or it has no title and the description may have one. Raises
+    `OpenedInAnotherProcess`.
     """
+    store.require_own_process(session_id)
     known = _get_known_sessions(store).find(session_id) if _can_write_known_sessions(store) else None
     if known is None or store.find_owned_session(session_id) is not None:
         return None

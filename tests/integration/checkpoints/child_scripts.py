@@ -100,6 +100,29 @@ def write_after_fork(place: str) -> str:
     return str(os.waitstatus_to_exitcode(status))
 
 
+def append_to_known_session_after_fork(place: str) -> str:
+    """Append in a forked child to a session that its parent has written to, without owning it."""
+    cp = SyncCheckpointer(place)
+    from checkpoints.framework_states import durable_message_list  # its models need the settings of the checkpointer
+
+    def append(text: str) -> None:
+        message = {"role": "user", "content": text}
+        durable_message_list.append_messages(cp.store, "list", [message], SessionDescription("List"))
+
+    append("first")
+    child = os.fork()
+    if child == 0:
+        try:
+            append("of the child")
+        except exceptions.OpenedInAnotherProcess:
+            os._exit(0)
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    append("second")
+    assert os.waitstatus_to_exitcode(status) == 0
+    return ", ".join(message["content"] for message in (cp.load_latest("list") or {})["transcript"])
+
+
 def look_for_tool_of_parent_after_fork() -> int:
     """Return 1 if a forked child believes that the tool runs in it which runs in its parent."""
     place = running_tools.CallPlace("run", "s", "pay", "call_1", None, None)

@@ -36,7 +36,10 @@ from checkpoints.versions.blobs import (
     digest_element,
     patch_if_shorter,
 )
+from tests.conftest import StartChild
+from tests.integration.checkpoints import child_scripts
 from tests.integration.checkpoints.session_setups import conversation, text_message
+from tests.support.processes import database_url
 
 Open = Callable[..., SyncCheckpointer]
 
@@ -533,3 +536,9 @@ def test_state_is_replaced_within_the_transaction_of_a_test_case(cp: SyncCheckpo
             _save_in_turn(cp, number)
         _save(cp, 2, a=_item(77), versions={"b": 0})
         assert _load(cp) == {"a": _item(77), "b": _item(999)}
+
+
+def test_forked_child_does_not_use_the_connection_of_its_parent(start_child: StartChild) -> None:
+    written = start_child(child_scripts.append_to_known_session_after_fork, fresh=True, place=database_url()).result()
+
+    assert written == "first, second"
