@@ -268,7 +268,7 @@ def _try_append_to_known_conversation(
 
 def _build_facts(framework: str, revision: str, head_id: str | None, version: int) -> dict[str, str]:
     """Build what is known of a conversation: the revision of its record, and the last entry of the newest version."""
-    return {f"{framework} record": revision, f"{framework} head of version {version}": head_id or ""}
+    return {f"{framework} record": revision, f"{framework} head": f"{head_id or ''} in version {version}"}
 
 
 def _build_record_columns(record: NewRecord) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from checkpoints.exceptions import (
     SessionFinished,
     StorageError,
 )
-from checkpoints.framework_states import remove_and_copy_states, state_store
+from checkpoints.framework_states import conversation_log, last_written_sessions, remove_and_copy_states, state_store
+from checkpoints.framework_states.conversation_log import NewEntry, NewRecord
 from checkpoints.framework_states.state_store import NewState, NewWrite
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.integrity import verification
@@ -542,3 +543,23 @@ def test_forked_child_does_not_use_the_connection_of_its_parent(start_child: Sta
     written = start_child(child_scripts.append_to_known_session_after_fork, fresh=True, place=database_url()).result()
 
     assert written == "first, second"
+
+
+def test_what_is_known_of_a_conversation_does_not_grow(cp: SyncCheckpointer) -> None:
+    for number in range(4):
+        before = str(number - 1) if number else None
+        messages = [
+            {"id": f"call {number}", "role": "assistant", "content": ""},
+            {"id": str(number), "role": "tool", "tool_call_id": "a", "content": ""},  # a result needs the lock
+        ]
+        entries = [
+            NewEntry(messages[0]["id"], before, messages[0]),
+            NewEntry(str(number), f"call {number}", messages[1]),
+        ]
+        record = NewRecord("framework", str(number), ("json", b"{}"), str(number), {})
+        conversation_log.write_record_and_entries(
+            cp.store, "s", record, entries, expected_revision=before, description=SessionDescription("Title")
+        )
+
+    known = last_written_sessions.find_known_session(cp.store, "s")
+    assert known is None or len(known.facts) == 2
