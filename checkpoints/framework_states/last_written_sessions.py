@@ -40,8 +40,8 @@ from checkpoints.versions.state_channels import Channels
 _MAX_SESSIONS: Final = 256
 #: Number of states of a session whose channels are known, the newest ones.
 _MAX_STATES: Final = 8
-#: Largest number of rows in one statement.
-_MAX_ROWS: Final = 64
+#: Largest number of rows beside the version, and messages of it, in one statement.
+MAX_ROWS: Final = 64
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def write_rows_of_known_session(
     Raises subclasses of `StorageError`.
     """
     row = known.row
-    if _count_rows(rows) > _MAX_ROWS:
+    if _count_rows(rows) > MAX_ROWS:
         return None
     forget_session(store, session_id)  # until the statement is known to have been executed
     with database_operation(store.using) as connection:
@@ -233,7 +233,7 @@ def write_version_of_known_session(
         StorageError: A subclass of it says what is wrong with the database.
     """
     row, end, state = known.row, content.end, content.state
-    if _count_rows(rows) + len(end.new) > _MAX_ROWS:
+    if _count_rows(rows) + len(end.new) > MAX_ROWS:
         return None
     forget_session(store, session_id)
     head = save_version.get_session_transcript_head(row)

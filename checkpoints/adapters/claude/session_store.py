@@ -181,6 +181,8 @@ class HarnessSessionStore(SessionStore):
             mirror.read_lines([json.loads(line.content) for line in lines])
             mirror.finish()
             self._update_line_log_header(key, log, entries, int((time.time() + self._clock_lead) * 1000))
+            if len(lines) + len(mirror.written) >= last_written_sessions.MAX_ROWS:  # the header is a row, too
+                mirror.lock_session()
             if mirror.is_without_lock:
                 mirror.write_without_lock(log.build_rows(mirror.written))
             else:

@@ -132,6 +132,10 @@ class TranscriptMirror:
         """Whether there is no more to write than a version. Otherwise the session is locked."""
         return self._transaction.is_without_lock
 
+    def lock_session(self) -> None:
+        """Lock the session, if it is not locked yet, and write the version there."""
+        self._transaction.lock_known_session()
+
     def write_without_lock(self, rows: Sequence[NewRows | ChangedRow]) -> None:
         """Write the version, if there is one, and rows beside it in one statement."""
         self._transaction.write_without_lock(rows)

@@ -16,6 +16,7 @@ from checkpoints import SyncCheckpointer
 from checkpoints.adapters.claude import HarnessSessionStore
 from checkpoints.enums import Role
 from checkpoints.exceptions import InvalidIdentifier, InvalidInput, NotRepresentable, SessionBusy, SessionFinished
+from checkpoints.framework_states import line_log
 from checkpoints.importers import import_transcripts
 from checkpoints.models import Blob, FrameworkWrite, Message, Session
 from checkpoints.versions import opaque_contents
@@ -59,6 +60,25 @@ def test_a_uuid_is_stored_once(store: HarnessSessionStore, open_checkpointer: Op
     loaded = load(store)
     assert loaded is not None
     assert [line.get("uuid") for line in loaded] == ["u1", "u2", "u3", None]
+
+
+def test_a_large_batch_does_not_read_the_lines_before_it(
+    cp: SyncCheckpointer, store: HarnessSessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = {"type": "user", "message": {"role": "user", "content": "Hello"}, "timestamp": "2026-01-01T10:00:00Z"}
+    mirror(store, [{**text, "uuid": str(number)} for number in range(3)])
+
+    def read_lines(*_: Any) -> None:
+        raise AssertionError("The lines are read again.")
+
+    with monkeypatch.context() as patches:
+        patches.setattr(line_log, "load_session_lines", read_lines)
+        mirror(store, [*({"type": "note"} for _ in range(100)), {**text, "uuid": "after notes"}], batch=101)
+        mirror(store, [{"type": "note"} for _ in range(100)], batch=100)
+        mirror(store, [{**text, "uuid": "last"}])
+
+    assert len(load(store) or []) == 205
+    assert len((cp.load_latest(MIRRORED) or {})["transcript"]) == 205
 
 
 def test_processes_write_the_same_session_at_the_same_time(store: HarnessSessionStore, start_child: StartChild) -> None:
