@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import IntegrityError
+from checkpoints.exceptions import IntegrityError, QuarantineStays
 from checkpoints.framework_states.state_store import write_version_of_transcript_if_changed
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.importers import import_transcripts
+from checkpoints.integrity import verification
+from checkpoints.integrity.quarantine import release_quarantine
 from checkpoints.models import Checkpoint, Message, Segment, Session
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -83,6 +85,12 @@ def test_message_is_not_appended_to_a_session_that_never_had_a_version(open_chec
     with pytest.raises(IntegrityError):
         open_checkpointer().append_checkpoint("empty", [NEW], expected_version=0)
     assert plain(Checkpoint).filter(session__session_id="empty").count() == 0
+    empty = Session.objects.get(session_id="empty")
+    problems = verification.find_session_problems("default", empty, verification.VerificationCounts())
+    assert [problem.why for problem in problems] == ["it has messages and no version"]
+    assert empty.quarantined_at is not None
+    with pytest.raises(QuarantineStays):
+        release_quarantine(open_checkpointer().store, "empty", actor="alice", reason="Fine.", accept_altered=True)
 
 
 def test_run_does_not_append_to_another_transcript(open_checkpointer: Open) -> None:
