@@ -16,6 +16,7 @@ from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.importers import import_transcripts
 from checkpoints.integrity import verification
 from checkpoints.integrity.quarantine import release_quarantine
+from checkpoints.loop_state.phase_details import PreLlm
 from checkpoints.models import Checkpoint, Message, Segment, Session
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -109,11 +110,35 @@ def test_run_does_not_save_after_another_transcript(open_checkpointer: Open) -> 
     assert plain(Checkpoint).count() == 2
 
 
-def test_append_that_finds_an_altered_end_puts_the_session_under_quarantine(open_checkpointer: Open) -> None:
-    save_branch(open_checkpointer).close()
+def save_transcript(cp: SyncCheckpointer) -> Any:
+    cp.save_checkpoint("s", [*conversation("abxy"), NEW], None, 0)
+
+
+def save_phase(cp: SyncCheckpointer) -> Any:
+    cp.save_phase("s", PreLlm(), transcript=[*conversation("abxy"), NEW])
+
+
+@pytest.mark.parametrize(
+    ("write", "has_run"),
+    [
+        (append_message, False),
+        (append_as_framework, False),
+        (append_message, True),
+        (append_as_framework, True),
+        (save_transcript, True),
+        (save_phase, True),
+    ],
+)
+def test_write_that_finds_an_altered_end_puts_the_session_under_quarantine(
+    open_checkpointer: Open, write: Callable[[SyncCheckpointer], Any], has_run: bool
+) -> None:
+    cp = save_branch(open_checkpointer)
+    if not has_run:
+        cp.close()
+        cp = open_checkpointer()
     end_as_first_version()
     with pytest.raises(IntegrityError):
-        append_message(open_checkpointer())
+        write(cp)
     assert Session.objects.get().quarantined_at is not None
 
 
