@@ -497,9 +497,10 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             VersionConflict: The session is not at `expected_version`.
         """
         change = VersionChange(plan, budget_spent_usd, usage, phase, payload)
-        return save_version.save_next_version_of_transcript(
-            self.store, session_id, transcript, change, expected_version=expected_version
-        )
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return save_version.save_next_version_of_transcript(
+                self.store, session_id, transcript, change, expected_version=expected_version
+            )
 
     def append_checkpoint(
         self,
@@ -581,15 +582,16 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             TooLarge: A message or value is larger than its limit.
             VersionConflict: The session is not at `expected_version`.
         """
-        return phase_versions.save_phase_version(
-            self.store,
-            session_id,
-            details,
-            snapshot=snapshot,
-            transcript=transcript,
-            plan=plan,
-            expected_version=expected_version,
-        )
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return phase_versions.save_phase_version(
+                self.store,
+                session_id,
+                details,
+                snapshot=snapshot,
+                transcript=transcript,
+                plan=plan,
+                expected_version=expected_version,
+            )
 
     def import_record(self, session_id: str, record: dict[str, Any], *, run_id: str | None = None) -> ImportedRecord:
         """Save a phase record that another system or an older version wrote. On any error nothing is written.
@@ -607,7 +609,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             SchemaFromFuture: A newer version of this library wrote the record.
             NotOwner: This client does not own the session.
         """
-        return phase_record_import.import_phase_record(self.store, session_id, record, run_id=run_id)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return phase_record_import.import_phase_record(self.store, session_id, record, run_id=run_id)
 
     def load_latest(self, session_id: str) -> dict[str, Any] | None:
         """Load the newest version of a session.

@@ -96,13 +96,15 @@ class DatabaseBackend:
         self, session_id: str, messages: Sequence[dict[str, Any]], change: VersionChange, *, expected_version: int
     ) -> int:
         """Save the next version of an owned session from its new messages."""
-        return save_version.save_next_version_of_new_messages(
-            self.store, session_id, messages, change, expected_version=expected_version
-        )
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return save_version.save_next_version_of_new_messages(
+                self.store, session_id, messages, change, expected_version=expected_version
+            )
 
     def save_version(self, session_id: str, transcript: Sequence[dict[str, Any]], change: VersionChange) -> int:
         """Save the next version of an owned session from its whole transcript."""
-        return save_version.save_next_version_of_transcript(self.store, session_id, transcript, change)
+        with quarantine.quarantine_on_integrity_error(self.store, session_id):
+            return save_version.save_next_version_of_transcript(self.store, session_id, transcript, change)
 
     def list_messages(self, session_id: str, after: int, limit: int, version: int | None) -> list[dict[str, Any]]:
         with quarantine.quarantine_on_integrity_error(self.store, session_id):

@@ -32,6 +32,7 @@ from checkpoints.framework_states import last_written_sessions, state_rows, writ
 from checkpoints.framework_states.last_written_sessions import KnownSession
 from checkpoints.framework_states.write_transcript_version import VersionContent, WrittenVersion
 from checkpoints.ids import validate_id
+from checkpoints.integrity import quarantine
 from checkpoints.models import FrameworkState, FrameworkWrite, Run, Session
 from checkpoints.models.framework_state import NAMESPACE_LENGTH
 from checkpoints.seals import row_seals
@@ -150,7 +151,11 @@ def lock_or_create_session(
     """
     store.require_own_process(session_id)
     store.flush_pending_writes(session_id)
-    with database_operation(store.using), transaction.atomic(using=store.using, savepoint=False):
+    with (
+        quarantine.quarantine_on_integrity_error(store, session_id),
+        database_operation(store.using),
+        transaction.atomic(using=store.using, savepoint=False),
+    ):
         for source_id in sorted(source_ids):
             if source_id < session_id:
                 row_lookups.lock_session(store, source_id)

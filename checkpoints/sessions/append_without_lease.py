@@ -56,9 +56,10 @@ def append_version(
     """
     store.require_own_process(session_id)
     if store.find_owned_session(session_id) is not None:
-        return save_version.save_next_version_of_new_messages(
-            store, session_id, new, change, expected_version=expected_version
-        )
+        with quarantine.quarantine_on_integrity_error(store, session_id):
+            return save_version.save_next_version_of_new_messages(
+                store, session_id, new, change, expected_version=expected_version
+            )
     validate_id("session id", session_id)
     validate_number("expected_version", expected_version)
     reason = store.build_not_owner_error(session_id)

@@ -83,25 +83,23 @@ def require_newest_version_of_session(session: Session, newest: Checkpoint | Non
         newest: Its newest version, read while nobody could write to the session; None if there is none.
 
     Raises:
-        IntegrityError: The session names another version, or its transcript ends elsewhere.
+        IntegrityError: The session names another version, its transcript ends elsewhere, or it has messages and no
+            version, which the library never writes.
     """
     if get_seal_keys() is None or not session.row_seal:
         return
     newest_seal = None if newest is None or newest.row_seal is None else bytes(newest.row_seal)
     if newest_seal != (None if session.newest_seal is None else bytes(session.newest_seal)):
         raise session_heads.build_newest_version_mismatch_error(session.session_id)
+    end = (session.message_count, bytes(session.head_chain))
     if newest is None:
-        return
-    row_seals.verify_row(newest)
-    end = (session.head_segment_id, session.message_count, bytes(session.head_chain))
-    if end != (newest.segment_id, newest.length, bytes(newest.chain)):
-        raise build_transcript_end_mismatch_error(session)
-
-
-def build_transcript_end_mismatch_error(session: Session) -> IntegrityError:
-    """Build the error of a session whose transcript does not end as its newest version does."""
-    why = "its transcript does not end as its newest version does"
-    return IntegrityError(Session._meta.db_table, row_seals.describe_row(session), why)
+        is_same, why = end == (0, digests.EMPTY_CHAIN), "it has messages and no version"
+    else:
+        row_seals.verify_row(newest)
+        is_same = (session.head_segment_id, *end) == (newest.segment_id, newest.length, bytes(newest.chain))
+        why = "its transcript does not end as its newest version does"
+    if not is_same:
+        raise IntegrityError(Session._meta.db_table, row_seals.describe_row(session), why)
 
 
 class VerifiedTranscripts:

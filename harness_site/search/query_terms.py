@@ -87,8 +87,10 @@ class SearchQuery:
             rf"(?<!\w){re.escape(text)}(?!\w)" if has_long_term and _is_short(text) else re.escape(text)
             for text in texts
         ]
-        in_a_row = r"\s+".join(map(re.escape, self.typed_words or self.words))
-        return re.compile("|".join([in_a_row, *single]), re.IGNORECASE)
+        # without white space at the ends of a word the end of each gap is certain, so that nothing is tried twice
+        words = [word.strip() for word in self.typed_words or self.words]
+        in_a_row = r"\s+".join(re.escape(word) for word in words if word)
+        return re.compile("|".join([in_a_row, *single] if in_a_row else single), re.IGNORECASE)
 
     def matches_text(self, text: str) -> bool:
         """Return whether every term occurs in `text`."""

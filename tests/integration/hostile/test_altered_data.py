@@ -35,6 +35,7 @@ def session(settings: object) -> Session:
     session = make_session(session_id="origin")
     make_run(session=session)
     make_messages(session=session, texts=["The lamp is broken.", "I am sorry."])
+    make_checkpoint(session=session)
     return session
 
 
@@ -75,11 +76,11 @@ def test_altered_prompt_or_permission_mode_before_the_window_is_not_shown(
     metadata = {"import": {"format": "codex"}, "permission_modes": ["plan", "bypass"]}
     Session.objects.filter(pk=session.pk).update(metadata=to_canonical_json(metadata))
     make_checkpoint(session=session)
-    text = visible_text(reader.get(f"/sessions/{session.pk}/?v=1"))
+    text = visible_text(reader.get(f"/sessions/{session.pk}/?v=2"))
     assert ("Mend it." in text, "Yes." in text) == (True, False)
     altered = Message.objects.get(position=position).body.replace("Mend", "Break").replace("plan", "bypass")
     models.QuerySet(Message).filter(position=position).update(body=altered)
-    response = reader.get(f"/sessions/{session.pk}/?v=1")
+    response = reader.get(f"/sessions/{session.pk}/?v=2")
     assert (response.status_code, f"(message {position})" in visible_text(response)) == (409, True)
 
 

@@ -110,6 +110,7 @@ def test_records_of_a_fork_contain_inherited_messages(reader: Client) -> None:
     fork.head_segment = Segment.objects.create(session=fork, parent=origin.head_segment, parent_length=1)
     fork.save()
     make_message(session=fork, text="its own")
+    make_checkpoint(session=fork)
     told = records(reader.get(f"/sessions/{fork.pk}/export/jsonl/"))
     texts = [record["message"]["blocks"][0]["text"] for record in told if record["record"] == "message"]
     assert texts == ["taken", "its own"]

@@ -8,7 +8,7 @@ from django.test import Client
 
 from checkpoints.enums import CallStatus, Role
 from checkpoints.models import AuditEvent, Message, Session, ToolCall
-from tests.support.factories import make_call, make_messages, make_run, make_session, make_user
+from tests.support.factories import make_call, make_checkpoint, make_messages, make_run, make_session, make_user
 from tests.support.page_text import visible_text
 
 pytestmark = pytest.mark.django_db
@@ -21,6 +21,7 @@ def call(settings: object) -> ToolCall:
     session = make_session(session_id="origin")
     make_messages(session=session, texts=["The lamp is broken.", "I am sorry."])
     run = make_run(session=session)
+    make_checkpoint(session=session, run=run)
     make_call(session=session, run=run, call_id="forged", status=CallStatus.COMPLETED)
     call = make_call(session=session, run=run, call_id="undecided", status=CallStatus.INTERRUPTED)
     models.QuerySet(ToolCall).filter(call_id="forged").update(tool="refund")

@@ -37,3 +37,10 @@ def test_excerpt_is_around_the_longest_match() -> None:
 def test_match_that_is_longer_than_an_excerpt_is_shown_whole() -> None:
     text = f"A long{' ' * 300}word"
     assert list_marked_texts(text, "long word") == [text.removeprefix("A ")]
+
+
+@pytest.mark.parametrize("space", ["\t", "\n", "\u00a0"])
+def test_white_space_in_quotes_is_no_word_of_a_row_that_could_be_matched_in_many_ways(space: str) -> None:
+    typed = f'"{space}"' * 30 + " lamp"
+    assert list_marked_texts(f"A{space * 58}lamp", typed)[-1] == "lamp"
+    assert list_marked_texts("broken \t lamp", '"broken " "\t" " lamp"') == ["broken \t lamp"]

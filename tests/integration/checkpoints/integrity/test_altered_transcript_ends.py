@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from checkpoints import SyncCheckpointer
-from checkpoints.exceptions import IntegrityError
+from checkpoints.exceptions import IntegrityError, QuarantineStays
 from checkpoints.framework_states.state_store import write_version_of_transcript_if_changed
 from checkpoints.framework_states.write_transcript_version import VersionContent
 from checkpoints.importers import import_transcripts
+from checkpoints.integrity import verification
+from checkpoints.integrity.quarantine import release_quarantine
+from checkpoints.loop_state.phase_details import PreLlm
 from checkpoints.models import Checkpoint, Message, Segment, Session
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import plain
@@ -83,6 +86,12 @@ def test_message_is_not_appended_to_a_session_that_never_had_a_version(open_chec
     with pytest.raises(IntegrityError):
         open_checkpointer().append_checkpoint("empty", [NEW], expected_version=0)
     assert plain(Checkpoint).filter(session__session_id="empty").count() == 0
+    empty = Session.objects.get(session_id="empty")
+    problems = verification.find_session_problems("default", empty, verification.VerificationCounts())
+    assert [problem.why for problem in problems] == ["it has messages and no version"]
+    assert empty.quarantined_at is not None
+    with pytest.raises(QuarantineStays):
+        release_quarantine(open_checkpointer().store, "empty", actor="alice", reason="Fine.", accept_altered=True)
 
 
 def test_run_does_not_append_to_another_transcript(open_checkpointer: Open) -> None:
@@ -101,11 +110,35 @@ def test_run_does_not_save_after_another_transcript(open_checkpointer: Open) -> 
     assert plain(Checkpoint).count() == 2
 
 
-def test_append_that_finds_an_altered_end_puts_the_session_under_quarantine(open_checkpointer: Open) -> None:
-    save_branch(open_checkpointer).close()
+def save_transcript(cp: SyncCheckpointer) -> Any:
+    cp.save_checkpoint("s", [*conversation("abxy"), NEW], None, 0)
+
+
+def save_phase(cp: SyncCheckpointer) -> Any:
+    cp.save_phase("s", PreLlm(), transcript=[*conversation("abxy"), NEW])
+
+
+@pytest.mark.parametrize(
+    ("write", "has_run"),
+    [
+        (append_message, False),
+        (append_as_framework, False),
+        (append_message, True),
+        (append_as_framework, True),
+        (save_transcript, True),
+        (save_phase, True),
+    ],
+)
+def test_write_that_finds_an_altered_end_puts_the_session_under_quarantine(
+    open_checkpointer: Open, write: Callable[[SyncCheckpointer], Any], has_run: bool
+) -> None:
+    cp = save_branch(open_checkpointer)
+    if not has_run:
+        cp.close()
+        cp = open_checkpointer()
     end_as_first_version()
     with pytest.raises(IntegrityError):
-        append_message(open_checkpointer())
+        write(cp)
     assert Session.objects.get().quarantined_at is not None
 
 
