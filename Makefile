@@ -26,7 +26,7 @@ ON_SQLITE := env -u HARNESS_DATABASE_URL -u HARNESS_DATABASE_URL_FILE
 ON_POSTGRES := $(RUN) -m tests.support.cluster --
 # Tests wait for disks and for other processes more than they compute; each process has a database of its own.
 BESIDE := --numprocesses 4 --dist worksteal
-NEWEST_MATTERS := review site $(addprefix checkpoints/,resume versions)
+NEWEST_MATTERS := review site notifications/test_mail_backend.py $(addprefix checkpoints/,resume versions)
 # What reads and writes the database in ways of its own: the pages above it are much the same on every database.
 POSTGRES_MATTERS := $(addprefix tests/,concurrency $(addprefix property/test_,state_machine.py hot_statements.py altered_histories.py) \
 	$(addprefix crash/test_,every_boundary.py request_worker.py database_creation.py http_kills.py) \

@@ -14,8 +14,9 @@ from harness_site.mail_transport import MAIL_ERRORS, send_email_through_server
 class EmailBackend(BaseEmailBackend):
     """Backend that sends through the server of HARNESS_EMAIL_URL. Raises one of `MAIL_ERRORS`, unless silenced."""
 
-    def __init__(self, *, fail_silently: bool = False, **_: Any) -> None:
-        super().__init__(fail_silently=fail_silently)
+    def __init__(self, *, fail_silently: bool = False, **options: Any) -> None:
+        super().__init__(**options)
+        self.fail_silently = fail_silently
 
     def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
         """Send each message with a recipient, and return their number."""

@@ -4,6 +4,8 @@ import os
 from typing import Any
 from urllib.parse import urlsplit
 
+import django
+
 from checkpoints.database_url import database_from_url
 from harness_site import env, mail_settings, oidc_settings, security_headers, site_address
 from harness_site.base_settings import *  # noqa: F403 - what is the same in every project
@@ -168,7 +170,11 @@ MAIL_FROM = (
     env.read_text_setting("HARNESS_EMAIL_FROM").strip() or f"Harness <harness@{urlsplit(SITE_ADDRESS).hostname}>"
 )
 #: What Django and its command `sendtestemail` send goes through the same server.
-EMAIL_BACKEND, DEFAULT_FROM_EMAIL, SERVER_EMAIL = "harness_site.mail_backend.EmailBackend", MAIL_FROM, MAIL_FROM
+if django.VERSION < (6, 1):
+    EMAIL_BACKEND = "harness_site.mail_backend.EmailBackend"
+else:
+    MAILERS = {"default": {"BACKEND": "harness_site.mail_backend.EmailBackend"}}
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = MAIL_FROM
 #: Host names that webhooks may use although they resolve to addresses inside this network.
 WEBHOOK_HOSTS = [host.lower() for host in env.read_list_setting("HARNESS_WEBHOOK_HOSTS")]
 
