@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from django.http import QueryDict
 from django.urls import reverse
@@ -27,18 +28,19 @@ from harness_site.sessions.selectors.multi_person_approvals import Agreement
 from harness_site.sessions.session_links import SessionLinks
 from harness_site.templatetags.harness_tags import build_filter_url, lowercase_label_in_sentence, render_time_ago
 
-#: Number of agents that the row of an outage names.
-MAX_NAMED_AGENTS: Final = 3
-
 
 @dataclass(frozen=True, slots=True)
 class OutageCallLine:
-    """Call in the row of an outage, masked for the reader. `session_id` is empty if its seal does not match."""
+    """Call in the row of an outage, masked for the reader.
+
+    `session_id` and `agent`, which is not masked, are empty if its seal does not match.
+    """
 
     pk: int
     address: str
     sentence: str
     session_id: str = ""
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,8 @@ class OutageGroupRow:
     number: int
     address: str
     calls: tuple[OutageCallLine | UnreadableRecord, ...] = ()
-    #: The agents with the most calls first, at most `MAX_NAMED_AGENTS`, and the number of the others.
+    #: Agents of the first calls, the one with the most of them first.
     agents: tuple[FilterLink, ...] = ()
-    other_agents: int = 0
 
     @property
     def omitted_count(self) -> int:
@@ -169,6 +170,7 @@ class PendingRowBuilder:
 
     def build_outage_group(self, outage: Outage, calls: Iterable[ToolCall] = ()) -> OutageGroupRow:
         lines = convert_rows_or_mark_unreadable(calls, self._build_outage_call_line, "call")
+        agents = Counter(line.agent for line in lines if isinstance(line, OutageCallLine) and line.agent)
         return OutageGroupRow(
             tool=outage.tool,
             first=outage.first,
@@ -177,9 +179,8 @@ class PendingRowBuilder:
             address=build_outage_page_url(outage),
             calls=tuple(lines),
             agents=tuple(
-                self._build_filter_link("agent", agent, self._only_agent) for agent in outage.agents[:MAX_NAMED_AGENTS]
+                self._build_filter_link("agent", agent, self._only_agent) for agent, _ in agents.most_common()
             ),
-            other_agents=len(outage.agents[MAX_NAMED_AGENTS:]),
         )
 
     def _build_outage_call_line(self, call: ToolCall) -> OutageCallLine:
@@ -189,7 +190,7 @@ class PendingRowBuilder:
         with mask_values_in_context(self._secrets.get(call.session_id, ())), mask_secret_fields_in_context(args):
             sentence = call_sentences.format_call_sentence(call)
             session_id = mask_and_reveal_hidden(call.session.session_id)
-        return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id)
+        return OutageCallLine(call.pk, f"{self._cards}{call.pk}/", sentence, session_id, call.session.agent)
 
     def _build_row_in_masking_context(
         self,

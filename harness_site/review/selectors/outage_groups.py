@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -42,7 +42,7 @@ _WAITS: Final = Case(When(status=CallStatus.INTERRUPTED, then=Value(0)), default
 class Outage:
     """Group of two or more undecided calls of `tool`, `number` of them, lost from `first` to `last`.
 
-    `call_pks` are their keys, the earliest first; `agents` the names of their agents, that of most calls first.
+    `call_pks` are their keys, the earliest first.
     """
 
     tool: str
@@ -50,7 +50,6 @@ class Outage:
     last: datetime
     number: int
     call_pks: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    agents: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def first_call_pks(self) -> tuple[int, ...]:
@@ -82,17 +81,16 @@ class LateResultSummary:
 
 def list_open_outages(workspace: Workspace) -> list[Outage]:
     """List the outages with calls that wait for a decision, the earliest first; one query."""
-    lost_by_tool: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
-    for tool, lost_at, pk, agent in _query_newest_lost_calls(workspace.pk):
-        lost_by_tool[tool].append((lost_at, pk, agent))
+    lost_by_tool: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for tool, lost_at, pk in _query_newest_lost_calls(workspace.pk):
+        lost_by_tool[tool].append((lost_at, pk))
     outages = [
         Outage(
             tool,
             convert_to_datetime(group[0][0]),
             convert_to_datetime(group[-1][0]),
             len(group),
-            tuple(pk for _, pk, _ in group),
-            tuple(agent for agent, _ in Counter(agent for *_, agent in group if agent).most_common()),
+            tuple(pk for _, pk in group),
         )
         for tool, lost in lost_by_tool.items()
         for group in _split_lost_calls_at_time_gaps(sorted(lost))
@@ -101,16 +99,14 @@ def list_open_outages(workspace: Workspace) -> list[Outage]:
     return sorted(outages, key=lambda outage: (outage.first, outage.tool))
 
 
-def _query_newest_lost_calls(workspace: int) -> QuerySet[ToolCall, tuple[str, int, int, str]]:
-    """Query their tools, the times of their losses in microseconds since 1970, their keys, and their agents."""
+def _query_newest_lost_calls(workspace: int) -> QuerySet[ToolCall, tuple[str, int, int]]:
+    """Query their tools, the times of their losses in microseconds since 1970, and their keys."""
     lost = ToolCall.objects.filter(workspace=workspace, status=CallStatus.INTERRUPTED, reason=InterruptReason.RUN_LOST)
     newest = lost.exclude(interrupted_at=None).order_by("-interrupted_at", "-pk")
-    return newest.values_list("tool", Instant("interrupted_at"), "pk", "session__agent")[:LOOKED_AT]
+    return newest.values_list("tool", Instant("interrupted_at"), "pk")[:LOOKED_AT]
 
 
-def _split_lost_calls_at_time_gaps(
-    lost: Sequence[tuple[int, int, str]],
-) -> Iterator[Sequence[tuple[int, int, str]]]:
+def _split_lost_calls_at_time_gaps(lost: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
     """Split the lost calls of one tool, in order of time, where more than `GAP` lies between two of them."""
     start, gap = 0, GAP // timedelta(microseconds=1)
     for index, (before, after) in enumerate(pairwise(lost), 1):
