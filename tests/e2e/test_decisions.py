@@ -165,7 +165,8 @@ def test_late_refresh_after_a_withdrawal_does_not_replace_the_card(private_site:
     page.get_by_role("button", name="Withdraw decision").click()
     expect(page.get_by_text("alice withdrew the decision")).to_be_visible()
     withdrawn = True
-    held[0].continue_()  # the next one may wait behind it: the recorded decision causes a refresh too
+    for route in held:  # the recorded decision causes a refresh too
+        route.continue_()
     page_actions.wait_until(page, "window.refreshed === true")
     page.evaluate("window.refreshed = false")
     page.evaluate(REFRESH_EVENTS)
