@@ -85,7 +85,7 @@ def list_observations_with_scores() -> list[dict[str, Any]]:
     return [{**each, "updatedAt": "2026-01-01T00:00:00Z", "scores": [1]} for each in LANGFUSE["observations"]]
 
 
-STORED = [
+STORED: list[dict[str, Any]] = [
     {
         "id": "g-1",
         "trace_id": "l-7",
