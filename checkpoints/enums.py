@@ -21,7 +21,7 @@ class LabelledEnumType(EnumType):
     @property
     def values(cls) -> list[str]:
         """Values of all members, in their order."""
-        return [str(member) for member in cls]
+        return [str(value) for value in cls._value2member_map_]
 
 
 class LabelledEnum(StrEnum, metaclass=LabelledEnumType):
