@@ -28,7 +28,7 @@ def parse_span_messages(value: Any, role: str) -> list[Body]:
         return (
             parse_span_messages(parsed, role)
             if parsed is not None
-            else _build_messages(role, [_build_text_block(value)])
+            else _build_messages(role, [_build_text_block(value)] if value else [])
         )
     if isinstance(value, list):
         return _parse_message_list(value, role)
@@ -107,7 +107,7 @@ def _read_message_or_response_item(value: Body, role: str) -> list[Body]:
         return exchange.messages
     own_role = value.get("role", value.get("type"))
     own_role = _ROLES.get(own_role, own_role) if isinstance(own_role, str) else role
-    content = value.get("parts", value.get("contents", value.get("content")))
+    content = value.get("parts", value.get("contents", value.get("content", value.get("text"))))
     call_id = next((value[name] for name in _ID_FIELDS[1:] if isinstance(value.get(name), str)), "")
     if own_role == "tool" and (call_id or isinstance(value.get("name"), str)):
         return [{"role": "tool", "blocks": [_build_result(call_id, value.get("name"), _unwrap_result_text(content))]}]

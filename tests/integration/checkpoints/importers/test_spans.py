@@ -83,3 +83,77 @@ def test_another_export_of_the_same_trace_adds_nothing(cp: SyncCheckpointer, tmp
 
 def list_observations_with_scores() -> list[dict[str, Any]]:
     return [{**each, "updatedAt": "2026-01-01T00:00:00Z", "scores": [1]} for each in LANGFUSE["observations"]]
+
+
+STORED: list[dict[str, Any]] = [
+    {
+        "id": "g-1",
+        "trace_id": "l-7",
+        "project_id": "p",
+        "type": "GENERATION",
+        "parent_observation_id": "r-1",
+        "start_time": "2025-03-04 10:00:00.500000",
+        "end_time": "2025-03-04 10:00:02.000000",
+        "trace_name": "Refund",
+        "session_id": "c-9",
+        "provided_model_name": "m-6",
+        "input": json.dumps([{"role": "user", "content": "Weather?"}]),
+        "output": json.dumps({"role": "assistant", "content": "Sunny."}),
+        "usage_details": {"input": 20, "output": 4, "total": 24},
+        "cost_details": {"input": 0.1, "output": 0.025, "total": 0.125},
+        "total_cost": 0.125,
+    },
+    {
+        "id": "r-1",
+        "trace_id": "l-7",
+        "project_id": "p",
+        "type": "SPAN",
+        "parent_observation_id": "",
+        "start_time": "2025-03-04 10:00:00.000000",
+        "end_time": None,
+        "input": "",
+        "output": "",
+    },
+]
+
+
+@pytest.mark.parametrize("is_page", [False, True])
+def test_observations_that_langfuse_writes_to_a_storage_are_read(
+    cp: SyncCheckpointer, tmp_path: Path, is_page: bool
+) -> None:
+    path = tmp_path / ("page.json" if is_page else "observations.jsonl")
+    path.write_text(json.dumps({"data": STORED, "meta": {}}) if is_page else "\n".join(map(json.dumps, STORED)))
+    report = import_transcripts(cp, path)
+    assert (dict(report.formats), report.session_ids, report.unknown) == ({"langfuse": 1}, ["l-7"], {})
+    session = Session.objects.get()
+    assert (session.title, session.total_tokens, str(session.budget_spent_usd)) == ("Refund", 24, "0.125000")
+    assert json.loads(session.metadata)["trace"] == {"sessionId": "c-9"}
+    newest = cp.load_latest("l-7")
+    assert newest is not None
+    assert [(body["role"], body["created_at"][11:21]) for body in newest["transcript"]] == [
+        ("user", "10:00:00.5"),
+        ("assistant", "10:00:02+0"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "output", ["Sunny.", {"role": "assistant", "text": "Sunny."}, {"role": "assistant", "content": "Sunny."}]
+)
+def test_answer_that_only_the_outermost_span_has_ends_the_transcript(
+    cp: SyncCheckpointer, tmp_path: Path, output: Any
+) -> None:
+    request = {**STORED[0], "output": ""}
+    root = {**STORED[1], "end_time": "2025-03-04 10:00:03.000000", "output": output}
+    path = tmp_path / "observations.jsonl"
+    path.write_text("\n".join(map(json.dumps, [root, request])))
+    import_transcripts(cp, path)
+    newest = cp.load_latest("l-7")
+    assert newest is not None
+    question, answer = newest["transcript"]
+    assert (question["role"], answer["role"], answer["blocks"]) == (
+        "user",
+        "assistant",
+        [{"kind": "text", "text": "Sunny."}],
+    )
+    assert (Session.objects.get().total_tokens, answer["source"]["span"]["id"]) == (24, "r-1")
+    assert import_transcripts(cp, path).new_messages == 0
