@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, NoReturn, ParamSpec, Self, T
 from uuid import UUID
 
 from checkpoints import constants, sansio
-from checkpoints.client import SyncCheckpointer
+from checkpoints.client import SyncCheckpointer, build_client_of_backend
 from checkpoints.client_backend import ClientOptions, Closable, open_backend
 from checkpoints.decisions.actors import Actor
 from checkpoints.decisions.decision_target import DecisionTarget
@@ -89,14 +89,15 @@ class Checkpointer:
             token: Token for the server at `url`, from the settings of its site.
 
         Raises:
-            InvalidInput: A time is not a positive number.
+            InvalidInput: A time is not a positive number. For a server: there is no token, or an argument of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
-            DriverMissing: The database driver is not installed.
+            DriverMissing: The database driver, or `httpx` for a server, is not installed.
+            DjangoMissing: Django is not installed, and `url` is not the address of a server.
             DatabaseNotConfigured: The project has no connection `using`.
         """
         options = ClientOptions(url, workspace, lease_seconds, using, migrate, idle_release_seconds, token)
         self.backend = open_backend(options, on_event_loop=True)
-        self.sync = SyncCheckpointer.from_backend(self.backend)
+        self.sync = build_client_of_backend(self.backend)
         self._closed = False
         self._connections: list[Closable] = []
         self._executor = self.backend.create_executor(self._connections)
@@ -127,9 +128,10 @@ class Checkpointer:
             A client. A SQLite file is created where there is none.
 
         Raises:
-            InvalidInput: A time is not a positive number.
+            InvalidInput: A time is not a positive number. For a server: there is no token, or an argument of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
-            DriverMissing: The database driver is not installed.
+            DriverMissing: The database driver, or `httpx` for a server, is not installed.
+            DjangoMissing: Django is not installed, and `url` is not the address of a server.
             ConnectionFailed: The PostgreSQL server refuses the connection.
         """
         return cls(

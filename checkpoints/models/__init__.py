@@ -1,5 +1,4 @@
-# Raises `DjangoMissing` where there is none.
-from checkpoints import configure_django as configure_django
+from checkpoints import configured_django as configured_django
 from checkpoints.constants import DEFAULT_WORKSPACE
 from checkpoints.models.audit import AuditChain, AuditEvent
 from checkpoints.models.call_to_other_agent import EarlyResponse, PeerCall

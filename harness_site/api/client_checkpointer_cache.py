@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Final
 
 from checkpoints import SyncCheckpointer
+from checkpoints.client import build_client_of_backend
 from checkpoints.constants import LEASE_SECONDS
 from checkpoints.database_backend.client_backend import DatabaseBackend
 from checkpoints.exceptions import OwnershipLost
@@ -38,7 +39,7 @@ def get_or_create_checkpointer(token: ApiToken, client: str) -> SyncCheckpointer
             store = DatabaseStore(
                 workspace=token.workspace.slug, lease_seconds=LEASE_SECONDS, remote_process=process, token=name
             )
-            checkpointer = _clients[name] = SyncCheckpointer.from_backend(DatabaseBackend(store))
+            checkpointer = _clients[name] = build_client_of_backend(DatabaseBackend(store))
         _clients.move_to_end(name)
         while len(_clients) > MAX_CLIENTS:
             _clients.popitem(last=False)
