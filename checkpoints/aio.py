@@ -89,7 +89,8 @@ class Checkpointer:
             token: Token for the server at `url`, from the settings of its site.
 
         Raises:
-            InvalidInput: A time is not a positive number. For a server: there is no token, or an argument of a database.
+            InvalidInput: A time is not a positive number; or, for a server, there is no token, or an argument
+                is one of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
             DriverMissing: The database driver, or `httpx` for a server, is not installed.
             DjangoMissing: Django is not installed, and `url` is not the address of a server.
@@ -128,7 +129,8 @@ class Checkpointer:
             A client. A SQLite file is created where there is none.
 
         Raises:
-            InvalidInput: A time is not a positive number. For a server: there is no token, or an argument of a database.
+            InvalidInput: A time is not a positive number; or, for a server, there is no token, or an argument
+                is one of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
             DriverMissing: The database driver, or `httpx` for a server, is not installed.
             DjangoMissing: Django is not installed, and `url` is not the address of a server.

@@ -36,15 +36,15 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
     """Client for the sessions in one workspace of one database, or of one server, blocking.
 
     Inside a Django project it uses the connection `using`; with a path, a URL or the address of a server as first
-    argument it is the same as `open`. Sessions it has started or resumed are its own until `release_session` or `close`; a `with` block closes
-    it. Safe to use from many threads; a child process needs its own.
+    argument it is the same as `open`. Sessions it has started or resumed are its own until `release_session` or
+    `close`; a `with` block closes it. Safe to use from many threads; a child process needs its own.
 
     All errors derive from `CheckpointsError`. Not repeated below: every method can raise `StorageError` and its
     subclasses, among them `StorageUnavailable`, `StorageBusy` and `MigrationsMissing`, `WorkspaceNotFound`, and
     `BlockingCallInAsyncCode` on the thread of an event loop; methods that write can raise `InsideTransaction`.
     Over HTTP, every method can raise `TokenInvalid`, `RoleInsufficient`, `RateLimited`, `ServerUnavailable` and
-    `ServerFailed` instead. There, a write is sent with a key; if its answer is lost, it is sent again with the same key,
-    and the server answers what the first one did. Decisions are then those of the token, whatever the actor.
+    `ServerFailed` instead. There, a write is sent with a key; if its answer is lost, it is sent again with the same
+    key, and the server answers what the first one did. Decisions are then those of the token, whatever the actor.
 
     The decisions, from `confirm_landed` to `respond_call`, refuse one that does not count by a subclass of
     `DecisionRefused`: `NotPermitted` (the actor may not decide), `ReasonRequired` (there is no reason),
@@ -79,7 +79,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             token: Token for the server at `url`, from the settings of its site.
 
         Raises:
-            InvalidInput: A time is not a positive number. For a server: there is no token, or an argument of a database.
+            InvalidInput: A time is not a positive number; or, for a server, there is no token, or an argument
+                is one of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
             DriverMissing: The database driver, or `httpx` for a server, is not installed.
             DjangoMissing: Django is not installed, and `url` is not the address of a server.
@@ -113,7 +114,8 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             A client. A SQLite file is created where there is none.
 
         Raises:
-            InvalidInput: A time is not a positive number. For a server: there is no token, or an argument of a database.
+            InvalidInput: A time is not a positive number; or, for a server, there is no token, or an argument
+                is one of a database.
             InvalidDatabaseUrl: `url` names no database that can be opened.
             DriverMissing: The database driver, or `httpx` for a server, is not installed.
             DjangoMissing: Django is not installed, and `url` is not the address of a server.
