@@ -87,7 +87,7 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
             DatabaseNotConfigured: The project has no connection `using`.
         """
         options = ClientOptions(url, workspace, lease_seconds, using, migrate, idle_release_seconds, token)
-        self.backend = open_backend(options)
+        self._set_backend(open_backend(options))
 
     @classmethod
     def open(
@@ -915,5 +915,5 @@ class SyncCheckpointer(PeerMethods, DecisionMethods):
 def build_client_of_backend(backend: ClientBackend) -> SyncCheckpointer:
     """Build the client of a backend that is open already."""
     client = SyncCheckpointer.__new__(SyncCheckpointer)
-    client.backend = backend
+    client._set_backend(backend)
     return client

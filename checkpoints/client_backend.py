@@ -55,11 +55,10 @@ class BackendClient:
     """Client whose operations are those of a backend."""
 
     backend: ClientBackend
+    store: Store
 
-    @property
-    def store(self) -> Store:
-        """State of the client: its database, its workspace and the sessions it owns."""
-        return self.backend.store
+    def _set_backend(self, backend: ClientBackend) -> None:
+        self.backend, self.store = backend, backend.store
 
 
 class Closable(Protocol):
