@@ -225,10 +225,10 @@ class Decide(Body):
     kind: Literal[
         "confirm_landed", "mark_failed", "approve_rerun", "approve", "reject", "edit", "respond", "withdraw", "verify"
     ] = Field(
-        description="About an interrupted call: `confirm_landed` (it happened), `mark_failed` (it did not, and will not "
-        "run), `approve_rerun` (run it once more), `verify` (ask the verify hook). About a call that awaits approval: "
-        "`approve`, `edit`, `reject`, `respond` (answer in place of the tool). `withdraw` takes a decision back before "
-        "the run has used it."
+        description="About an interrupted call: `confirm_landed` (it happened), `mark_failed` (it did not, and will "
+        "not run), `approve_rerun` (run it once more), `verify` (ask the verify hook). About a call that awaits "
+        "approval: `approve`, `edit`, `reject`, `respond` (answer for the tool). `withdraw` takes a decision back "
+        "before the run has used it."
     )
     reason: str = Field("", description="Why; recorded with the name of the token.")
     revision: int | None = Field(None, description="Revision of the call; `If-Match` may name it instead.")
