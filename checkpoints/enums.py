@@ -1,12 +1,42 @@
-"""Enumerations of the store: every status and kind that a row may have."""
+"""Enumerations of the store: every status and kind that a row may have.
+
+They need no Django. Labels are English here; `checkpoints.models.enum_labels` translates them.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import EnumType, StrEnum
+from typing import Self
 
-from django.db.models import TextChoices
-from django.utils.translation import gettext_lazy as _
+
+def _(label: str) -> str:
+    """Mark a label for the translation catalogues."""
+    return label
 
 
-class SessionStatus(TextChoices):
+class LabelledEnumType(EnumType):
+    """Type of enumerations whose values are known as texts."""
+
+    @property
+    def values(cls) -> list[str]:
+        """Values of all members, in their order."""
+        return [str(value) for value in cls._value2member_map_]
+
+
+class LabelledEnum(StrEnum, metaclass=LabelledEnumType):
+    """Enumeration of stored texts, each with an English label for people."""
+
+    label: str
+
+    def __new__(cls, value: str, label: str = "") -> Self:
+        member: Self = str.__new__(cls, value)
+        member._value_ = value
+        member.label = label
+        return member
+
+
+class SessionStatus(LabelledEnum):
     """Status of a session."""
 
     ACTIVE = "active", _("Active")
@@ -23,7 +53,7 @@ FINISHED_SESSION_STATUSES = frozenset({SessionStatus.COMPLETED, SessionStatus.FA
 DISPATCHABLE_SESSION_STATUSES = frozenset({SessionStatus.ACTIVE, SessionStatus.READY})
 
 
-class CostBasis(TextChoices):
+class CostBasis(LabelledEnum):
     """Source of the cost of a session."""
 
     STATED = "stated", _("Stated by the agent")
@@ -31,7 +61,7 @@ class CostBasis(TextChoices):
     UNKNOWN = "unknown", _("Unknown")
 
 
-class RunStatus(TextChoices):
+class RunStatus(LabelledEnum):
     """Status of a run."""
 
     RUNNING = "running", _("Running")
@@ -47,7 +77,7 @@ class RunStatus(TextChoices):
 OWNING_RUN_STATUSES = frozenset({RunStatus.RUNNING, RunStatus.WAITING})
 
 
-class Phase(TextChoices):
+class Phase(LabelledEnum):
     """Phase of a run in which a checkpoint was taken."""
 
     TURN = "turn", _("Turn")
@@ -64,7 +94,7 @@ class Phase(TextChoices):
     RUN_TERMINAL = "run_terminal", _("Run ended")
 
 
-class SideEffect(TextChoices):
+class SideEffect(LabelledEnum):
     """Effect of a tool on the world outside the agent."""
 
     READ = "read", _("Reads")
@@ -80,7 +110,7 @@ IMPORTED_MARK = "imported"
 IMPORTED_RUN_OWNER = "import"
 
 
-class Risk(TextChoices):
+class Risk(LabelledEnum):
     """Severity of a wrong call: a property of its tool. Order: from least to most."""
 
     LOW = "low", _("Low risk")
@@ -96,7 +126,7 @@ def get_default_risk(side_effects: Iterable[str]) -> Risk:
     return Risk.MEDIUM if SideEffect.WRITE in effects else Risk.LOW
 
 
-class CallStatus(TextChoices):
+class CallStatus(LabelledEnum):
     """Status of a tool call."""
 
     AWAITING_APPROVAL = "awaiting_approval", _("Awaiting approval")
@@ -134,7 +164,7 @@ NOT_RUN_CALL_STATUSES = frozenset({CallStatus.AWAITING_APPROVAL, CallStatus.APPR
 SETTLED_CALL_STATUSES = frozenset({CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.REJECTED, CallStatus.DISCARDED})
 
 
-class InterruptReason(TextChoices):
+class InterruptReason(LabelledEnum):
     """Reason why the outcome of a call is unknown."""
 
     RUN_LOST = "run_lost", _("Its run died during the call")
@@ -146,14 +176,14 @@ class InterruptReason(TextChoices):
     NO_RESULT = "no_result", _("The imported transcript has no result")
 
 
-class KeyScope(TextChoices):
+class KeyScope(LabelledEnum):
     """Scope in which an idempotency key names one operation."""
 
     SESSION = "session", _("Session")
     WORKSPACE = "workspace", _("Workspace")
 
 
-class KeyPolicy(TextChoices):
+class KeyPolicy(LabelledEnum):
     """Rule by which two calls are the same operation: the source of a call's idempotency key."""
 
     ONCE = "once", _("Once for each tool and arguments")
@@ -167,7 +197,7 @@ class KeyPolicy(TextChoices):
 POLICIES_MATCHING_ARGUMENTS = frozenset(set(KeyPolicy) - {KeyPolicy.STEP})
 
 
-class DecisionKind(TextChoices):
+class DecisionKind(LabelledEnum):
     """Kind of a decision about a call."""
 
     CONFIRM_LANDED = "confirm_landed", _("It happened")
@@ -203,7 +233,7 @@ WITHDRAWABLE_KINDS = frozenset(
 )
 
 
-class PauseStatus(TextChoices):
+class PauseStatus(LabelledEnum):
     """Status of a task that waits for other agents."""
 
     WAITING = "waiting", _("Waiting for other agents")
@@ -216,7 +246,7 @@ class PauseStatus(TextChoices):
 PAUSED_TASK_STATUSES = frozenset({PauseStatus.WAITING, PauseStatus.TAKEN})
 
 
-class JoinStatus(TextChoices):
+class JoinStatus(LabelledEnum):
     """Status of a group of calls to other agents."""
 
     WAITING = "waiting", _("Waiting")
@@ -225,7 +255,7 @@ class JoinStatus(TextChoices):
     CANCELLED = "cancelled", _("Cancelled")
 
 
-class PeerCallStatus(TextChoices):
+class PeerCallStatus(LabelledEnum):
     """Status of a call to another agent."""
 
     WAITING = "waiting", _("Waiting")
@@ -234,14 +264,14 @@ class PeerCallStatus(TextChoices):
     CANCELLED = "cancelled", _("Cancelled")
 
 
-class NoticeKind(TextChoices):
+class NoticeKind(LabelledEnum):
     """Kind of the notice about a call that another agent still has to get."""
 
     REQUEST = "request", _("Please do this")
     CANCEL = "cancel", _("This is not needed any more")
 
 
-class ActorKind(TextChoices):
+class ActorKind(LabelledEnum):
     """Kind of an actor in decisions and in the audit trail."""
 
     PERSON = "person", _("Person")
@@ -250,7 +280,7 @@ class ActorKind(TextChoices):
     MACHINE = "machine", _("Machine")
 
 
-class Role(TextChoices):
+class Role(LabelledEnum):
     """Role of a member of a workspace. Order: each role may do what the one before it may."""
 
     AUDITOR = "auditor", _("Auditor")
@@ -258,7 +288,7 @@ class Role(TextChoices):
     ADMIN = "admin", _("Admin")
 
 
-class AuditKind(TextChoices):
+class AuditKind(LabelledEnum):
     """Kind of an entry of the audit trail."""
 
     SESSION_STARTED = "session_started", _("Session started")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -17,8 +18,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
-
-from django.db import connections
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -138,12 +137,19 @@ def _run_on_daemon_thread(work: Callable[[], T]) -> Future[T]:
         except BaseException as error:
             settle = partial(future.set_exception, error)
         try:
-            connections.close_all()
+            _close_django_connections()
         finally:
             settle()
 
     threading.Thread(target=run_work_and_settle_future, name="harness-invoke", daemon=True).start()
     return future
+
+
+def _close_django_connections() -> None:
+    """Close the database connections of this thread, in a process that uses Django."""
+    connections = getattr(sys.modules.get("django.db"), "connections", None)
+    if connections is not None:
+        connections.close_all()
 
 
 async def _await_with_timeout(value: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109 - as `Invoke` has it

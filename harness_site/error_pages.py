@@ -11,6 +11,7 @@ from django.template.loader import render_to_string
 from django.views.decorators.csrf import requires_csrf_token
 
 from checkpoints.exceptions import StorageUnavailable
+from checkpoints.models.enum_labels import translate_label
 from harness_site.accounts.permissions import RoleTooSmall, list_members_with_role
 from harness_site.installation.migration_state import RETRY_SECONDS, StartupProblem, does_database_answer
 
@@ -36,7 +37,7 @@ def show_permission_denied(request: HttpRequest, exception: PermissionDenied) ->
     membership = exception.membership
     context = {
         "membership": membership,
-        "needed": exception.needed,
+        "needed": translate_label(exception.needed),
         "able": list_members_with_role(membership.workspace, exception.needed),
     }
     return render(request, "errors/403_role.html", context, status=403)

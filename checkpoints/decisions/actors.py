@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from checkpoints.enums import ActorKind, Role
 from checkpoints.exceptions import InvalidInput, NotPermitted
-from checkpoints.models import Decision
+
+if TYPE_CHECKING:
+    from checkpoints.models import Decision
 
 _DECIDING_ROLES = frozenset({Role.APPROVER, Role.ADMIN})
 
@@ -26,7 +28,7 @@ class Vote:
 
 
 #: Function from earlier decisions to the person of each, by the primary key of the decision.
-Electorate: TypeAlias = Callable[[Sequence[Decision]], Mapping[int, Vote]]
+Electorate: TypeAlias = "Callable[[Sequence[Decision]], Mapping[int, Vote]]"
 
 
 def build_vote_per_actor(decisions: Sequence[Decision]) -> Mapping[int, Vote]:

@@ -53,6 +53,7 @@ from checkpoints.formats import digests
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.models.enum_labels import translate_label
 from checkpoints.sessions import ownership
 from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import Store
@@ -306,7 +307,7 @@ def require_undecided(
     decision = in_force.order_by("pk").first()
     if decision is None:
         raise NotUndecided(session.session_id, call.call_id, call.status)
-    label = str(DecisionKind(decision.kind).label)
+    label = str(translate_label(DecisionKind(decision.kind)))
     raise AlreadyDecided(session.session_id, call.call_id, label, decision.actor, decision.created_at)
 
 

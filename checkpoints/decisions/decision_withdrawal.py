@@ -46,6 +46,7 @@ from checkpoints.enums import (
 from checkpoints.exceptions import DecisionUsed, InvalidInput, NothingToWithdraw, StaleRevision
 from checkpoints.integrity import quarantine
 from checkpoints.models import Decision, Session, ToolCall
+from checkpoints.models.enum_labels import translate_label
 from checkpoints.store import row_lookups
 from checkpoints.store.database_client_state import Store
 
@@ -212,5 +213,5 @@ def _increment_revision(store: Store, call: ToolCall) -> None:
 
 
 def _build_decision_used_error(session: Session, call: ToolCall, decision: Decision) -> DecisionUsed:
-    label = str(DecisionKind(decision.kind).label)
+    label = str(translate_label(DecisionKind(decision.kind)))
     return DecisionUsed(session.session_id, call.call_id, label, decision.actor, decision.created_at)

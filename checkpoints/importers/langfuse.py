@@ -1,4 +1,5 @@
-"""Exports of Langfuse: a trace with its observations, or observations on lines."""
+"""Exports of Langfuse: a trace with its observations, or observations alone, with the names of its API or those of its
+export to a storage."""
 
 from __future__ import annotations
 
@@ -18,6 +19,22 @@ _CACHE_WRITE: Final = ("cache_creation_input_tokens", "input_cache_creation", "p
 _LEFT_OUT: Final = frozenset(
     {"input", "output", "id", "traceId", "parentObservationId", "startTime", "endTime", "name"}
 )
+#: Names of fields in the files of a storage, and those of the API.
+_STORAGE_NAMES: Final = {
+    "trace_id": "traceId",
+    "parent_observation_id": "parentObservationId",
+    "start_time": "startTime",
+    "end_time": "endTime",
+    "provided_model_name": "model",
+    "usage_details": "usageDetails",
+    "cost_details": "costDetails",
+    "total_cost": "totalCost",
+    "trace_name": "traceName",
+    "session_id": "sessionId",
+    "user_id": "userId",
+}
+#: Facts of the trace that an observation repeats.
+_REPEATED_FACTS: Final = ("sessionId", "userId", "tags", "release")
 _TRACE_FACTS: Final = ("sessionId", "userId", "tags", "release", "version", "environment", "scores", "metadata")
 
 
@@ -37,10 +54,17 @@ class LangfuseReader:
         trace = value.get("trace", value if "observations" in value else {})
         if isinstance(trace, dict) and isinstance(trace.get("id"), str):
             self._add_trace(trace)
-        observations = value.get("observations", [value])
+        observations = value.get("observations", value.get("data", [value]))
         for observation in observations if isinstance(observations, list) else ():
             if isinstance(observation, dict) and isinstance(observation.get("id"), str):
-                self._spans[observation["id"]] = _read_observation(observation)
+                self._add_observation(_rename_storage_fields(observation))
+
+    def _add_observation(self, observation: Body) -> None:
+        span = self._spans[observation["id"]] = _read_observation(observation)
+        if isinstance(name := observation.get("traceName"), str):
+            self._titles.setdefault(span.trace, name)
+        if facts := {name: observation[name] for name in _REPEATED_FACTS if observation.get(name)}:
+            self._facts.setdefault(span.trace, {"trace": facts})
 
     def _add_trace(self, trace: Body) -> None:
         name = trace.get("name")
@@ -58,6 +82,13 @@ class LangfuseReader:
                 span.parent = span.id
         if spans:
             import_span_sessions(self._context, spans, titles=self._titles, facts=self._facts)
+
+
+def _rename_storage_fields(observation: Body) -> Body:
+    """Give the fields of an observation the names of the API."""
+    if "trace_id" not in observation:
+        return observation
+    return {_STORAGE_NAMES.get(name, name): value for name, value in observation.items()}
 
 
 def _read_observation(observation: Body) -> Span:
@@ -122,7 +153,15 @@ def _score_format_match(value: Any) -> int:
         return 0
     if isinstance(value.get("observations"), list):
         return 3 * ("trace" in value or "id" in value)
-    return 3 * ("traceId" in value and "startTime" in value and "type" in value and "spanId" not in value)
+    if isinstance(page := value.get("data"), list) and "meta" in value:
+        return 3 * (bool(page) and all(_is_observation(entry) for entry in page))
+    return 3 * _is_observation(value)
+
+
+def _is_observation(value: Any) -> bool:
+    if not isinstance(value, dict) or {"spanId", "span_id"} & value.keys():
+        return False
+    return {"traceId", "startTime", "type"} <= value.keys() or {"trace_id", "start_time", "project_id"} <= value.keys()
 
 
 LANGFUSE: Final = TranscriptFormat("langfuse", "", _score_format_match, LangfuseReader)

@@ -63,11 +63,15 @@ class SpanSession:
         tools = (span for span in spans if span.kind == "tool")
         self._tools = sorted(tools, key=lambda span: span.start or _EPOCH)
         self._spans = spans
+        self._parents = {span.parent for span in spans}
 
     def add_all_spans(self) -> None:
         """Add the messages of all spans in the order of time."""
-        models = _list_innermost_model_requests(self._spans) or [span for span in self._spans if not span.parent]
+        models = _list_innermost_model_requests(self._spans) or [
+            span for span in self._spans if not span.parent and span.kind != "tool"
+        ]
         chosen = {id(span) for span in models}
+        answering = _find_root_that_alone_has_the_answer(self._spans, models)
         events: list[tuple[datetime, int, int, Span]] = []
         for number, span in enumerate(self._spans):
             start, end = span.start or _EPOCH, span.end or span.start or _EPOCH
@@ -85,9 +89,16 @@ class SpanSession:
                 self._add_outputs(span)
             elif span.kind == "tool":
                 self._add_tool_result_and_missing_call(span)
+            elif span is answering:
+                self._add_answer(span)
             else:
-                self._builder.add_note(_span_to_dict(span))
+                self._builder.add_note(self._convert_to_note(span))
         self._builder.finish()
+
+    def _convert_to_note(self, span: Span) -> Body:
+        """Return what is kept of a span that is neither a request nor a tool; others repeat what those in them say."""
+        texts = {} if span.id in self._parents else {"input": span.inputs, "output": span.outputs}
+        return {**_span_to_dict(span), **{name: value for name, value in texts.items() if value not in (None, "")}}
 
     def _add_inputs(self, span: Span) -> None:
         self._builder.set_context(model=span.model)
@@ -115,6 +126,15 @@ class SpanSession:
             )
         if not bodies:
             self._builder.add_note({**_span_to_dict(span), "usage": usage})
+
+    def _add_answer(self, span: Span) -> None:
+        """Add the output of a span that is no request; its tokens are those of the requests in it."""
+        source = {"source": {"span": _span_to_dict(span)}}
+        bodies = parse_span_messages(span.outputs, "assistant")
+        for number, body in enumerate(bodies, 1):
+            text = build_message_fingerprint(body)
+            if not self._seen[text]:
+                self._add_message_if_new({**body, **(source if number == len(bodies) else {})}, text, span.end)
 
     def _find_start_of_first_tool(self, span: Span) -> datetime | None:
         """Find when the first of the calls in an output ran: a span may end after the tools that it streamed."""
@@ -244,6 +264,16 @@ def _list_innermost_model_requests(spans: list[Span]) -> list[Span]:
             outer.add(parent)
             parent = parents.get(parent, "")
     return [span for span in spans if span.kind == "model" and span.id not in outer]
+
+
+def _find_root_that_alone_has_the_answer(spans: list[Span], models: list[Span]) -> Span | None:
+    """Find the outermost span with an output, if the last request to a model states none; None otherwise."""
+    ids = {span.id for span in spans}
+    last = max(models, key=lambda span: span.start or _EPOCH, default=None)
+    if last is None or parse_span_messages(last.outputs, "assistant"):
+        return None
+    roots = [span for span in spans if span.parent not in ids and span not in models and span.outputs]
+    return max(roots, key=lambda span: span.end or _EPOCH, default=None)
 
 
 def _span_to_dict(span: Span) -> Body:

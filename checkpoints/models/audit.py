@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import ActorKind, AuditKind
+from checkpoints.models.enum_labels import build_choices
 from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
 from checkpoints.seals.sealed_model import SealedModel
@@ -41,8 +42,8 @@ class AuditEvent(SealedModel):
     session = models.ForeignKey(
         Session, on_delete=models.DO_NOTHING, null=True, related_name="audit_events", db_constraint=False
     )
-    kind = models.CharField(max_length=24, choices=AuditKind)
-    actor_kind = models.CharField(max_length=10, choices=ActorKind)
+    kind = models.CharField(max_length=24, choices=build_choices(AuditKind))
+    actor_kind = models.CharField(max_length=10, choices=build_choices(ActorKind))
     actor = models.CharField(max_length=255)
     details = models.TextField(default="{}")
     created_at = models.DateTimeField(db_default=Now())

@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import NoticeKind, PeerCallStatus
+from checkpoints.models.enum_labels import build_choices
 from checkpoints.models.paused_task import Join
 from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
@@ -53,7 +54,7 @@ class PeerCall(SealedModel):
     #: Hex digest of the secret that a response has to bring; empty if none is required.
     token_digest = models.CharField(max_length=64, blank=True)
 
-    status = models.CharField(max_length=10, choices=PeerCallStatus, default=PeerCallStatus.WAITING)
+    status = models.CharField(max_length=10, choices=build_choices(PeerCallStatus), default=PeerCallStatus.WAITING)
     created_at = models.DateTimeField(db_default=Now())
     deadline = models.DateTimeField()
     settled_at = models.DateTimeField(null=True)
@@ -64,7 +65,7 @@ class PeerCall(SealedModel):
     late_at = models.DateTimeField(null=True)
 
     #: Notice that the other agent still has to get, when it is due, and the number of attempts.
-    notice = models.CharField(max_length=10, choices=NoticeKind, blank=True)
+    notice = models.CharField(max_length=10, choices=build_choices(NoticeKind), blank=True)
     tell_after = models.DateTimeField(null=True)
     tell_attempts = models.IntegerField(default=0, db_default=0)
 

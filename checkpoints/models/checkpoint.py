@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from checkpoints.enums import Phase
+from checkpoints.models.enum_labels import build_choices
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.transcript import Segment
@@ -43,7 +44,7 @@ class Checkpoint(SealedModel):
     version = models.BigIntegerField()
     #: NULL: appended by a client that did not own the session, while no run had it.
     run = models.ForeignKey(Run, on_delete=models.CASCADE, null=True, related_name="checkpoints", db_index=False)
-    phase = models.CharField(max_length=20, choices=Phase, default=Phase.TURN)
+    phase = models.CharField(max_length=20, choices=build_choices(Phase), default=Phase.TURN)
     segment = models.ForeignKey(Segment, on_delete=models.PROTECT, related_name="checkpoints", db_index=False)
     length = models.IntegerField()
     chain = models.BinaryField(max_length=32)

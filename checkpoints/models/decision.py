@@ -6,6 +6,7 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import DECIDING_KINDS, ActorKind, DecisionKind
 from checkpoints.formats.canonical import decode_json_text
+from checkpoints.models.enum_labels import build_choices
 from checkpoints.models.session import Session
 from checkpoints.models.tool_call import ToolCall
 from checkpoints.seals.decision_keys import SIGNATURE_SIZE
@@ -43,8 +44,8 @@ class Decision(SealedModel):
 
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="decisions")
     tool_call = models.ForeignKey(ToolCall, on_delete=models.CASCADE, related_name="decisions")
-    kind = models.CharField(max_length=20, choices=DecisionKind)
-    actor_kind = models.CharField(max_length=10, choices=ActorKind)
+    kind = models.CharField(max_length=20, choices=build_choices(DecisionKind))
+    actor_kind = models.CharField(max_length=10, choices=build_choices(ActorKind))
     actor = models.CharField(max_length=255)
     reason = models.TextField(blank=True)
     evidence = models.TextField(null=True)  # noqa: DJ001

@@ -5,6 +5,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from checkpoints.enums import PAUSED_TASK_STATUSES, JoinStatus, PauseStatus
+from checkpoints.models.enum_labels import build_choices
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.seals.sealed_model import SealedModel
@@ -42,7 +43,7 @@ class PausedTask(SealedModel):
     #: Run that paused; it ended with the pause, so it has no other task.
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="+")
     version = models.BigIntegerField()
-    status = models.CharField(max_length=10, choices=PauseStatus, default=PauseStatus.WAITING)
+    status = models.CharField(max_length=10, choices=build_choices(PauseStatus), default=PauseStatus.WAITING)
     state = models.TextField()
     paused_at = models.DateTimeField(db_default=Now())
     taken_version = models.BigIntegerField(null=True)
@@ -91,7 +92,7 @@ class Join(SealedModel):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="joins", db_index=False)
     task = models.ForeignKey(PausedTask, on_delete=models.CASCADE, related_name="joins", db_index=False)
     join_id = models.CharField(max_length=255)
-    status = models.CharField(max_length=10, choices=JoinStatus, default=JoinStatus.WAITING)
+    status = models.CharField(max_length=10, choices=build_choices(JoinStatus), default=JoinStatus.WAITING)
     total = models.IntegerField()
     completed = models.IntegerField(default=0, db_default=0)
     completed_at = models.DateTimeField(null=True)

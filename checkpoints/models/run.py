@@ -6,6 +6,7 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import OWNING_RUN_STATUSES, RunStatus
 from checkpoints.ids import generate_uuid7
+from checkpoints.models.enum_labels import build_choices
 from checkpoints.models.session import Session
 
 _OWNING_STATUSES = sorted(OWNING_RUN_STATUSES)
@@ -18,7 +19,7 @@ class Run(models.Model):
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="runs", db_index=False)
     number = models.IntegerField()
     resumed_from = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, related_name="+", db_index=False)
-    status = models.CharField(max_length=12, choices=RunStatus, default=RunStatus.RUNNING)
+    status = models.CharField(max_length=12, choices=build_choices(RunStatus), default=RunStatus.RUNNING)
     fence = models.BigIntegerField()
     #: Both times are by the database's clock.
     heartbeat_at = models.DateTimeField(db_default=Now())

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from checkpoints.enums import FINISHED_SESSION_STATUSES, CostBasis, SessionStatus
+from checkpoints.models.enum_labels import build_choices
 from checkpoints.models.workspace import Workspace
 from checkpoints.seals.sealed_model import SealedModel
 
@@ -67,7 +68,7 @@ class Session(SealedModel):
     session_id = models.CharField(max_length=255)
     agent = models.CharField(max_length=200, blank=True)
     title = models.TextField(blank=True)
-    status = models.CharField(max_length=20, choices=SessionStatus, default=SessionStatus.ACTIVE)
+    status = models.CharField(max_length=20, choices=build_choices(SessionStatus), default=SessionStatus.ACTIVE)
     result = models.TextField(null=True)  # noqa: DJ001 - canonical JSON; NULL says that there is none yet
     metadata = models.TextField(default="{}")
     labels = models.TextField(default="[]")
@@ -82,7 +83,7 @@ class Session(SealedModel):
     total_tokens = models.BigIntegerField(default=0, db_default=0)
     #: Source of `budget_spent_usd`. It is unknown until a save states an amount; then the amount is 0 and says nothing.
     cost_basis = models.CharField(
-        max_length=10, choices=CostBasis, default=CostBasis.UNKNOWN, db_default=CostBasis.UNKNOWN
+        max_length=10, choices=build_choices(CostBasis), default=CostBasis.UNKNOWN, db_default=CostBasis.UNKNOWN
     )
 
     #: Session id of the agent that started this one as its subagent; empty if none did. The parent may be missing.

@@ -22,6 +22,7 @@ from checkpoints.enums import (
 )
 from checkpoints.formats.argument_order import sort_stored_arguments
 from checkpoints.formats.canonical import decode_json_text
+from checkpoints.models.enum_labels import build_choices
 from checkpoints.models.run import Run
 from checkpoints.models.session import Session
 from checkpoints.models.workspace import Workspace
@@ -104,15 +105,17 @@ class ToolCall(SealedModel):
     #: Digest of the arguments the call was requested with, if a person has changed them since; else empty.
     asked_args_digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     idempotency_key = models.CharField(max_length=255)
-    key_scope = models.CharField(max_length=10, choices=KeyScope, default=KeyScope.SESSION)
+    key_scope = models.CharField(max_length=10, choices=build_choices(KeyScope), default=KeyScope.SESSION)
     #: Policy that made the key; empty if a program gave the key itself.
-    key_policy = models.CharField(max_length=10, choices=KeyPolicy, blank=True, default="", db_default="")
+    key_policy = models.CharField(
+        max_length=10, choices=build_choices(KeyPolicy), blank=True, default="", db_default=""
+    )
     #: First version whose transcript has the result of this call; NULL while no saved version has it.
     answered_version = models.BigIntegerField(null=True)
     #: Comma-separated, sorted: `mutate`, `write`, or any word the tool declares.
     side_effects = models.CharField(max_length=200)
     #: Risk that the tool declares; see `enums.get_default_risk` for one that declares none.
-    risk = models.CharField(max_length=6, choices=Risk, default=Risk.HIGH, db_default=Risk.HIGH)
+    risk = models.CharField(max_length=6, choices=build_choices(Risk), default=Risk.HIGH, db_default=Risk.HIGH)
     #: Description of the call's effect, formatted by the tool from its arguments.
     sentence = models.TextField(blank=True)
     #: Format string that made the sentence, of calls whose arguments a person may change; else empty.
@@ -125,8 +128,8 @@ class ToolCall(SealedModel):
     #: Whether the tool has a hook that can find out if the effect landed.
     verifiable = models.BooleanField(default=False)
 
-    status = models.CharField(max_length=20, choices=CallStatus, default=CallStatus.ISSUED)
-    reason = models.CharField(max_length=20, choices=InterruptReason, blank=True)
+    status = models.CharField(max_length=20, choices=build_choices(CallStatus), default=CallStatus.ISSUED)
+    reason = models.CharField(max_length=20, choices=build_choices(InterruptReason), blank=True)
     #: Canonical JSON text of the result, so that every character survives; NULL means that none is known.
     result = models.TextField(null=True)  # noqa: DJ001
     result_digest = models.CharField(max_length=64, blank=True)

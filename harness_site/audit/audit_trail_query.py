@@ -16,6 +16,7 @@ from checkpoints.enums import AuditKind
 from checkpoints.exceptions import IntegrityError, RowNotSealed, SealError
 from checkpoints.formats import parse_json, parse_or_text
 from checkpoints.models import AuditChain, AuditEvent, IntegrityCheck, Session
+from checkpoints.models.enum_labels import build_choices
 from checkpoints.seals import row_seals
 from checkpoints.seals.decision_keys import get_decision_keys
 from checkpoints.seals.seal_keys import get_seal_keys
@@ -25,7 +26,7 @@ from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_
 PAGE = 40
 #: Number of rows that an export reads at once.
 _CHUNK = 1000
-_LABELS: Final = {kind.value: kind.label for kind in AuditKind}
+_LABELS: Final = dict(build_choices(AuditKind))
 #: From this number on, equal entries are folded into one line.
 _FOLDED: Final = 3
 

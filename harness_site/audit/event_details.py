@@ -9,6 +9,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import ActorKind, Role
+from checkpoints.models.enum_labels import translate_label
 from harness_site.core import formatting, status_labels
 from harness_site.core.rendering import json_tree
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
@@ -163,7 +164,7 @@ def _find_value_label(value: str, key: str) -> str | Promise | None:
     if key in _STATUS_DETAILS:
         return status_labels.get_status_shape_and_label(value)[1]
     if key in _ROLE_DETAILS and value in Role.values:
-        return Role(value).label
+        return translate_label(Role(value))
     if key in _METHOD_DETAILS and all(method in _METHODS for method in value.split(", ")):
         return ", ".join(str(_METHODS[method]) for method in value.split(", "))
     return None

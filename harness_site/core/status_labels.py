@@ -19,6 +19,7 @@ from checkpoints.enums import (
     RunStatus,
     SessionStatus,
 )
+from checkpoints.models.enum_labels import build_choices
 from harness_site.core.rendering.display_text import mask_and_reveal_hidden
 
 #: Definition of equal operations by the key policy of the tool: in a session, and in a workspace.
@@ -125,7 +126,7 @@ _DECIDED_AT: Final[dict[str, str | Promise]] = {
 }
 
 
-_PHASES: Final[dict[str, Any]] = {phase.value: phase.label for phase in Phase}
+_PHASES: Final[dict[str, Any]] = dict(build_choices(Phase))
 
 
 _WHY: Final[dict[str, str | Promise]] = {

@@ -16,6 +16,7 @@ from django.utils.translation import gettext
 from checkpoints.enums import CallStatus, DecisionKind, Risk, get_default_risk
 from checkpoints.exceptions import IntegrityError, SealError
 from checkpoints.models import ToolCall
+from checkpoints.models.enum_labels import translate_label
 from checkpoints.seals import row_seals
 from harness_site.core import call_sentences, formatting, status_labels
 from harness_site.core.masking.masker import mask_secret_fields_in_context, mask_values_in_context
@@ -244,7 +245,7 @@ class PendingRowBuilder:
     def _build_risk_filter_link(self, call: ToolCall) -> FilterLink | None:
         if call.risk == get_default_risk(call.side_effects.split(",")):
             return None
-        words = str(Risk(call.risk).label) if call.risk in Risk.values else call.risk
+        words = str(translate_label(Risk(call.risk))) if call.risk in Risk.values else call.risk
         label = gettext("Only %(risk)s") % {"risk": lowercase_label_in_sentence(words)}
         return FilterLink(words, build_filter_url(self._query, risk=call.risk), label)
 

@@ -10,6 +10,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus, Risk
+from checkpoints.models.enum_labels import build_choices, translate_label
 from harness_site.accounts.models import Membership
 from harness_site.core.masking.reversible_tokens_for_masked_names import resolve_masked_reference
 from harness_site.core.time_range_parameters import TimeRange
@@ -69,6 +70,10 @@ class QueueFilters:
         return gettext("until %(last)s (UTC)") % {"last": last} if last else ""
 
     @property
+    def risk_label(self) -> str:
+        return str(translate_label(self.risk)) if self.risk else ""
+
+    @property
     def age_label(self) -> str:
         return str(AGES[self.age][1]) if self.age else ""
 
@@ -114,7 +119,7 @@ def _get_text_parameter(query: QueryDict, name: str) -> str:
 
 #: Choices of the filter form by field name: value and label.
 CHOICES: Final = {
-    "risks": [(risk.value, risk.label) for risk in reversed(Risk)],
+    "risks": build_choices(Risk)[::-1],
     "ages": [(value, words) for value, (_age, words) in AGES.items()],
     "limits": DeadlineFilter.choices,
     "claims": list(CLAIMED.items()),

@@ -21,9 +21,8 @@ from agents.tool import (
 )
 from agents.tool_context import ToolContext
 
-from checkpoints.adapters.openai_agents.agent_session import HarnessSession
+from checkpoints.adapters.openai_agents.agent_session import HarnessSession, RunContext
 from checkpoints.adapters.openai_agents.durable_model import DurableModel
-from checkpoints.adapters.openai_agents.run_context import RunContext
 from checkpoints.adapters.session_claims import SessionClaims
 from checkpoints.calls import call_queries, calls_without_outcome
 from checkpoints.calls.outcome_types import ToolResult, ValueCodec

@@ -10,7 +10,7 @@ from agents import Model, ModelProvider, ModelResponse, Usage
 from openai.types.responses import Response, ResponseCompletedEvent, ResponseOutputItem
 from pydantic import TypeAdapter, ValidationError
 
-from checkpoints.adapters.openai_agents.run_context import RunContext
+from checkpoints.adapters.openai_agents.agent_session import RunContext
 
 Item = dict[str, Any]
 _OUTPUT_ITEM: TypeAdapter[Any] = TypeAdapter(ResponseOutputItem)

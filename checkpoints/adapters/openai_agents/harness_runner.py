@@ -25,9 +25,8 @@ from agents.run import AgentRunner, get_default_agent_runner, set_default_agent_
 
 from checkpoints.adapters.openai_agents import durable_turns
 from checkpoints.adapters.openai_agents.agent_guard import AgentGuard
-from checkpoints.adapters.openai_agents.agent_session import HarnessSession
+from checkpoints.adapters.openai_agents.agent_session import ACTIVE_RUN, HarnessSession, RunContext
 from checkpoints.adapters.openai_agents.durable_model import DurableModel, DurableModelProvider
-from checkpoints.adapters.openai_agents.run_context import ACTIVE_RUN, RunContext
 from checkpoints.calls import call_queries
 from checkpoints.exceptions import CheckpointsError, InvalidInput, SessionNotFound
 from checkpoints.store import row_lookups

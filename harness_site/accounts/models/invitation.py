@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from checkpoints.db import clock
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
+from checkpoints.models.enum_labels import build_choices
 
 #: Validity of an invitation.
 LIFETIME: Final = timedelta(days=7)
@@ -19,7 +20,7 @@ class Invitation(models.Model):
     """Invitation to a workspace by a link. Its secret is displayed once and stored as a digest."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="invitations")
-    role = models.CharField(max_length=10, choices=Role)
+    role = models.CharField(max_length=10, choices=build_choices(Role))
     #: Note of the inviting admin about the invited person.
     note = models.CharField(max_length=200, blank=True)
     #: Address that the link was sent to; empty if an admin passed it on.

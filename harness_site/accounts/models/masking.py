@@ -4,6 +4,7 @@ from django.db import models
 
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
+from checkpoints.models.enum_labels import build_choices
 
 
 class MaskingSettings(models.Model):
@@ -17,7 +18,7 @@ class MaskingSettings(models.Model):
     names = models.TextField(blank=True)
     words = models.TextField(blank=True)
     usual = models.BooleanField(default=True)
-    reveal_role = models.CharField(max_length=10, choices=Role, default=Role.ADMIN)
+    reveal_role = models.CharField(max_length=10, choices=build_choices(Role), default=Role.ADMIN)
 
     def __str__(self) -> str:
         return f"masking of {self.workspace}"

@@ -6,6 +6,7 @@ from django.db.models.functions import Now
 
 from checkpoints.enums import Role
 from checkpoints.models import Workspace
+from checkpoints.models.enum_labels import build_choices
 
 #: Roles in ascending order: each includes the permissions of the ones before it.
 RANKS = tuple(Role)
@@ -16,7 +17,7 @@ class Membership(models.Model):
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="memberships")
-    role = models.CharField(max_length=10, choices=Role)
+    role = models.CharField(max_length=10, choices=build_choices(Role))
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:

@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from checkpoints.enums import AuditKind, Role
+from checkpoints.models.enum_labels import build_choices
 from harness_site.accounts import audit_events, masking_rules
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.models import MaskingSettings
@@ -30,7 +31,7 @@ class MaskingForm(forms.Form):
     names = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}))
     words = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}))
     usual = forms.BooleanField(required=False)
-    reveal_role = forms.ChoiceField(choices=Role.choices)
+    reveal_role = forms.ChoiceField(choices=build_choices(Role))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

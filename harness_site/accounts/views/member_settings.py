@@ -18,6 +18,7 @@ from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET, require_POST
 
 from checkpoints.enums import Role
+from checkpoints.models.enum_labels import build_choices, translate_label
 from harness_site.accounts import member_services
 from harness_site.accounts.forms import style_form_fields
 from harness_site.accounts.invitation_mail import send_invitation
@@ -34,7 +35,7 @@ Change = Callable[Concatenate[Membership, Membership, ...], None]
 
 class InvitationForm(forms.Form):
     email = forms.EmailField(required=False, max_length=254, label=gettext_lazy("E-mail"))
-    role = forms.ChoiceField(choices=Role.choices, initial=Role.APPROVER, label=gettext_lazy("Role"))
+    role = forms.ChoiceField(choices=build_choices(Role), initial=Role.APPROVER, label=gettext_lazy("Role"))
     note = forms.CharField(max_length=200, required=False, label=gettext_lazy("Note (optional)"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -46,7 +47,7 @@ class InvitationForm(forms.Form):
 
 
 class RoleForm(forms.Form):
-    role = forms.ChoiceField(choices=Role.choices)
+    role = forms.ChoiceField(choices=build_choices(Role))
 
 
 @require_GET
@@ -68,7 +69,7 @@ def change_member_role(request: MemberRequest, pk: int) -> HttpResponse:
         member_services.change_member_role(request.membership, member, role, request=request)
     except member_services.MemberError as error:
         return _render_members_page(request, problem=str(error), status=409)
-    values = {"name": member.user.get_username(), "role": role.label}
+    values = {"name": member.user.get_username(), "role": translate_label(role)}
     return _redirect_with_success_message(request, _("The role of %(name)s is now: %(role)s.") % values)
 
 
@@ -188,7 +189,7 @@ def _render_members_page(
     context = {
         "members": list(_query_members(request)),
         "invitations": [invitation for invitation in pending_invitations if invitation.is_open],
-        "roles": Role.choices,
+        "roles": build_choices(Role),
         "form": form or InvitationForm(),
         "can_mail": is_mail_configured(),
         "tab": "members",

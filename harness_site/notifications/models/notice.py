@@ -8,6 +8,7 @@ from django.utils.translation import gettext_lazy as _
 
 from checkpoints.enums import CallStatus
 from checkpoints.models import ToolCall, Workspace
+from checkpoints.models.enum_labels import build_choices
 
 
 class Event(models.TextChoices):
@@ -62,7 +63,7 @@ class NoticedCall(models.Model):
         ToolCall, on_delete=models.DO_NOTHING, related_name="+", db_constraint=False, db_index=False
     )
     event = models.CharField(max_length=20, choices=Event)
-    status = models.CharField(max_length=20, choices=CallStatus)
+    status = models.CharField(max_length=20, choices=build_choices(CallStatus))
 
     class Meta:
         constraints = (

@@ -25,6 +25,7 @@ from checkpoints.enums import (
 from checkpoints.formats.argument_order import sort_stored_arguments
 from checkpoints.ids import is_storable
 from checkpoints.models import Decision, LateResult, ToolCall
+from checkpoints.models.enum_labels import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.core.unreadable_rows import UnreadableRecord, convert_rows_or_mark_unreadable
@@ -53,7 +54,7 @@ class CallDecision:
 
     @property
     def label(self) -> str:
-        return str(DecisionKind(self.kind).label) if self.kind in DecisionKind.values else self.kind
+        return str(translate_label(DecisionKind(self.kind))) if self.kind in DecisionKind.values else self.kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,11 @@ from heapq import merge
 from itertools import groupby, islice
 from typing import Any
 
-from django.db.models import TextChoices
-
 from checkpoints.db import keyset_pagination
-from checkpoints.enums import AuditKind, DecisionKind
+from checkpoints.enums import AuditKind, DecisionKind, LabelledEnum
 from checkpoints.formats import parse_json
 from checkpoints.models import AuditEvent, Decision
+from checkpoints.models.enum_labels import translate_label
 from checkpoints.seals import row_seals
 from harness_site.audit import audit_trail_query
 from harness_site.sessions.selectors import message_origin_versions_and_runs
@@ -194,9 +193,9 @@ def _build_decision_item(decision: Decision) -> HistoryItem:
     )
 
 
-def _get_kind_label(kinds: type[TextChoices], kind: str) -> str:
+def _get_kind_label(kinds: type[LabelledEnum], kind: str) -> str:
     """Return the label of a kind; an unknown kind of a newer version is returned as is."""
-    return str(kinds(kind).label) if kind in kinds.values else kind.replace("_", " ").capitalize()
+    return str(translate_label(kinds(kind))) if kind in kinds.values else kind.replace("_", " ").capitalize()
 
 
 def _parse_event_details(stored: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django.db.models import Count, F, QuerySet
 from checkpoints.enums import CostBasis, Phase
 from checkpoints.formats import money, parse_json
 from checkpoints.models import Checkpoint, Segment, ToolCall
+from checkpoints.models.enum_labels import translate_label
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from harness_site.sessions import plan_steps
@@ -50,7 +51,7 @@ class Version:
 
     @property
     def phase_label(self) -> str:
-        return str(Phase(self.phase).label) if self.phase in Phase.values else self.phase
+        return str(translate_label(Phase(self.phase))) if self.phase in Phase.values else self.phase
 
 
 @dataclass(frozen=True, slots=True)

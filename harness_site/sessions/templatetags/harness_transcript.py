@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy
 from checkpoints.enums import ActorKind, AuditKind, InterruptReason, RunStatus
 from checkpoints.exceptions import InvalidInput
 from checkpoints.formats import to_canonical_json
+from checkpoints.models.enum_labels import translate_label
 from checkpoints.sessions.display_status import Standing
 from checkpoints.sessions.session_list_filters import Sort
 from harness_site.audit import event_details
@@ -434,7 +435,7 @@ def get_plan_step_css_kind(step: PlanStep) -> str:
 
 @register.filter
 def format_interruption_reason(reason: str) -> str:
-    return str(InterruptReason(reason).label) if reason in InterruptReason.values else reason
+    return str(translate_label(InterruptReason(reason))) if reason in InterruptReason.values else reason
 
 
 @register.filter

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_GET
 from checkpoints.enums import CallStatus
 from checkpoints.formats import parse_or_text
 from checkpoints.formats.content_blocks import CallPart
+from checkpoints.models.enum_labels import build_choices
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.core.masking.masker import collect_secret_values, mask_values_until_response
 from harness_site.search.query_terms import SearchQuery
@@ -38,7 +39,7 @@ def list_session_calls(request: MemberRequest, pk: int) -> HttpResponse:
         "page": page,
         "rows": build_session_call_lines(pk, page.rows),
         "wanted": filters,
-        "statuses": CallStatus.choices,
+        "statuses": build_choices(CallStatus),
         "first_page": parse_number_parameter(request, "before") is None,
     }
     return render(request, "sessions/calls.html", context)

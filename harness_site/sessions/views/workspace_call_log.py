@@ -6,6 +6,7 @@ from django.views.decorators.http import require_GET
 
 from checkpoints.db.keyset_pagination import Cursor
 from checkpoints.enums import CallStatus
+from checkpoints.models.enum_labels import build_choices
 from harness_site.accounts import session_secrets_from_call_arguments
 from harness_site.accounts.permissions import MemberRequest
 from harness_site.accounts.sessions_shown_in_response import mark_excerpts_shown_in_response
@@ -36,7 +37,7 @@ def show_call_log(request: MemberRequest) -> HttpResponse:
         "secrets": secrets,
         "rates": workspace_call_log.load_tool_success_rates(workspace, filters) if after is None else None,
         "wanted": filters,
-        "statuses": CallStatus.choices,
+        "statuses": build_choices(CallStatus),
         "following": _build_list_url(request, after=str(page.after)) if page.after else "",
         "later": after is not None,
         "newest": _build_list_url(request),

@@ -20,6 +20,7 @@ from checkpoints.framework_states import line_log
 from checkpoints.importers import import_transcripts
 from checkpoints.models import Blob, FrameworkWrite, Message, Session
 from checkpoints.versions import opaque_contents
+from tests.adapters import other_processes
 from tests.adapters.claude.agents import write_lines
 from tests.adapters.claude.transcripts import KEY, MIRRORED, describe, load, mirror, read_file, write_conversation
 from tests.conftest import Open, StartChild
@@ -105,6 +106,22 @@ def test_hosts_that_take_turns_write_one_transcript(
     assert load(hosts[0]) == load(hosts[1]) == lines
     import_transcripts(cp, transcript_writer.path)
     assert describe(cp, MIRRORED)["transcript"] == describe(cp, SESSION)["transcript"]
+
+
+def test_lines_that_another_process_has_removed_are_not_taken_for_stored(
+    store: HarnessSessionStore, start_child: StartChild
+) -> None:
+    questions = [_ask(number) for number in range(4)]
+    mirror(store, questions[:2])  # the session is known from then on
+    assert start_child(other_processes.delete_all_states, url=database_url(), session_id=MIRRORED).result()
+    mirror(store, questions[2:])
+    assert load(store) == questions[2:]
+
+
+def _ask(number: int) -> dict[str, Any]:
+    """Build a line that a version shows."""
+    message = {"role": "user", "content": f"Question {number}"}
+    return {"type": "user", "uuid": f"question {number}", "timestamp": "2026-01-01T10:00:00Z", "message": message}
 
 
 def test_lines_are_stored_after_the_newest_version_was_deleted(

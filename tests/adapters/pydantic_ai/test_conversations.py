@@ -31,7 +31,10 @@ from checkpoints.adapters.pydantic_ai import HarnessConversationStore
 from checkpoints.exceptions import CheckpointCorrupted, InvalidInput, NotRepresentable, SessionBusy
 from checkpoints.formats import parse_json, to_canonical_json
 from checkpoints.models import FrameworkState, Message, Segment, Session
+from tests.adapters import other_processes
+from tests.conftest import StartChild
 from tests.support.database_cleanup import empty
+from tests.support.processes import database_url
 
 Open = Callable[..., SyncCheckpointer]
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -236,6 +239,46 @@ def test_one_of_eight_savers_wins_and_leaves_no_entry_of_the_others(open_checkpo
     assert (len(results), len(won)) == (8, 1)
     assert list(Message.objects.order_by("position").values_list("message_id", flat=True))[1:] == won[0]
     assert Message.objects.count() == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (other_processes.save_conversation_without_new_messages, "conversation_id"),
+        (other_processes.delete_all_states, "session_id"),
+    ],
+)
+def test_a_record_that_another_process_has_replaced_or_removed_is_a_conflict(
+    cp: SyncCheckpointer, start_child: StartChild, change: Callable[..., object], place: str
+) -> None:
+    store = HarnessConversationStore(cp)
+    conversation = _save(store, "c", [_ask("Hello")])
+    conversation.messages.append(_answer("Yes?"))
+    asyncio.run(store.save(conversation))  # the store knows the conversation from then on
+    start_child(change, url=database_url(), **{place: "c"}).result()
+    after = asyncio.run(store.read_record("c"))
+
+    conversation.messages.append(_ask("late"))
+    with pytest.raises(ConversationConflict):
+        asyncio.run(store.save(conversation))
+
+    assert asyncio.run(store.read_record("c")) == after
+    assert Message.objects.count() == 2
+
+
+def test_a_conversation_that_another_client_has_deleted_is_a_conflict(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    store, other = HarnessConversationStore(cp), HarnessConversationStore(open_checkpointer())
+    conversation = _save(store, "c", [_ask("Hello")])
+    conversation.messages.append(_answer("Yes?"))
+    asyncio.run(store.save(conversation))
+    asyncio.run(other.delete("c"))
+    conversation.messages.append(_ask("late"))
+    conversation.new_message_index = None  # the whole history is compared
+    with pytest.raises(ConversationConflict):
+        asyncio.run(store.save(conversation))
+    assert Session.objects.count() == 0
 
 
 def test_a_conflict_of_a_new_conversation_leaves_no_session(cp: SyncCheckpointer) -> None:

@@ -25,6 +25,7 @@ from checkpoints.exceptions import (
 )
 from checkpoints.models import Checkpoint, FrameworkState
 from checkpoints.models import Session as SessionRow
+from tests.adapters import other_processes
 from tests.adapters.strands.agents import append_in_turns, say
 from tests.conftest import Open, StartChild
 from tests.support.processes import database_url
@@ -242,6 +243,17 @@ def test_second_writer_is_refused_and_leaves_nothing(
     assert stored.state == {"count": 1}
     other.update_agent("s", build_agent_record(count=2))
     assert Checkpoint.objects.count() == 1
+
+
+def test_message_of_agent_that_another_process_has_removed_is_refused(
+    repository: HarnessSessionRepository, start_child: StartChild
+) -> None:
+    for number in range(2):  # the agent is known from then on
+        repository.create_message("s", "default", say("Hello.", number))
+    assert start_child(other_processes.delete_all_states, url=database_url(), session_id="s").result()
+    with pytest.raises(SessionException):
+        repository.create_message("s", "default", say("late", 2))
+    assert Checkpoint.objects.count() == 2
 
 
 def test_changes_beside_a_live_run_and_after_the_end_are_refused(
