@@ -15,7 +15,7 @@ from checkpoints.integrity.verification import (
     find_problems_of_sessions,
     find_session_problems,
 )
-from checkpoints.models import Checkpoint, Decision, Message, Segment, Session, ToolCall
+from checkpoints.models import Blob, Checkpoint, Decision, Message, Segment, Session, ToolCall
 from tests.conftest import Open
 from tests.integration.checkpoints.integrity.sealed_history import (
     SEALED_TABLES,
@@ -97,7 +97,7 @@ def batch_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.usefixtures("histories", "batch_size")
 def test_problems_of_sessions_verified_together_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = sum(plain(model).exclude(session=None).count() for model in SEALED_TABLES if model is not Session)
-    assert find_together() == ({}, rows + plain(Session).count() + verification.Blob.objects.count())
+    assert find_together() == ({}, rows + plain(Session).count() + Blob.objects.count())
     sessions = [Session.objects.get(session_id=name) for name in ("r", "s", "t")]
     for number, alter in enumerate(ALTERATIONS):
         with rolled_back():
