@@ -29,7 +29,10 @@ from harness_site.live.websocket_access import is_member_request  # noqa: E402
 from harness_site.mcp_server.streamable_http_endpoint import McpEndpoint  # noqa: E402
 from harness_site.serving.asgi_types import Application, Receive, Scope, Send  # noqa: E402
 from harness_site.serving.forged_client_address_middleware import ClientAddressMiddleware  # noqa: E402
-from harness_site.serving.garbage_collection import freeze_loaded_objects  # noqa: E402
+from harness_site.serving.garbage_collection import (  # noqa: E402
+    collect_garbage_between_requests,
+    freeze_loaded_objects,
+)
 from harness_site.serving.request_body_middleware import RequestBodyMiddleware  # noqa: E402
 from harness_site.serving.request_threads import RequestThreads  # noqa: E402
 from harness_site.serving.slow_client_response_limits import ResponseDeadlines, stop_when_client_disconnects  # noqa: E402
@@ -110,6 +113,7 @@ async def _serve_site_or_refuse(scope: Scope, receive: Receive, send: Send) -> N
         await _refusals(scope, receive, send)
     else:
         await send({"type": "websocket.close"})
+    collect_garbage_between_requests()
 
 
 #: For a server that takes no address from a header, as `manage.py serve`: what a client writes there changes nothing.

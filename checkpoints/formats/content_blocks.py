@@ -18,6 +18,7 @@ from checkpoints.formats import bedrock_converse_messages, parse_json, pydantic_
 PROVIDER_CALL_BLOCKS: Final = frozenset({"mcp_tool_use", "server_tool_use"})
 PROVIDER_RESULT_BLOCKS: Final = frozenset(
     {
+        "advisor_tool_result",
         "bash_code_execution_tool_result",
         "code_execution_tool_result",
         "mcp_tool_result",
@@ -200,6 +201,9 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         yield from content_parts
     if (spoken := _read_spoken_answer(message)) is not None:
         yield spoken
+    refusal = _read_refusal_block(message)
+    if refusal is not None:
+        yield refusal
     yield from _read_parts_up_to_limit(_wrap_in_list(message.get("tool_calls")), _read_call_entry)
     other_fields = {
         key: value
@@ -208,6 +212,7 @@ def _iterate_message_parts(message: dict[str, Any]) -> Iterator[Part]:
         and not isinstance(value, _MODEL_FIELDS.get(key, ()))
         and not _has_displayable_content(key, value)
         and not (key == "audio" and spoken is not None)
+        and not (key == "refusal" and refusal is not None)
         and (key, value) not in _PLAIN_MESSAGE_FIELDS
     }
     if other_fields:
@@ -277,6 +282,12 @@ def _read_text_block(block: dict[str, Any]) -> Part | None:
     return TextPart(text) if isinstance(text, str) else None
 
 
+def _read_refusal_block(block: dict[str, Any]) -> TextPart | None:
+    """Read what a model says instead of an answer: a block of a message, or a field of a chat message."""
+    text = block.get("refusal")
+    return TextPart(text) if isinstance(text, str) and text else None
+
+
 def _read_reasoning_block(block: dict[str, Any]) -> Part | None:
     text = block.get("text", block.get("thinking"))
     if text is None and isinstance(block.get("summary"), list):
@@ -298,7 +309,10 @@ def _read_call_entry(entry: Any) -> Part:
     if not isinstance(entry, dict):
         return OtherPart(entry)
     plain = [name for name, fields in _PLAIN_CALL_FIELDS.items() if name in entry and entry.keys() <= fields]
-    fields, args_field = (entry, plain[0]) if plain else (entry.get("function"), "arguments")
+    custom = entry.get("custom")
+    fields, args_field = (
+        (entry, plain[0]) if plain else (custom, "input") if custom else (entry.get("function"), "arguments")
+    )
     if not isinstance(fields, dict) or not isinstance(fields.get("name"), str):
         return OtherPart(entry)
     call_id = entry.get("id")
@@ -354,10 +368,10 @@ def _read_result_content(block: Any) -> Part:
 
 
 def _read_compaction_block(block: dict[str, Any]) -> Part | None:
-    """Read the facts of a compaction, which imports store, as a sentence."""
+    """Read the facts of a compaction, which imports store, as a sentence; of Anthropic's, read the summary."""
     tokens, messages = block.get("tokens_before"), block.get("messages_before")
     if not isinstance(messages, int):
-        return None
+        return TextPart(block["content"]) if isinstance(block.get("content"), str) else None
     at = f" at {tokens:,} tokens" if isinstance(tokens, int) else ""
     earlier = "1 earlier message is" if messages == 1 else f"{messages:,} earlier messages are"
     return TextPart(f"{_COMPACTION_BEGINNING}{at}: {earlier} in the version before this one.")
@@ -374,6 +388,15 @@ def _read_image_block(block: dict[str, Any]) -> Part | None:
     url = _read_media_url(source, _get_media_type(source))
     alt = block.get("alt")
     return None if url is None else ImagePart(url, alt if isinstance(alt, str) else "")
+
+
+def _read_generated_image(block: dict[str, Any]) -> ImagePart | None:
+    """Read the image that a call of the Responses API has made; None without its data."""
+    data, image_format, prompt = (block.get(name) for name in ("result", "output_format", "revised_prompt"))
+    if not isinstance(data, str) or not data:
+        return None
+    media_type = f"image/{image_format if isinstance(image_format, str) else 'png'}"
+    return ImagePart(f"data:{media_type};base64,{data}", prompt if isinstance(prompt, str) else "")
 
 
 def _read_audio_block(block: dict[str, Any]) -> AudioPart | None:
@@ -423,7 +446,9 @@ _BLOCK_READERS: dict[str, Callable[[dict[str, Any]], Part | None]] = {
     **dict.fromkeys(
         ("tool_result", "function_call_output", "server_tool_result", *PROVIDER_RESULT_BLOCKS), _read_result_block
     ),
-    **dict.fromkeys(("image", "image_url", "input_image"), _read_image_block),
+    "refusal": _read_refusal_block,
+    **dict.fromkeys(("image", "image_url", "input_image", "computer_screenshot"), _read_image_block),
+    "image_generation_call": _read_generated_image,
     **dict.fromkeys(("audio", "audio_url", "input_audio", "output_audio"), _read_audio_block),
     "compaction": _read_compaction_block,
 }

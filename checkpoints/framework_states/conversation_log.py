@@ -101,6 +101,15 @@ def read_conversation_record(store: Store, framework: str, session_id: str) -> S
     return _build_record(session_id, found[0]) if found else None
 
 
+def is_record_known(store: Store, framework: str, session_id: str, revision: str) -> bool:
+    """Return whether this client has written the record of a session last, and in one statement may write it again.
+
+    Nothing is read: another client may have replaced the record, which a write that expects `revision` notices.
+    """
+    known = last_written_sessions.find_known_session(store, session_id)
+    return known is not None and known.facts.get(_get_name_of_record_fact(framework)) == revision
+
+
 def read_conversation_records(store: Store, framework: str) -> list[StoredRecord]:
     """Read all records of a framework, in no order. Raises `IntegrityError`."""
     rows = FrameworkState.objects.using(store.using).select_related("session")
@@ -268,7 +277,12 @@ def _try_append_to_known_conversation(
 
 def _build_facts(framework: str, revision: str, head_id: str | None, version: int) -> dict[str, str]:
     """Build what is known of a conversation: the revision of its record, and the last entry of the newest version."""
-    return {f"{framework} record": revision, f"{framework} head": f"{head_id or ''} in version {version}"}
+    head = f"{head_id or ''} in version {version}"
+    return {_get_name_of_record_fact(framework): revision, f"{framework} head": head}
+
+
+def _get_name_of_record_fact(framework: str) -> str:
+    return f"{framework} record"
 
 
 def _build_record_columns(record: NewRecord) -> dict[str, Any]:

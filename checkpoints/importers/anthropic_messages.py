@@ -12,6 +12,7 @@ from checkpoints.importers.provider_message_reader import (
     ExchangeReader,
     count_unknown_block_types,
     count_usage,
+    do_most_fit,
     merge_exchanges,
     move_undisplayed_fields_to_source,
 )
@@ -27,12 +28,16 @@ _KNOWN_BLOCKS: Final = frozenset(
         "compaction",
         "container_upload",
         "document",
+        "fallback",
         "image",
         "audio",
+        "mcp_tool_listing",
         "redacted_thinking",
         "search_result",
         "text",
         "thinking",
+        "tool_addition",
+        "tool_removal",
         "tool_result",
         "tool_use",
     }
@@ -82,7 +87,7 @@ def _score_format_match(value: Any) -> int:
         return 0
     if isinstance(value.get("messages"), list):
         scores = [_score_message(message) for message in value["messages"][:50]]
-        return (2 if "system" in value else max(scores)) if scores and all(scores) else 0
+        return (2 if "system" in value else max(scores)) if do_most_fit(scores) else 0
     return _score_message(value)
 
 

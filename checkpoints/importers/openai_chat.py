@@ -11,6 +11,7 @@ from checkpoints.importers.provider_message_reader import (
     ExchangeReader,
     count_unknown_block_types,
     count_usage,
+    do_most_fit,
     merge_exchanges,
     move_undisplayed_fields_to_source,
 )
@@ -18,6 +19,10 @@ from checkpoints.importers.provider_message_reader import (
 _SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "tool_calls", "tool_call_id", "name", "created_at"})
 _QUIET_FIELDS: Final = frozenset({"annotations", "weight"})
 _KNOWN_PARTS: Final = frozenset({"text", "image_url", "input_audio", "file", "refusal"})
+#: Fields of an answer that are read.
+_READ_FIELDS: Final = frozenset(
+    {"choices", "created", "created_at", "messages", "metadata", "model", "object", "tools", "usage"}
+)
 _USAGE_FIELDS: Final = {
     "prompt_tokens": "input_tokens",
     "completion_tokens": "output_tokens",
@@ -43,6 +48,7 @@ def _read_request(value: Body) -> Exchange | None:
     if answer is not None:
         exchange.messages += answer.messages
         exchange.tokens, exchange.at, exchange.model = answer.tokens, answer.at, answer.model
+        exchange.envelope = answer.envelope
     exchange.whole = True
     exchange.name = next((value[name] for name in ("id", "custom_id") if isinstance(value.get(name), str)), "")
     exchange.at = exchange.at or parse_time(value.get("created", value.get("created_at")))
@@ -52,23 +58,42 @@ def _read_request(value: Body) -> Exchange | None:
 
 
 def _read_response(value: Body) -> Exchange | None:
-    messages = [choice.get("message") for choice in value["choices"] if isinstance(choice, dict)]
-    exchange = merge_exchanges(messages, _read_message)
-    if exchange is None or not messages:
+    choices = [choice for choice in value["choices"] if isinstance(choice, dict)]
+    exchange = merge_exchanges([choice.get("message") for choice in choices], _read_message)
+    if exchange is None or not choices:
         return None
+    beside = [{name: choice[name] for name in choice if name != "message"} for choice in choices]
+    exchange.envelope = {
+        **{name: field for name, field in value.items() if name not in _READ_FIELDS and field is not None},
+        "choices": beside,
+    }
     exchange.tokens = count_usage(value.get("usage"), _USAGE_FIELDS, ("prompt_tokens_details", "cached_tokens"))
     exchange.at = parse_time(value.get("created"))
     exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
+    exchange.about = {name: value[name] for name in ("tools", "metadata") if value.get(name)}
     return exchange
 
 
 def _read_message(value: Any) -> Exchange | None:
     if not isinstance(value, dict) or not isinstance(value.get("role"), str):
         return None
+    body = move_undisplayed_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)
     return Exchange(
-        [move_undisplayed_fields_to_source(value, _SHOWN_FIELDS, _QUIET_FIELDS)],
+        [_identify_function_call(body)],
         unknown=count_unknown_block_types(value.get("content"), _KNOWN_PARTS, "part"),
     )
+
+
+def _identify_function_call(body: Body) -> Body:
+    """Give a call of an older API, which has no id, and its result that of their function."""
+    source, call = body.get("source", {}), body.get("function_call")
+    if isinstance(call, dict) and isinstance(call.get("name"), str) and not body.get("tool_calls"):
+        entry = {"id": call["name"], "type": "function", "function": call}
+        rest = {name: field for name, field in body.items() if name not in {"function_call", "tool_calls"}}
+        return {**rest, "tool_calls": [entry], "source": {**source, "function_call": call}}
+    if body["role"] == "function" and isinstance(body.get("name"), str):
+        return {**body, "role": "tool", "tool_call_id": body["name"], "source": {**source, "role": "function"}}
+    return body
 
 
 def _score_format_match(value: Any) -> int:
@@ -81,7 +106,7 @@ def _score_format_match(value: Any) -> int:
     if not isinstance(messages, list) or not messages:
         return 0
     scores = [_score_message(message) for message in messages[:50]]
-    return max(scores) if all(scores) else 0
+    return max(scores) if do_most_fit(scores) else 0
 
 
 def _score_message(message: Any) -> int:

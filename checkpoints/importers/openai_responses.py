@@ -12,6 +12,7 @@ from checkpoints.importers.provider_message_reader import (
     Exchange,
     ExchangeReader,
     count_usage,
+    do_most_fit,
     merge_exchanges,
     move_undisplayed_fields_to_source,
 )
@@ -19,11 +20,18 @@ from checkpoints.importers.provider_message_reader import (
 _SHOWN_FIELDS: Final = frozenset({"id", "role", "content", "created_at"})
 _QUIET_FIELDS: Final = frozenset({"type", "status", "phase"})
 _USAGE_FIELDS: Final = {name: name for name in ("input_tokens", "output_tokens", "total_tokens")}
+#: Fields of a response that are read.
+_READ_FIELDS: Final = frozenset(
+    {"created_at", "input", "instructions", "metadata", "model", "object", "output", "tools", "usage"}
+)
 #: Known kinds of items that are shown as they are.
 _UNCONVERTED_TYPES: Final = frozenset(
     {
+        "additional_tools",
         "code_interpreter_call",
         "compaction",
+        "compaction_trigger",
+        "configuration_update",
         "context_compaction",
         "file_search_call",
         "image_generation_call",
@@ -41,6 +49,7 @@ _CALL_ARGUMENT_FIELDS: Final = {
     "local_shell_call": "action",
     "shell_call": "action",
     "apply_patch_call": "operation",
+    "program": "code",
     "tool_search_call": "arguments",
 }
 
@@ -48,11 +57,17 @@ _CALL_ARGUMENT_FIELDS: Final = {
 def read_exchange(value: Any) -> Exchange | None:
     if not isinstance(value, dict):
         return None
-    if isinstance(value.get("output"), list) and value.get("object", "response") == "response":
-        return _read_response(value)
-    if "input" in value and "type" not in value:
-        return _read_response(value)
-    return read_item(value)
+    return _read_response(value) if _is_response(value) or _is_request(value) else read_item(value)
+
+
+def _is_response(value: Body) -> bool:
+    return (
+        "type" not in value and isinstance(value.get("output"), list) and value.get("object", "response") == "response"
+    )
+
+
+def _is_request(value: Body) -> bool:
+    return "input" in value and "type" not in value
 
 
 def _read_response(value: Body) -> Exchange | None:
@@ -72,6 +87,9 @@ def _read_response(value: Body) -> Exchange | None:
     exchange.at = parse_time(value.get("created_at"))
     exchange.model = value["model"] if isinstance(value.get("model"), str) else ""
     exchange.about = {name: value[name] for name in ("tools", "metadata") if value.get(name)}
+    if not exchange.messages and isinstance(value.get("error"), dict):
+        exchange.messages = [{"role": "assistant", "content": [{"type": "error", **value["error"]}]}]
+    exchange.envelope = {name: field for name, field in value.items() if name not in _READ_FIELDS and field is not None}
     return exchange
 
 
@@ -113,6 +131,8 @@ def _convert_call(value: Body) -> Body | None:
     """Convert a call; its kind is its name if it has none of its own."""
     call_id, kind = _get_call_id(value), value["type"]
     name, args = value.get("name", kind.removesuffix("_call")), value.get(_CALL_ARGUMENT_FIELDS.get(kind, "arguments"))
+    if args is None and kind == "computer_call":
+        args = value.get("actions")
     if call_id is None or not isinstance(name, str):
         return None
     return _build_message(value, [{"kind": "tool_call", "id": call_id, "name": name, "args": args}])
@@ -123,7 +143,7 @@ def _convert_call_output(value: Body) -> Body | None:
     if call_id is None:
         return None
     is_error = value.get("status") in ("failed", "incomplete")
-    output = value.get("output", value.get("tools"))
+    output = next((value[name] for name in ("output", "tools", "result") if name in value), None)
     return _build_message(value, [_build_tool_result(call_id, output, failed=is_error)], "tool")
 
 
@@ -184,12 +204,15 @@ _ITEM_TYPES: Final = frozenset({*_ITEM_READERS, *_UNCONVERTED_TYPES})
 def _score_format_match(value: Any) -> int:
     if not isinstance(value, dict):
         return 0
-    if isinstance(value.get("output"), list) and value.get("object", "response") == "response":
-        return 2 if all(score_item_match(item) for item in value["output"]) else 0
-    if "input" in value and "type" not in value:
-        items = value["input"]
-        return 2 if isinstance(items, str) or (isinstance(items, list) and all(map(score_item_match, items))) else 0
+    if _is_response(value):
+        return 2 if "object" in value or _are_most_items_known(value["output"]) else 0
+    if _is_request(value):
+        return 2 if isinstance(value["input"], str) or _are_most_items_known(value["input"]) else 0
     return score_item_match(value)
+
+
+def _are_most_items_known(items: Any) -> bool:
+    return isinstance(items, list) and (not items or do_most_fit([score_item_match(item) for item in items]))
 
 
 def score_item_match(value: Any) -> int:

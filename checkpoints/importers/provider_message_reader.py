@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -24,7 +24,7 @@ class Exchange:
 
     `whole`: they are a conversation of their own, called `name` if it has a name; otherwise they continue the messages
     before them in the file. The usage and cost are those of the whole value. `about` describes the conversation (the
-    tools, an id of the provider's).
+    tools, an id of the provider's), and `envelope` has the other fields of an answer, which its last message keeps.
     """
 
     messages: list[Body]
@@ -35,6 +35,7 @@ class Exchange:
     tokens: Counter[str] = field(default_factory=Counter)
     cost: Decimal | None = None
     about: dict[str, Any] = field(default_factory=dict)
+    envelope: Body = field(default_factory=dict)
     unknown: Counter[str] = field(default_factory=Counter)
 
 
@@ -92,7 +93,13 @@ def _add_exchange(builder: TranscriptBuilder, exchange: Exchange) -> None:
     usage = builder.add_usage(exchange.model, exchange.tokens, exchange.cost)
     for number, body in enumerate(exchange.messages, 1):
         at = parse_time(body.get("created_at")) or exchange.at
-        builder.add_message(body, at=at, usage=usage if number == len(exchange.messages) else None)
+        if number < len(exchange.messages):
+            builder.add_message(body, at=at)
+            continue
+        identity = to_canonical_json(body, "message")  # what is beside a message does not make it another one
+        if exchange.envelope:
+            body = {**body, "source": {**body.get("source", {}), "response": exchange.envelope}}
+        builder.add_message(body, at=at, usage=usage, identity=identity)
     builder.facts.update(exchange.about)
 
 
@@ -113,6 +120,12 @@ def count_usage(usage: Any, names: Mapping[str, str], cached: tuple[str, str] = 
     if any(counts[name] for name in ("input_tokens", "output_tokens")):
         del counts["total_tokens"]
     return +counts
+
+
+def do_most_fit(scores: Sequence[int]) -> bool:
+    """Return whether at least half of the messages fit: a format gets new types of content, which are kept as they
+    are."""
+    return bool(scores) and sum(score > 0 for score in scores) * 2 >= len(scores)
 
 
 def count_unknown_block_types(content: Any, known_types: frozenset[str], what: str) -> Counter[str]:

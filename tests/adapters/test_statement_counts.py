@@ -85,7 +85,7 @@ def test_messages_of_pydantic_ai(cp: SyncCheckpointer, statements: list[str]) ->
         conversation.messages.extend([ModelRequest(parts=[UserPromptPart(f"Is it {number}?")]), answer])
         statements.clear()
         asyncio.run(store.save(conversation))
-    expect(statements, postgresql=2, sqlite=11)
+    expect(statements, postgresql=1, sqlite=11)
 
 
 def test_message_of_strands(cp: SyncCheckpointer, statements: list[str]) -> None:

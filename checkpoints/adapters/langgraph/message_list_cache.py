@@ -7,6 +7,7 @@ so its fields are compared with a copy, and each load gets messages of its own.
 from __future__ import annotations
 
 import copy
+import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,8 @@ from checkpoints.versions.blobs import EMPTY_LIST_NODES, Encoded, ListNodes, bui
 Place = tuple[str, str, str]
 #: Largest number of lists that are remembered.
 _MAX_LISTS = 64
+#: Function that returns the fields of a message.
+_get_fields = operator.attrgetter("__dict__", "__pydantic_extra__")
 #: Types of fields whose values a program may change in place.
 _MUTABLE = (list, dict)
 
@@ -54,12 +57,21 @@ class SavedList:
 
     def count_unchanged_elements(self, elements: Sequence[Any]) -> int:
         """Return the number of elements at the beginning of a list that are stored as they are."""
+        if self._is_beginning_of(elements):
+            return len(self.elements)
         count = 0
-        for element, known, (values, extra) in zip(elements, self.elements, self.fields, strict=False):
-            if element is not known or element.__dict__ != values or element.__pydantic_extra__ != extra:
+        for element, known, fields in zip(elements, self.elements, self.fields, strict=False):
+            if element is not known or _get_fields(element) != fields:
                 break
             count += 1
         return count
+
+    def _is_beginning_of(self, elements: Sequence[Any]) -> bool:
+        """Return whether a list begins with all elements, unchanged; by comparisons of whole lists, without a loop."""
+        count = len(self.elements)
+        if len(elements) < count or not all(map(operator.is_, self.elements, elements)):
+            return False
+        return list(map(_get_fields, self.elements)) == self.fields
 
     def copy_with_own_messages(self) -> SavedList:
         """Return the list with messages of its own, as a load gives them."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from pydantic_ai.agent import AgentRunResult
+from pydantic_ai.conversation import Conversation
 from pydantic_ai.conversation_store import (
     ConversationConflict,
     ConversationEntry,
@@ -23,13 +27,17 @@ from checkpoints.client import SyncCheckpointer
 from checkpoints.database_backend.client_backend import DatabaseBackend
 from checkpoints.exceptions import InvalidInput
 from checkpoints.framework_states import conversation_log
-from checkpoints.framework_states.conversation_log import LogConflict, NewRecord
+from checkpoints.framework_states.conversation_log import LogConflict, NewRecord, StoredRecord
 from checkpoints.sessions.session_description import SessionDescription
 from checkpoints.store.version_state_columns import UNCHANGED, Unchanged
 
 T = TypeVar("T")
 #: Namespace of the records.
 _FRAMEWORK = "pydantic_ai"
+#: Number of conversations whose records are kept, so that the next save of one need not read it.
+_MAX_RECORDS: Final = 256
+#: Revision of the conversation that the current task saves.
+_saved_revision: ContextVar[str | None] = ContextVar("saved_revision", default=None)
 
 
 class HarnessConversationStore(ConversationStore):
@@ -60,6 +68,8 @@ class HarnessConversationStore(ConversationStore):
         if not isinstance(self.sync_checkpointer.backend, DatabaseBackend):
             raise InvalidInput("A store of conversations needs a database: a path, or a sqlite or postgresql URL.")
         self.agent = agent
+        #: Records as this store has written them last, by conversation.
+        self._written: OrderedDict[str, StoredRecord] = OrderedDict()
 
     @classmethod
     @contextmanager
@@ -88,12 +98,38 @@ class HarnessConversationStore(ConversationStore):
         """Blocking client of the database."""
         return get_sync_client(self.checkpointer)
 
+    async def save(
+        self, conversation: Conversation | AgentRunResult[Any], *, scope: str | None = None
+    ) -> list[ConversationEntry]:
+        saved = conversation.conversation if isinstance(conversation, AgentRunResult) else conversation
+        token = _saved_revision.set(saved.revision)
+        try:
+            return await super().save(conversation, scope=scope)
+        finally:
+            _saved_revision.reset(token)
+
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         store = self.sync_checkpointer.store
-        stored = await self._run_blocking(
-            partial(conversation_log.read_conversation_record, store, _FRAMEWORK, conversation_id)
-        )
+        stored = self._take_written_record(conversation_id)
+        if stored is None:
+            stored = await self._run_blocking(
+                partial(conversation_log.read_conversation_record, store, _FRAMEWORK, conversation_id)
+            )
         return None if stored is None else message_codec.decode_record(stored)
+
+    def _take_written_record(self, conversation_id: str) -> StoredRecord | None:
+        """Return the record that this store has written last, for the first read of a save of its revision.
+
+        A record of one revision never changes, and the write at the end of the save refuses another revision.
+        """
+        revision = _saved_revision.get()
+        if revision is None:
+            return None
+        record, store = self._written.pop(conversation_id, None), self.sync_checkpointer.store
+        if record is None or record.revision != revision:
+            return None
+        is_known = conversation_log.is_record_known(store, _FRAMEWORK, conversation_id, revision)
+        return record if is_known else None
 
     async def read_records(self, *, scope: str | None = None, limit: int | None = None) -> Sequence[ConversationRecord]:
         stored = await self._run_blocking(
@@ -141,6 +177,9 @@ class HarnessConversationStore(ConversationStore):
             await self._run_blocking(write_record_under_lock)
         except LogConflict as error:
             raise ConversationConflict(record.conversation_id) from error
+        self._written[record.conversation_id] = StoredRecord(record.conversation_id, record.revision, new.content)
+        while len(self._written) > _MAX_RECORDS:
+            self._written.popitem(last=False)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         def delete_conversation_under_lock() -> None:

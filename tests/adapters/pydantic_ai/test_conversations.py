@@ -255,18 +255,30 @@ def test_a_record_that_another_process_has_replaced_or_removed_is_a_conflict(
     conversation = _save(store, "c", [_ask("Hello")])
     conversation.messages.append(_answer("Yes?"))
     asyncio.run(store.save(conversation))  # the store knows the conversation from then on
-    record = asyncio.run(store.read_record("c"))
-    assert record is not None
     start_child(change, url=database_url(), **{place: "c"}).result()
     after = asyncio.run(store.read_record("c"))
 
-    entry = ConversationEntry(parent_id=record.head_id, message=_ask("late"))
-    late = ConversationRecord(conversation_id="c", head_id=entry.id)
+    conversation.messages.append(_ask("late"))
     with pytest.raises(ConversationConflict):
-        asyncio.run(store.write_record(late, new_entries=[entry], expected_revision=record.revision))
+        asyncio.run(store.save(conversation))
 
-    assert asyncio.run(store.read_record("c")) == after != record
+    assert asyncio.run(store.read_record("c")) == after
     assert Message.objects.count() == 2
+
+
+def test_a_conversation_that_another_client_has_deleted_is_a_conflict(
+    cp: SyncCheckpointer, open_checkpointer: Open
+) -> None:
+    store, other = HarnessConversationStore(cp), HarnessConversationStore(open_checkpointer())
+    conversation = _save(store, "c", [_ask("Hello")])
+    conversation.messages.append(_answer("Yes?"))
+    asyncio.run(store.save(conversation))
+    asyncio.run(other.delete("c"))
+    conversation.messages.append(_ask("late"))
+    conversation.new_message_index = None  # the whole history is compared
+    with pytest.raises(ConversationConflict):
+        asyncio.run(store.save(conversation))
+    assert Session.objects.count() == 0
 
 
 def test_a_conflict_of_a_new_conversation_leaves_no_session(cp: SyncCheckpointer) -> None:

@@ -13,6 +13,7 @@ import pytest
 from checkpoints import SyncCheckpointer
 from checkpoints.enums import CallStatus
 from checkpoints.exceptions import InvalidInput
+from checkpoints.formats import to_canonical_json
 from checkpoints.importers import ImportRefused, import_transcripts
 from checkpoints.models import Message, Segment, Session, ToolCall
 from harness_site.sessions.selectors import conversation_window
@@ -121,6 +122,38 @@ def test_chat_completion_responses(cp: SyncCheckpointer, tmp_path: Path) -> None
     assert Message.objects.get(position=1).created_at == datetime.fromtimestamp(1_741_000_000, UTC)
 
 
+def test_fields_beside_the_messages_of_a_chat_completion_are_kept(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    choice = {"index": 0, "finish_reason": "length", "logprobs": {"content": [{"token": "It", "logprob": -0.5}]}}
+    answer = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1_741_000_000,
+        "model": "gpt",
+        "system_fingerprint": "fp_1",
+        "metadata": {"order": "17"},
+        "choices": [{**choice, "message": ANSWER}],
+    }
+    path = saved(tmp_path / "log.jsonl", [ASK, answer])
+    import_transcripts(cp, path)
+    kept = {"id": "chatcmpl-1", "system_fingerprint": "fp_1", "choices": [choice]}
+    assert transcript(cp, "log")[1]["source"]["response"] == kept
+    assert json.loads(session("log").metadata)["metadata"] == {"order": "17"}
+    assert import_transcripts(cp, path).new_messages == 0
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_calls_without_a_function_or_an_id_are_logged(cp: SyncCheckpointer, tmp_path: Path, is_older: bool) -> None:
+    custom = {"id": "call_1", "type": "custom", "custom": {"name": "track", "input": "order 17"}}
+    call: dict[str, Any] = {"function_call": {"name": "track", "arguments": "order 17"}}
+    call = {"role": "assistant", "content": None, **(call if is_older else {"tool_calls": [custom]})}
+    result = {"role": "function", "name": "track", "content": "lost"} if is_older else {**RESULT, "content": "lost"}
+    report = import_transcripts(cp, saved(tmp_path / "order.json", [ASK, call, result, call, result, ANSWER]))
+    assert (dict(report.formats), report.unknown, report.skipped) == ({"openai-chat": 1}, {}, 0)
+    assert shown("order") == [("user", ["text"]), *[("assistant", ["card"])] * 2, ("assistant", ["text"])]
+    logged = ToolCall.objects.values_list("tool", "args", "status", "result")
+    assert list(logged) == [("track", '"order 17"', "completed", '"lost"')] * 2
+
+
 def test_reused_call_id_belongs_to_the_newest_call(cp: SyncCheckpointer) -> None:
     import_transcripts(
         cp, [*CHAT, ASK, CALL, {**RESULT, "content": "delivered"}], session_id="s-1", format="openai-chat"
@@ -216,6 +249,80 @@ def test_responses_api_responses_are_joined(cp: SyncCheckpointer, tmp_path: Path
     whole = {"id": "resp_9", "instructions": "Be kind.", "input": "Hi", "output": [said]}
     import_transcripts(cp, saved(tmp_path / "whole.json", whole), format="openai-responses")
     assert [message["role"] for message in transcript(cp, "whole/resp_9")] == ["system", "user", "assistant"]
+
+
+def test_output_that_is_a_list_belongs_to_its_call(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "photograph", "arguments": "{}"}
+    parts = [{"type": "input_text", "text": "a cat"}, {"type": "input_image", "image_url": "data:image/png;base64,AA"}]
+    output = {"type": "function_call_output", "call_id": "c1", "output": parts}
+    run = {"type": "shell_call", "call_id": "c2", "action": {"commands": ["ls"]}}
+    listed = [{"stdout": "a.txt", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
+    ran = {"type": "shell_call_output", "call_id": "c2", "output": listed}
+    report = import_transcripts(cp, saved(tmp_path / "log.jsonl", [{"type": "message", **ASK}, call, output, run, ran]))
+    assert (dict(report.formats), report.unknown, report.skipped) == ({"openai-responses": 1}, {}, 0)
+    assert [call.result_text for call in ToolCall.objects.order_by("pk")] == [
+        "a cat\n\n[image 1]",
+        to_canonical_json(listed[0]),
+    ]
+
+
+def test_program_of_a_model_is_a_call(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    items = [
+        {"type": "program", "id": "p1", "call_id": "c1", "code": "track(17)", "fingerprint": "f"},
+        {"type": "program_output", "id": "o1", "call_id": "c1", "result": "lost", "status": "completed"},
+        {"type": "additional_tools", "id": "a1", "role": "developer", "tools": []},
+        {"type": "configuration_update", "id": "u1"},
+        {"type": "compaction_trigger"},
+    ]
+    response = {"object": "response", "id": "resp_1", "output": items}
+    report = import_transcripts(cp, saved(tmp_path / "log.json", response))
+    assert (dict(report.formats), report.unknown) == ({"openai-responses": 1}, {})
+    call = ToolCall.objects.get()
+    assert (call.tool, call.args, call.result_text) == ("program", '"track(17)"', "lost")
+
+
+def test_error_and_status_of_a_response_are_kept(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    error = {"code": "rate_limit_exceeded", "message": "Too fast."}
+    failed = {"object": "response", "id": "resp_1", "status": "failed", "output": [], "error": error}
+    import_transcripts(cp, saved(tmp_path / "log.jsonl", [{"type": "message", **ASK}, failed]))
+    answer = transcript(cp, "log")[1]
+    assert answer["content"] == [{"type": "error", **error}]
+    assert answer["source"]["response"] == {"id": "resp_1", "status": "failed", "error": error}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        (
+            "anthropic",
+            {"system": "Be kind.", "messages": [ASK, {"role": "assistant", "content": [{"type": "hologram"}]}]},
+        ),
+        ("openai-responses", {"input": [{"type": "message", **ASK}, {"type": "hologram"}]}),
+        ("openai-responses", {"object": "response", "output": [{"type": "hologram"}]}),
+        ("openai-chat", {"messages": [ASK, ANSWER, CALL, {"role": "user", "content": [{"type": "hologram"}]}]}),
+    ],
+)
+def test_content_of_a_new_type_does_not_make_a_conversation_unknown(
+    cp: SyncCheckpointer, tmp_path: Path, name: str, content: Any
+) -> None:
+    report = import_transcripts(cp, saved(tmp_path / "log.json", content))
+    assert dict(report.formats) == {name: 1}
+    assert [kind.split()[-1] for kind in report.unknown] == ["hologram"]
+    assert {"type": "hologram"} in transcript(cp, "log")[-1]["content"]
+
+
+def test_blocks_of_anthropic_that_change_the_tools_are_known(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    consulted = {"type": "server_tool_use", "id": "srv_1", "name": "advisor", "input": {}}
+    advised = {
+        "type": "advisor_tool_result",
+        "tool_use_id": "srv_1",
+        "content": {"type": "advisor_result", "text": "x"},
+    }
+    others = [{"type": kind} for kind in ("fallback", "mcp_tool_listing", "tool_addition", "tool_removal")]
+    message = {"role": "assistant", "stop_reason": "end_turn", "content": [consulted, advised, *others]}
+    report = import_transcripts(cp, saved(tmp_path / "log.jsonl", [ASK, message]))
+    assert (dict(report.formats), report.unknown) == ({"anthropic": 1}, {})
+    assert (ToolCall.objects.get().tool, ToolCall.objects.get().status) == ("advisor", CallStatus.COMPLETED)
 
 
 def test_anthropic_messages(cp: SyncCheckpointer, tmp_path: Path) -> None:

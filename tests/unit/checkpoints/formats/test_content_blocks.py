@@ -40,6 +40,66 @@ from checkpoints.formats.content_blocks import (
         ),
         pytest.param({"role": "user", "content": "Hello"}, (TextPart("Hello"),), id="text content"),
         pytest.param(
+            {"role": "assistant", "content": None, "refusal": "I cannot."}, (TextPart("I cannot."),), id="refusal"
+        ),
+        pytest.param(
+            {"role": "assistant", "content": [{"type": "refusal", "refusal": "I cannot."}, {"type": "refusal"}]},
+            (TextPart("I cannot."), OtherPart({"type": "refusal"})),
+            id="block of a refusal",
+        ),
+        pytest.param(
+            {"role": "assistant", "content": None, "refusal": ["x"]}, (OtherPart({"refusal": ["x"]}),), id="no refusal"
+        ),
+        pytest.param(
+            {"role": "assistant", "content": [{"type": "compaction", "content": "So far: 17."}]},
+            (TextPart("So far: 17."),),
+            id="summary of a compaction of Anthropic",
+        ),
+        pytest.param(
+            {
+                "role": "assistant",
+                "content": [
+                    {
+                        "type": "image_generation_call",
+                        "result": "AA",
+                        "output_format": "webp",
+                        "revised_prompt": "a cat",
+                    },
+                    {"type": "image_generation_call", "result": "BB"},
+                    {"type": "image_generation_call", "result": None},
+                ],
+            },
+            (
+                ImagePart("data:image/webp;base64,AA", "a cat", number=1),
+                ImagePart("data:image/png;base64,BB", number=2),
+                OtherPart({"type": "image_generation_call", "result": None}),
+            ),
+            id="images that a model has made",
+        ),
+        pytest.param(
+            {
+                "role": "tool",
+                "blocks": [
+                    {
+                        "kind": "tool_result",
+                        "call_id": "c1",
+                        "content": {"type": "computer_screenshot", "image_url": "https://a.example/b.png"},
+                    }
+                ],
+            },
+            (ResultPart("c1", (ImagePart("https://a.example/b.png", number=1),)),),
+            id="screenshot",
+        ),
+        pytest.param(
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "c1", "type": "custom", "custom": {"name": "f", "input": "x y"}}],
+            },
+            (CallPart("c1", "f", "x y"),),
+            id="custom call of a chat completion",
+        ),
+        pytest.param(
             {
                 "role": "user",
                 "content": [
