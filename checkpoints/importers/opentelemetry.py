@@ -11,6 +11,7 @@ from checkpoints.importers.imported_message import parse_cost_amount
 from checkpoints.importers.imported_session_builder import Body, ImportContext, TranscriptFormat
 from checkpoints.importers.span_attributes import (
     ATTRIBUTES,
+    find_answer,
     find_span_fact,
     iterate_dicts,
     parse_otlp_integer,
@@ -63,6 +64,8 @@ _MESSAGE_EVENTS: Final = {
 }
 
 
+#: Attributes with messages, which may be those of an event.
+_MESSAGE_ATTRIBUTES: Final = frozenset({*ATTRIBUTES["inputs"], *ATTRIBUTES["outputs"], *ATTRIBUTES["system"]})
 #: Fields with the spans of each resource; the last one is that of Tempo.
 _RESOURCE_FIELDS: Final = ("resourceSpans", "resource_spans", "batches")
 
@@ -147,9 +150,7 @@ def _read_span(raw: Body, shared: Body) -> Span:
     kinds = {str(attributes[name]).lower() for name in _KIND_NAMES if name in attributes}
     events = [(str(event.get("name")), read_attributes(event)) for event in iterate_dicts(raw, "events")]
     for _, fields in events:
-        attributes |= {
-            name: value for name, value in fields.items() if name in {*ATTRIBUTES["inputs"], *ATTRIBUTES["outputs"]}
-        }
+        attributes |= {name: value for name, value in fields.items() if name in _MESSAGE_ATTRIBUTES}
     is_tool, trace = bool(kinds & _TOOL_KINDS), str(raw.get("traceId", raw.get("trace_id", "")))
     status = raw.get("status")
     span = Span(
@@ -161,7 +162,7 @@ def _read_span(raw: Body, shared: Body) -> Span:
         start=_read_time(raw.get("startTimeUnixNano", raw.get("start_time_unix_nano"))),
         end=_read_time(raw.get("endTimeUnixNano", raw.get("end_time_unix_nano"))),
         inputs=find_span_fact(attributes, "arguments" if is_tool else "inputs"),
-        outputs=find_span_fact(attributes, "result" if is_tool else "outputs"),
+        outputs=find_span_fact(attributes, "result") if is_tool else find_answer(attributes),
         system=find_span_fact(attributes, "system"),
         model=str(find_span_fact(attributes, "model") or ""),
         agent=str(find_span_fact(attributes, "agent") or _get_service_name(shared)),
@@ -173,7 +174,8 @@ def _read_span(raw: Body, shared: Body) -> Span:
     )
     _add_event_messages(span, events)
     conversation = str(find_span_fact(attributes, "session") or "")
-    kept = {"attributes": remove_message_attributes(attributes), "status": status or {}, "resource": shared}
+    read = ("arguments", "result") if is_tool else ("inputs", "outputs", "system")
+    kept = {"attributes": remove_message_attributes(attributes, read), "status": status or {}, "resource": shared}
     span.rest = {"trace": trace, "conversation": conversation, **kept}
     return span
 
@@ -194,6 +196,9 @@ def _get_service_name(resource: Body) -> str:
 def _add_event_messages(span: Span, events: list[tuple[str, Body]]) -> None:
     """Take the messages of older conventions, which are events of the span."""
     messages = [{"role": _MESSAGE_EVENTS[name], **fields} for name, fields in events if name in _MESSAGE_EVENTS]
+    for message in messages:
+        if message["role"] == "tool" and "id" in message:  # of its call
+            message.setdefault("tool_call_id", message["id"])
     choices = [fields.get("message", fields) for name, fields in events if name == "gen_ai.choice"]
     if span.inputs is None and messages:
         span.inputs = messages

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from checkpoints.formats.canonical import parse_json
 from checkpoints.importers.imported_message import parse_token_count
 from checkpoints.importers.imported_session_builder import Body
 
@@ -18,8 +20,10 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "model": (
         "gen_ai.response.model",
+        "llm.response.model_name",
         "llm.model_name",
         "gen_ai.request.model",
+        "llm.request.model_name",
         "llm.response.model",
         "llm.request.model",
         "ai.model.id",
@@ -29,6 +33,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
         "gen_ai.input.messages",
         "llm.input_messages",
         "gen_ai.prompt",
+        "llm.prompts",
         "ai.prompt.messages",
         "ai.prompt",
         "input.value",
@@ -38,8 +43,9 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
         "gen_ai.output.messages",
         "llm.output_messages",
         "gen_ai.completion",
-        "ai.response.toolCalls",
+        "llm.choices",
         "ai.response.text",
+        "ai.response.object",
         "output.value",
         "traceloop.entity.output",
     ),
@@ -60,24 +66,35 @@ ATTRIBUTES: Final[dict[str, tuple[str, ...]]] = {
         "llm.token_count.prompt",
         "gen_ai.usage.prompt_tokens",
         "llm.usage.prompt_tokens",
+        "ai.usage.inputTokens",
+        "ai.usage.promptTokens",
     ),
     "output_tokens": (
         "gen_ai.usage.output_tokens",
         "llm.token_count.completion",
         "gen_ai.usage.completion_tokens",
         "llm.usage.completion_tokens",
+        "ai.usage.outputTokens",
+        "ai.usage.completionTokens",
     ),
     "cache_read_input_tokens": (
         "gen_ai.usage.cache_read.input_tokens",
         "gen_ai.usage.cache_read_input_tokens",
         "llm.token_count.prompt_details.cache_read",
+        "ai.usage.cachedInputTokens",
     ),
     "cache_creation_input_tokens": (
         "gen_ai.usage.cache_creation.input_tokens",
         "gen_ai.usage.cache_creation_input_tokens",
         "llm.token_count.prompt_details.cache_write",
     ),
+    "total_tokens": ("gen_ai.usage.total_tokens", "llm.token_count.total", "llm.usage.total_tokens"),
 }
+#: Digits of the largest number of 64 bits.
+_MAX_DIGITS: Final = 20
+#: What the AI SDK of Vercel writes of one answer into several attributes.
+_ANSWER_ATTRIBUTES: Final = {"reasoning": "ai.response.reasoning", "text": "ai.response.text"}
+_ANSWER_CALLS: Final = "ai.response.toolCalls"
 
 
 def find_span_fact(attributes: Body, fact: str) -> Any:
@@ -89,6 +106,25 @@ def find_span_fact(attributes: Body, fact: str) -> Any:
         if entries:
             return entries
     return None
+
+
+def find_answer(attributes: Body) -> Any:
+    """Find the output of a request: what one attribute says, or several say together."""
+    parts: list[Any] = [
+        {"type": kind, "text": attributes[name]}
+        for kind, name in _ANSWER_ATTRIBUTES.items()
+        if isinstance(attributes.get(name), str) and attributes[name]
+    ]
+    calls = attributes.get(_ANSWER_CALLS)
+    if isinstance(calls, str):
+        try:
+            calls = parse_json(calls)
+        except ValueError:
+            calls = [calls]
+    if not parts and not calls:
+        return find_span_fact(attributes, "outputs")
+    calls = [{"type": "tool-call", **call} if isinstance(call, dict) else call for call in calls or ()]
+    return [{"role": "assistant", "content": [*parts, *calls]}]
 
 
 def _collect_flattened_list_attribute(attributes: Body, prefix: str) -> list[Any]:
@@ -113,11 +149,10 @@ def _convert_numbered_dicts_to_lists(node: Any) -> Any:
     return {name: _convert_numbered_dicts_to_lists(value) for name, value in node.items()}
 
 
-def remove_message_attributes(attributes: Body) -> Body:
-    """Leave out the attributes that the messages were read from."""
-    prefixes = tuple(
-        name for fact in ("inputs", "outputs", "system", "arguments", "result") for name in ATTRIBUTES[fact]
-    )
+def remove_message_attributes(attributes: Body, facts: Iterable[str]) -> Body:
+    """Leave out the attributes that these facts were read from, and those that repeat them."""
+    names = (name for fact in facts for name in ATTRIBUTES[fact])
+    prefixes = (*names, *_ANSWER_ATTRIBUTES.values(), _ANSWER_CALLS)
     return {
         name: value for name, value in attributes.items() if not name.startswith(prefixes) or name.endswith("mime_type")
     }
@@ -127,6 +162,8 @@ def read_token_counts(attributes: Body) -> dict[str, int]:
     """Read the counts; the input includes what came from the cache, and is separated from it."""
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     counts = {name: parse_token_count(parse_otlp_integer(find_span_fact(attributes, name))) for name in names}
+    if not counts["input_tokens"] and not counts["output_tokens"]:
+        counts["total_tokens"] = parse_token_count(parse_otlp_integer(find_span_fact(attributes, "total_tokens")))
     cached = counts["cache_read_input_tokens"] + counts["cache_creation_input_tokens"]
     if cached <= counts["input_tokens"]:
         counts["input_tokens"] -= cached
@@ -135,7 +172,9 @@ def read_token_counts(attributes: Body) -> dict[str, int]:
 
 def parse_otlp_integer(value: Any) -> Any:
     """Convert a number that OTLP JSON writes as text; other values stay as they are."""
-    return int(value) if isinstance(value, float) or (isinstance(value, str) and value.isdecimal()) else value
+    if isinstance(value, float):
+        return int(value) if math.isfinite(value) else None
+    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) <= _MAX_DIGITS else value
 
 
 def read_attributes(holder: Any) -> Body:

@@ -63,10 +63,13 @@ class SpanSession:
         tools = (span for span in spans if span.kind == "tool")
         self._tools = sorted(tools, key=lambda span: span.start or _EPOCH)
         self._spans = spans
+        self._parents = {span.parent for span in spans}
 
     def add_all_spans(self) -> None:
         """Add the messages of all spans in the order of time."""
-        models = _list_innermost_model_requests(self._spans) or [span for span in self._spans if not span.parent]
+        models = _list_innermost_model_requests(self._spans) or [
+            span for span in self._spans if not span.parent and span.kind != "tool"
+        ]
         chosen = {id(span) for span in models}
         answering = _find_root_that_alone_has_the_answer(self._spans, models)
         events: list[tuple[datetime, int, int, Span]] = []
@@ -89,8 +92,13 @@ class SpanSession:
             elif span is answering:
                 self._add_answer(span)
             else:
-                self._builder.add_note(_span_to_dict(span))
+                self._builder.add_note(self._convert_to_note(span))
         self._builder.finish()
+
+    def _convert_to_note(self, span: Span) -> Body:
+        """Return what is kept of a span that is neither a request nor a tool; others repeat what those in them say."""
+        texts = {} if span.id in self._parents else {"input": span.inputs, "output": span.outputs}
+        return {**_span_to_dict(span), **{name: value for name, value in texts.items() if value not in (None, "")}}
 
     def _add_inputs(self, span: Span) -> None:
         self._builder.set_context(model=span.model)

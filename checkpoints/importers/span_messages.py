@@ -8,16 +8,19 @@ from typing import Any, Final
 from checkpoints.formats.canonical import parse_json, to_canonical_json
 from checkpoints.importers.imported_session_builder import Body, get_text_field
 from checkpoints.importers.openai_responses import read_item, score_item_match
+from checkpoints.importers.span_message_parts import (
+    ID_FIELDS,
+    build_call,
+    build_result,
+    build_text_block,
+    find_text,
+    iterate_blocks,
+    unwrap_result_text,
+)
 
 _ROLES: Final = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "developer": "system"}
-_CALL_TYPES: Final = frozenset({"tool_call", "tool-call", "tool_use", "function_call"})
-_RESULT_TYPES: Final = frozenset({"tool_call_response", "tool-result", "tool_result", "function_response"})
-_REASONING_TYPES: Final = frozenset({"reasoning", "thinking"})
-#: Names of the same field in different conventions, the first one that is there counts.
-_ID_FIELDS: Final = ("id", "tool_call_id", "toolCallId", "call_id", "tool_use_id")
-_NAME_FIELDS: Final = ("name", "toolName", "tool_name")
-_ARGUMENT_FIELDS: Final = ("arguments", "args", "input")
-_RESULT_FIELDS: Final = ("response", "result", "output", "content")
+#: Types that are the role of a message, as LangChain writes them.
+_ROLE_TYPES: Final = frozenset({*_ROLES, *_ROLES.values()})
 _LIST_FIELDS: Final = ("messages", "contents", "output_messages", "input_messages")
 
 
@@ -28,7 +31,7 @@ def parse_span_messages(value: Any, role: str) -> list[Body]:
         return (
             parse_span_messages(parsed, role)
             if parsed is not None
-            else _build_messages(role, [_build_text_block(value)] if value else [])
+            else _build_messages(role, [build_text_block(value)] if value else [])
         )
     if isinstance(value, list):
         return _parse_message_list(value, role)
@@ -52,18 +55,18 @@ def _build_messages(role: str, blocks: list[Any]) -> list[Body]:
     return [{"role": role, "blocks": blocks}] if blocks else []
 
 
-def _build_text_block(text: str) -> Body:
-    return {"kind": "text", "text": text}
-
-
 def _parse_message_list(values: list[Any], role: str) -> list[Body]:
     if values and all(isinstance(value, dict) and ("toolCallId" in value or _is_flat_call(value)) for value in values):
-        return _build_messages("assistant", [_build_call(value) for value in values])
+        return _build_messages("assistant", [build_call(value) for value in values])
     if values and all(isinstance(value, dict) and _is_message(value) for value in values):
         return [message for value in values for message in _read_message_or_response_item(value, role)]
-    if values and all(isinstance(value, str) for value in values):
-        return _build_messages(role, [_build_text_block(value) for value in values])
-    return _build_messages(role, values)
+    return _build_messages(role, [block for value in values for block in iterate_blocks(_unwrap_completion(value))])
+
+
+def _unwrap_completion(value: Any) -> Any:
+    """Take the text out of an entry of `llm.prompts` or `llm.choices`."""
+    fields = value if isinstance(value, dict) else {}
+    return next((fields[name] for name in ("prompt", "completion") if isinstance(fields.get(name), dict)), value)
 
 
 def _is_flat_call(value: Body) -> bool:
@@ -71,7 +74,9 @@ def _is_flat_call(value: Body) -> bool:
 
 
 def _is_message(value: Body) -> bool:
-    return isinstance(value.get("role", value.get("type")), str) or "parts" in value or "message" in value
+    kind = get_text_field(value, "type")
+    is_typed = kind in _ROLE_TYPES or score_item_match(value) > 0
+    return isinstance(value.get("role"), str) or is_typed or "parts" in value or "message" in value
 
 
 def _parse_message_dict(value: Body, role: str) -> list[Body]:
@@ -89,11 +94,11 @@ def _parse_message_dict(value: Body, role: str) -> list[Body]:
         return _read_message_or_response_item(value["content"], role)
     if isinstance(value.get("prompt"), str):
         system = (
-            _build_messages("system", [_build_text_block(value["system"])])
+            _build_messages("system", [build_text_block(value["system"])])
             if isinstance(value.get("system"), str)
             else []
         )
-        return [*system, *_build_messages("user", [_build_text_block(value["prompt"])])]
+        return [*system, *_build_messages("user", [build_text_block(value["prompt"])])]
     if _is_message(value):
         return _read_message_or_response_item(value, role)
     return _build_messages(role, [value])
@@ -105,14 +110,16 @@ def _read_message_or_response_item(value: Body, role: str) -> list[Body]:
         value = value["message"]
     if "role" not in value and score_item_match(value) and (exchange := read_item(value)) is not None:
         return exchange.messages
-    own_role = value.get("role", value.get("type"))
+    own_role = value.get("role", value.get("type") if value.get("type") in _ROLE_TYPES else role)
     own_role = _ROLES.get(own_role, own_role) if isinstance(own_role, str) else role
     content = value.get("parts", value.get("contents", value.get("content", value.get("text"))))
-    call_id = next((value[name] for name in _ID_FIELDS[1:] if isinstance(value.get(name), str)), "")
+    call_id = find_text(value, ID_FIELDS[1:])
     if own_role == "tool" and (call_id or isinstance(value.get("name"), str)):
-        return [{"role": "tool", "blocks": [_build_result(call_id, value.get("name"), _unwrap_result_text(content))]}]
-    blocks = list(_iterate_blocks(content))
-    blocks += [_build_call(call) for call in _iterate_calls(value)]
+        return [{"role": "tool", "blocks": [build_result(call_id, value.get("name"), unwrap_result_text(content))]}]
+    reasoning = find_text(value, ("reasoning_content", "reasoning"))
+    blocks = [{"kind": "reasoning", "text": reasoning}] if reasoning else []
+    blocks += iterate_blocks(content)
+    blocks += [build_call(call) for call in _iterate_calls(value)]
     return _build_messages("tool" if blocks and all(map(_is_result_block, blocks)) else own_role, blocks)
 
 
@@ -124,76 +131,12 @@ def _iterate_calls(message: Body) -> Iterator[Body]:
     extra = message.get("additional_kwargs")
     for holder in (message, extra if isinstance(extra, dict) else {}):
         calls = holder.get("tool_calls")
+        calls = _parse_json_text(calls) if isinstance(calls, str) else calls
         if isinstance(calls, list) and calls:
             yield from (call.get("tool_call", call) for call in calls if isinstance(call, dict))
             return
-
-
-def _iterate_blocks(content: Any) -> Iterator[Any]:
-    for part in content if isinstance(content, list) else [content]:
-        if isinstance(part, dict):
-            part = part.get("message_content", part)
-        yield from (
-            _read_part(part)
-            if isinstance(part, dict)
-            else [_build_text_block(part)]
-            if isinstance(part, str) and part
-            else []
-            if part in (None, "")
-            else [part]
-        )
-
-
-def _read_part(part: Body) -> list[Any]:
-    kind = get_text_field(part, "type")
-    text = part.get("text", part.get("content", part.get("thinking")))
-    for name, build in (("function_call", _build_call), ("functionCall", _build_call)):
-        if isinstance(part.get(name), dict):
-            return [build(part[name])]
-    for name in ("function_response", "functionResponse"):
-        if isinstance(part.get(name), dict):
-            inner = part[name]
-            return [_build_result(inner.get("id") or "", inner.get("name"), inner.get("response"))]
-    if kind in _CALL_TYPES:
-        return [_build_call(part)]
-    if kind in _RESULT_TYPES:
-        call_id = next((part[name] for name in _ID_FIELDS if isinstance(part.get(name), str)), "")
-        content = next((part[name] for name in _RESULT_FIELDS if name in part), None)
-        return [
-            _build_result(
-                call_id, next((part[name] for name in _NAME_FIELDS if name in part), None), _unwrap_result_text(content)
-            )
-        ]
-    if isinstance(text, str) and (kind in {"text", "input_text", "output_text"} or not kind):
-        return [_build_text_block(text)] if text else []
-    if kind in _REASONING_TYPES and isinstance(text, str):
-        return [{"kind": "reasoning", "text": text}]
-    return [part]
-
-
-def _unwrap_result_text(content: Any) -> Any:
-    """Take the text out of a result that wraps it."""
-    if isinstance(content, dict) and content.get("type") == "text" and isinstance(content.get("value"), str):
-        return content["value"]
-    return content
-
-
-def _build_call(call: Body) -> Body:
-    function = call["function"] if isinstance(call.get("function"), dict) else {}
-    fields = {
-        **call,
-        **function,
-        **{name.removeprefix("function."): call[name] for name in call if name.startswith("function.")},
-    }
-    call_id = next((fields[name] for name in _ID_FIELDS if isinstance(fields.get(name), str)), "")
-    name = next((fields[name] for name in _NAME_FIELDS if isinstance(fields.get(name), str)), "tool")
-    args = next((fields[name] for name in _ARGUMENT_FIELDS if name in fields), None)
-    return {"kind": "tool_call", "id": call_id, "name": name, "args": args}
-
-
-def _build_result(call_id: str, name: Any, content: Any) -> Body:
-    block = {"kind": "tool_result", "call_id": call_id, "content": content}
-    return {**block, "name": name} if isinstance(name, str) else block
+    if isinstance(message.get("function_call_name"), str):
+        yield {"name": message["function_call_name"], "arguments": message.get("function_call_arguments_json")}
 
 
 def build_message_fingerprint(body: Body) -> str:

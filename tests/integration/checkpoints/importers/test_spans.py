@@ -5,15 +5,28 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
 from checkpoints import SyncCheckpointer
+from checkpoints.formats.content_blocks import TextPart, list_message_parts
 from checkpoints.importers import import_transcripts
 from checkpoints.importers.watch_folder import FolderWatch
 from checkpoints.models import Checkpoint, Message, Session, ToolCall
-from tests.integration.checkpoints.importers.test_formats import ASK, CALL, LANGFUSE, RESULT, SAY, USAGE, export, span
+from tests.integration.checkpoints.importers.test_formats import (
+    ASK,
+    CALL,
+    LANGFUSE,
+    RESULT,
+    SAY,
+    USAGE,
+    attribute,
+    export,
+    span,
+)
 
+Attributes = dict[str, Any]
 FLATTENED = {
     "gen_ai__prompt__0__role": "user",
     "gen_ai__prompt__0__content": "Weather?",
@@ -157,3 +170,174 @@ def test_answer_that_only_the_outermost_span_has_ends_the_transcript(
     )
     assert (Session.objects.get().total_tokens, answer["source"]["span"]["id"]) == (24, "r-1")
     assert import_transcripts(cp, path).new_messages == 0
+
+
+def import_request(cp: SyncCheckpointer, folder: Path, *spans: dict[str, Any]) -> list[dict[str, Any]]:
+    path = folder / "spans.json"
+    path.write_text(json.dumps(export(*spans)))
+    report = import_transcripts(cp, path)
+    assert (report.unknown, report.skipped, report.refused) == ({}, 0, [])
+    return read_transcript(cp)
+
+
+def list_shown(body: dict[str, Any]) -> list[Any]:
+    """List what the pages show of a message: kinds of its parts, and their text, address or tool."""
+    parts = list_message_parts({name: value for name, value in body.items() if name != "source"})
+    names = ("text", "url", "name", "parts", "value")
+    return [(part.kind, next(getattr(part, name) for name in names if hasattr(part, name))) for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        ({"type": "text", "content": "Hi"}, ("text", "Hi")),
+        ({"type": "reasoning", "content": "Hm."}, ("reasoning", "Hm.")),
+        (
+            {"type": "blob", "modality": "image", "mime_type": "image/png", "content": "AA"},
+            ("image", "data:image/png;base64,AA"),
+        ),
+        (
+            {"type": "blob", "modality": "audio", "mime_type": "audio/wav", "content": "AA"},
+            ("audio", "data:audio/wav;base64,AA"),
+        ),
+        ({"type": "uri", "modality": "image", "uri": "https://a.example/b"}, ("image", "https://a.example/b")),
+        ({"type": "file_data", "modality": "audio", "uri": "https://a.example/b"}, ("audio", "https://a.example/b")),
+        ({"type": "file", "modality": "image", "file_id": "f"}, ("other", ANY)),
+        ({"type": "blob", "modality": "video", "content": "AA"}, ("other", ANY)),
+        ({"type": "server_tool_call", "id": "c", "name": "code", "server_tool_call": {"x": 1}}, ("call", "code")),
+        (
+            {"type": "server_tool_call_response", "id": "c", "server_tool_call_response": "x"},
+            ("result", (TextPart("x"),)),
+        ),
+        ({"type": "hologram"}, ("other", {"type": "hologram"})),
+    ],
+)
+def test_each_part_of_the_gen_ai_conventions_is_shown(
+    cp: SyncCheckpointer, tmp_path: Path, part: dict[str, Any], shown: Any
+) -> None:
+    messages = [{"role": "user", "parts": [{"type": "text", "content": "Look:"}, part]}]
+    chat = {"gen_ai__operation__name": "chat", "gen_ai__input__messages": json.dumps(messages)}
+    assert list_shown(import_request(cp, tmp_path, span(1, 0, 2, **chat))[0]) == [("text", "Look:"), shown]
+
+
+CONTENTS = "llm__input_messages__0__message__contents__0__message_content__"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "shown"),
+    [
+        ({CONTENTS + "type": "image", CONTENTS + "image__image__url": "https://a.example/b"}, [("image", ANY)]),
+        (
+            {
+                CONTENTS + "type": "audio",
+                CONTENTS + "audio__audio__url": "https://a.example/b",
+                CONTENTS + "audio__audio__transcript": "Hi",
+            },
+            [("audio", "https://a.example/b")],
+        ),
+        (
+            {
+                "llm__output_messages__0__message__role": "assistant",
+                "llm__output_messages__0__message__function_call_name": "weather",
+                "llm__output_messages__0__message__function_call_arguments_json": '{"c": 1}',
+            },
+            [("call", "weather")],
+        ),
+        ({"llm__prompts__0__prompt__text": "Hi"}, [("text", "Hi")]),
+        ({"llm__choices__0__completion__text": "Hi"}, [("text", "Hi")]),
+        ({"output__value": '[{"type": "text", "text": "Hi"}]'}, [("text", "Hi")]),
+        (
+            {
+                "gen_ai__completion__0__role": "assistant",
+                "gen_ai__completion__0__content": "Hi",
+                "gen_ai__completion__0__reasoning": "Hm.",
+            },
+            [("reasoning", "Hm."), ("text", "Hi")],
+        ),
+        (
+            {
+                "ai__response__text": "Hi",
+                "ai__response__reasoning": "Hm.",
+                "ai__response__toolCalls": '[{"toolCallId": "w-1", "toolName": "weather", "input": "{}"}]',
+            },
+            [("reasoning", "Hm."), ("text", "Hi"), ("call", "weather")],
+        ),
+        ({"ai__response__object": '{"c": 1}'}, [("other", {"c": 1})]),
+    ],
+)
+def test_each_attribute_with_content_is_shown(
+    cp: SyncCheckpointer, tmp_path: Path, attributes: Attributes, shown: list[Any]
+) -> None:
+    messages = import_request(cp, tmp_path, span(1, 0, 2, openinference__span__kind="LLM", **attributes))
+    assert [part for body in messages for part in list_shown(body)] == shown
+    assert {body["role"] for body in messages} <= {"user", "assistant"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"ai__usage__promptTokens": 30, "ai__usage__completionTokens": 4}, (34, 0)),
+        (
+            {"ai__usage__inputTokens": 30, "ai__usage__outputTokens": 4, "ai__usage__cachedInputTokens": 10},
+            (34, 10),
+        ),
+        ({"llm__token_count__total": 34}, (34, 0)),
+        ({"llm__token_count__total": 99, "llm__token_count__prompt": 30, "llm__token_count__completion": 4}, (34, 0)),
+        ({"gen_ai__usage__input_tokens": "9" * 5000, "gen_ai__usage__output_tokens": 4}, (4, 0)),
+    ],
+)
+def test_tokens_are_counted_by_each_name(
+    cp: SyncCheckpointer, tmp_path: Path, counts: Attributes, expected: tuple[int, int]
+) -> None:
+    chat = {"gen_ai__operation__name": "chat", "gen_ai__prompt__0__role": "user", "gen_ai__prompt__0__content": "Hi"}
+    import_request(cp, tmp_path, span(1, 0, 2, **chat, llm__response__model_name="m-9", **counts))
+    usage = json.loads(Checkpoint.objects.get().usage or "{}")
+    assert (usage["total_tokens"], usage.get("cache_read_input_tokens", 0)) == expected
+    assert list(usage["by_model"]) == ["m-9"]
+
+
+def test_messages_in_events_are_read(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    calls = [{"id": "w-1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]
+    events: list[tuple[str, Attributes]] = [
+        ("gen_ai.user.message", {"content": "Weather?"}),
+        ("gen_ai.assistant.message", {"tool_calls": json.dumps(calls)}),
+        ("gen_ai.tool.message", {"id": "w-1", "content": "sunny"}),
+        ("gen_ai.choice", {"message": json.dumps({"role": "assistant", "content": "Sunny."})}),
+    ]
+    request = {
+        **span(1, 0, 2, gen_ai__operation__name="chat"),
+        "events": [
+            {"name": name, "attributes": [attribute(key, value) for key, value in fields.items()]}
+            for name, fields in events
+        ],
+    }
+    assert [body["role"] for body in import_request(cp, tmp_path, request)] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert ToolCall.objects.get().status == "completed"
+
+
+def test_system_instructions_in_an_event_are_read(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    instructions = attribute("gen_ai.system_instructions", json.dumps([{"type": "text", "content": "Be kind."}]))
+    event = {"name": "gen_ai.client.inference.operation.details", "attributes": [instructions]}
+    request = {**span(1, 0, 2, gen_ai__operation__name="chat", **FLATTENED), "events": [event]}
+    assert list_shown(import_request(cp, tmp_path, request)[0]) == [("text", "Be kind.")]
+
+
+def test_input_and_output_of_other_spans_are_kept_once(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    request = span(2, 0, 3, gen_ai__operation__name="chat", **FLATTENED)
+    search = span(3, 0, 1, openinference__span__kind="RETRIEVER", input__value="order 17", output__value="a shelf")
+    chain = span(1, 0, 4, openinference__span__kind="CHAIN", input__value="Weather?", output__value="Sunny.")
+    stored = json.dumps([import_request(cp, tmp_path, chain, request, search), Session.objects.get().metadata])
+    assert [stored.count(text) for text in ("order 17", "a shelf", "Weather?", "Sunny.")] == [1, 1, 1, 1]
+
+
+def test_trace_of_a_tool_alone_is_its_call(cp: SyncCheckpointer, tmp_path: Path) -> None:
+    attributes = {"gen_ai__tool__call__arguments": '{"c": 1}', "gen_ai__tool__call__result": "sunny"}
+    tool = span(1, 0, 2, gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather", **attributes)
+    assert [body["role"] for body in import_request(cp, tmp_path, tool)] == ["assistant", "tool"]
+    call = ToolCall.objects.get()
+    assert (call.tool, call.args, call.result_text) == ("weather", '{"c":1}', "sunny")
