@@ -184,6 +184,10 @@ messages: setup ## Collect the words of pages into harness_site/locale, and comp
 	@.ci/system-parts gettext
 	$(RUN) -m tests.support.translation_catalogues
 
+.PHONY: api-examples
+api-examples: setup ## Record the examples on the page of the HTTP API again
+	$(RUN) -m tests.support.api_reference_examples
+
 .PHONY: typescript-types
 typescript-types: setup typescript ## Generate the types of the TypeScript client from the OpenAPI document
 	$(RUN) -m tests.support.typescript_types

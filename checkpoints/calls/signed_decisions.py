@@ -165,31 +165,35 @@ def verify_decisions_of_session(using: str, session_pk: int) -> None:
 
     Nothing if signatures are not required. Raises what `verify_decisions_of_call` raises, for the first row.
     """
-    for error in find_signature_errors(using, session_pk):
+    for _, error in find_signature_errors(using, [session_pk]):
         raise error
 
 
-def find_signature_errors(using: str, session_pk: int) -> Iterator[IntegrityError]:
-    """Find the decisions of a session that are not as the site has signed them, and calls that do not follow them."""
+def find_signature_errors(using: str, session_pks: Sequence[int]) -> Iterator[tuple[int, IntegrityError]]:
+    """Find the decisions of sessions that are not as the site has signed them, and calls that do not follow them.
+
+    Yields the key of the session and the error. Nothing if signatures are not required.
+    """
     if get_decision_keys() is None:
         return
-    decisions = list(select_decisions(using).filter(session=session_pk).order_by("pk"))
+    decisions: defaultdict[int, list[Decision]] = defaultdict(list)
+    calls: dict[int, ToolCall] = {}
     bad_calls = set()
-    for decision in decisions:
+    for decision in select_decisions(using).filter(session__in=session_pks).order_by("session_id", "pk"):
+        decisions[decision.tool_call_id].append(decision)
+        calls[decision.tool_call_id] = decision.tool_call
         try:
             verify_signature(decision)
         except IntegrityError as error:
             bad_calls.add(decision.tool_call_id)
-            yield error
-    calls = {decision.tool_call_id: decision.tool_call for decision in decisions}
-    decided = ToolCall.objects.using(using).filter(session=session_pk, status__in=sorted(_KIND_OF_STATUS))
+            yield decision.session_id, error
+    decided = ToolCall.objects.using(using).filter(session__in=session_pks, status__in=sorted(_KIND_OF_STATUS))
     calls |= {call.pk: call for call in decided}
     for pk in sorted(calls.keys() - bad_calls):
-        of_call = [decision for decision in decisions if decision.tool_call_id == pk]
         try:
-            _require_call_matches_decision(calls[pk], _find_last_decision_by_person(of_call))
+            _require_call_matches_decision(calls[pk], _find_last_decision_by_person(decisions[pk]))
         except IntegrityError as error:
-            yield error
+            yield calls[pk].session_id, error
 
 
 def _find_last_verified_decision(call: ToolCall) -> Decision | None:

@@ -45,7 +45,8 @@ from checkpoints.importers.transcript_import import (
 )
 from checkpoints.importers.transcript_source_files import SourceFile
 from checkpoints.models import ImportedFile
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
+from checkpoints.store.database_store import DatabaseStore
 
 #: Number of attempts to import a file that another process is in the way of.
 _ATTEMPTS: Final = 5
@@ -221,7 +222,7 @@ def _run_worker(
     parents_link.close()
     gc.freeze()  # the modules, which the parent has loaded, are no garbage
     gc.set_threshold(_GARBAGE_THRESHOLD)
-    store = Store(using, workspace)
+    store = DatabaseStore(using, workspace)
     try:
         while True:
             while not link.poll(_PARENT_POLL_SECONDS):

@@ -31,7 +31,7 @@ from checkpoints.importers.transcript_source_files import (
     read_sample,
 )
 from checkpoints.models import ImportedFile, Session
-from checkpoints.store.database_client_state import Store
+from checkpoints.store.client_state import Store
 
 #: Number of bytes between two progress reports.
 _PROGRESS_STEP_BYTES = 256 * 1024

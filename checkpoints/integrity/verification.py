@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from typing import Any, Self
 
 from django.db import connections, models, transaction
@@ -54,9 +56,11 @@ RECORD_MODELS: tuple[type[models.Model], ...] = (
 #: Tables whose rows are verified when they are read, and counted before a run.
 COUNTED_MODELS: tuple[type[models.Model], ...] = (Checkpoint, FrameworkState, FrameworkWrite)
 #: All tables whose rows belong to a session, beside its messages.
-SESSION_MODELS: tuple[type[models.Model], ...] = (Segment, *COUNTED_MODELS, *RECORD_MODELS, AuditEvent)
+SESSION_MODELS: tuple[type[models.Model], ...] = (*COUNTED_MODELS, Segment, *RECORD_MODELS, AuditEvent)
 #: The same, and the contents of frameworks, whose rows have no seal.
 _LISTED_MODELS: tuple[type[models.Model], ...] = (*SESSION_MODELS, Blob)
+#: Number of sessions or segments whose rows one statement reads.
+_GROUPS_PER_STATEMENT = 500
 
 
 @dataclass(frozen=True)
@@ -133,15 +137,6 @@ def _append_row_if_sealed(rows: list[CountedRow], model: type[models.Model], sea
         rows.append((model, bytes(seal)))
 
 
-def _find_head_problem(session: Session, newest: Checkpoint | None) -> IntegrityProblem | None:
-    """Compare what a session says about its newest version with that version."""
-    try:
-        version_seals.require_newest_version_of_session(session, newest)
-    except IntegrityError as error:
-        return IntegrityProblem.from_error(error)
-    return None
-
-
 def require_session_unaltered(using: str, session: Session) -> None:
     """Require that all rows and transcripts of a session are as they were written. Nothing if sealing is off.
 
@@ -160,35 +155,52 @@ def require_session_rows_complete(using: str, session: Session) -> None:
 
     Raises `IntegrityError`. The seals of the rows themselves are not verified.
     """
-    for problem in _find_session_head_problems(using, session):
+    for problem in _find_session_head_problems(using, session.pk):
         raise IntegrityError(problem.table, problem.row, problem.why)
 
 
 def find_session_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
     """Find every row of a session that is not as it was written. Raises `SealKeyMissing`."""
-    counts.rows += 1
-    if (problem := _find_row_problem(session)) is not None:
-        yield problem
-    found = _list_models_with_rows(using, session.pk)
+    return (problem for _, problem in find_problems_of_sessions(using, [session], counts))
+
+
+def find_problems_of_sessions(
+    using: str, sessions: Sequence[Session], counts: VerificationCounts
+) -> Iterator[tuple[int, IntegrityProblem]]:
+    """Find every row of sessions that is not as it was written. Raises `SealKeyMissing`.
+
+    A statement reads a table for all of the sessions, at most `BATCH_SIZE` rows at once.
+
+    Args:
+        using: Connection alias.
+        sessions: The sessions. A change that another process makes meanwhile may be reported as a problem, unless they
+            are locked.
+        counts: Gets the number of rows that were verified.
+
+    Yields:
+        The key of the session and the problem, in the order of the tables.
+    """
+    counts.rows += len(sessions)
+    for session in sessions:
+        if (problem := _find_row_problem(session)) is not None:
+            yield session.pk, problem
+    session_pks = sorted(session.pk for session in sessions)
+    found, placed = _list_models_with_rows(using, session_pks), _PlacedRows()
     for model in [model for model in found if model in SESSION_MODELS]:
-        for batch in _read_sealed_column_batches(models.QuerySet(model, using=using).filter(session=session), model):
-            counts.rows += len(batch)
-            for pk, seal, *values in batch:
-                if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
-                    yield problem
-    for error in signed_decisions.find_signature_errors(using, session.pk):
-        yield IntegrityProblem.from_error(error)
-    yield from _find_session_head_problems(using, session)
-    ends = _read_version_ends(using, session)
-    chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in ends), b"")
-    yield from _find_message_problems(using, session, counts, chains)
-    yield from _find_version_problems(using, ends, chains)
-    if {Blob, FrameworkState, FrameworkWrite}.isdisjoint(found):
-        return
-    yield from _find_blob_problems(using, session, counts)
-    if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
-        yield from _find_channel_problems(using, session)
-    yield from _find_missing_blob_problems(using, session)
+        yield from _find_row_problems_of_model(using, model, session_pks, counts, placed)
+    for session_pk, error in signed_decisions.find_signature_errors(using, session_pks):
+        yield session_pk, IntegrityProblem.from_error(error)
+    for session_pk in _list_sessions_with_unexpected_head(using, sessions, placed):
+        for problem in _find_session_head_problems(using, session_pk):
+            yield session_pk, problem
+    chains: dict[tuple[int, int], bytes] = dict.fromkeys(((end.segment_id, end.position) for end in placed.ends), b"")
+    yield from _find_message_problems(using, placed, counts, chains)
+    yield from _find_version_problems(using, placed, chains)
+    with_contents = placed.sessions_with_states | _list_sessions_with_blobs(using, found, session_pks)
+    for session in sessions:
+        if session.pk in with_contents:
+            for problem in _find_content_problems(using, session, counts):
+                yield session.pk, problem
 
 
 def find_workspace_problems(using: str, workspace_pk: int, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
@@ -202,10 +214,13 @@ def find_workspace_problems(using: str, workspace_pk: int, counts: VerificationC
             yield problem
 
 
-def _list_models_with_rows(using: str, session_pk: int) -> list[type[models.Model]]:
-    """List the tables that have rows of a session, in one statement: most sessions have none in most of them."""
+def _list_models_with_rows(using: str, session_pks: Sequence[int]) -> list[type[models.Model]]:
+    """List the tables that may have rows of sessions, in one statement: most sessions have none in most of them.
+
+    A table is also listed for the rows of a session whose key is between those of two given ones.
+    """
     with connections[using].cursor() as cursor:
-        cursor.execute(_build_tables_with_rows_sql(), [session_pk] * len(_LISTED_MODELS))
+        cursor.execute(_build_tables_with_rows_sql(), [session_pks[0], session_pks[-1]] * len(_LISTED_MODELS))
         return [_LISTED_MODELS[place] for (place,) in cursor.fetchall()]
 
 
@@ -213,18 +228,50 @@ def _list_models_with_rows(using: str, session_pk: int) -> list[type[models.Mode
 def _build_tables_with_rows_sql() -> str:
     return " UNION ALL ".join(
         f"SELECT {place} WHERE EXISTS "  # noqa: S608 - names of models
-        f"(SELECT 1 FROM {quote_table(model)} WHERE {quote_column(model, 'session')} = %s)"
+        f"(SELECT 1 FROM {quote_table(model)} WHERE {quote_column(model, 'session')} BETWEEN %s AND %s)"
         for place, model in enumerate(_LISTED_MODELS)
     )
 
 
-def _find_session_head_problems(using: str, session: Session) -> Iterator[IntegrityProblem]:
+def _list_sessions_with_blobs(using: str, found: Sequence[type[models.Model]], session_pks: Sequence[int]) -> set[int]:
+    if Blob not in found:
+        return set()
+    blobs: models.QuerySet[Blob] = models.QuerySet(Blob, using=using).filter(session__in=session_pks)
+    return set(blobs.order_by().values_list("session_id", flat=True).distinct())
+
+
+def _list_sessions_with_unexpected_head(using: str, sessions: Sequence[Session], placed: _PlacedRows) -> list[int]:
+    """List the sessions whose rows may not be those that their heads count.
+
+    One that another process changes while its rows are read is among them. One without a seal is not.
+    """
+    keys = get_seal_keys()
+    sealed = [session for session in sessions if session.row_seal]
+    if keys is None or not sealed:
+        return []
+    sums = session_heads.read_seals_and_row_sums(using, sorted(session.pk for session in sealed), keys)
+    unexpected = []
+    for session in sealed:
+        newest, head = placed.newest.get(session.pk), session_heads.build_head(session, keys)
+        newest_seal = None if session.newest_seal is None else bytes(session.newest_seal)
+        end = (newest_seal, session.head_segment_id, session.message_count, bytes(session.head_chain))
+        expected = (
+            (None, session.head_segment_id, 0, digests.EMPTY_CHAIN)
+            if newest is None
+            else (newest.seal, newest.segment_id, newest.position + 1, newest.chain)
+        )
+        if sums.get(session.pk) != (head.seal, head.total) or end != expected:
+            unexpected.append(session.pk)
+    return unexpected
+
+
+def _find_session_head_problems(using: str, session_pk: int) -> Iterator[IntegrityProblem]:
     """Verify the sum of a session, and what it says about its newest version, as they are stored at one moment."""
     keys = get_seal_keys()
     if keys is None:
         return
     with transaction.atomic(using=using):
-        row = Session.objects.using(using).select_for_update().filter(pk=session.pk).first()
+        row = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
         if row is None or not row.row_seal or _find_row_problem(row) is not None:
             return  # deleted, or reported already
         head = session_heads.build_head(row, keys)
@@ -232,8 +279,10 @@ def _find_session_head_problems(using: str, session: Session) -> Iterator[Integr
             error = session_heads.build_row_sum_mismatch_error(row)
             yield IntegrityProblem.from_error(error)
         newest = Checkpoint.objects.using(using).filter(session=row).order_by("-version").first()
-        if (problem := _find_head_problem(row, newest)) is not None:
-            yield problem
+        try:
+            version_seals.require_newest_version_of_session(row, newest)
+        except IntegrityError as error:
+            yield IntegrityProblem.from_error(error)
 
 
 def _find_row_problem(row: models.Model) -> IntegrityProblem | None:
@@ -244,15 +293,101 @@ def _find_row_problem(row: models.Model) -> IntegrityProblem | None:
     return None
 
 
-def _read_sealed_column_batches(
-    rows: models.QuerySet[Any], model: type[models.Model]
+@dataclass(frozen=True, slots=True)
+class _VersionEnd:
+    """End of a version's transcript as the version has it: the place of the last message and its chain; its seal."""
+
+    pk: int
+    session_pk: int
+    number: int
+    segment_id: int
+    position: int
+    chain: bytes
+    seal: bytes | None
+
+
+class _PlacedRows:
+    """What the rows of sessions say about places of other rows.
+
+    Attributes:
+        ends: Ends of the versions that have messages.
+        newest: End of the newest version by the key of its session.
+        segments: Session, segment before (None for a root), and number of messages shared with that, by segment.
+        sessions_with_states: Keys of the sessions with states or writes of frameworks.
+    """
+
+    def __init__(self) -> None:
+        self.ends: list[_VersionEnd] = []
+        self.newest: dict[int, _VersionEnd] = {}
+        self.segments: dict[int, tuple[int, int | None, int]] = {}
+        self.sessions_with_states: set[int] = set()
+
+    def add_rows(self, model: type[models.Model], rows: Sequence[tuple[Any, ...]]) -> None:
+        """Add rows of a table: the keys of the session and of the row, its seal, and its sealed columns."""
+        if model is Segment:
+            select = _build_column_selector(Segment, "parent", "parent_length")
+            self.segments |= {pk: (session_pk, *select(values)) for session_pk, pk, _, *values in rows}
+        elif model is Checkpoint:
+            select = _build_column_selector(Checkpoint, "version", "segment", "length", "chain")
+            for session_pk, pk, seal, *values in rows:
+                number, segment, length, chain = select(values)
+                end = _VersionEnd(
+                    pk, session_pk, number, segment, length - 1, bytes(chain), None if seal is None else bytes(seal)
+                )
+                if length > 0:
+                    self.ends.append(end)
+                known = self.newest.get(session_pk)
+                if known is None or known.number < number:
+                    self.newest[session_pk] = end
+        elif model in (FrameworkState, FrameworkWrite):
+            self.sessions_with_states.update(row[0] for row in rows)
+
+
+@cache
+def _build_column_selector(model: type[models.Model], *names: str) -> Callable[[Sequence[Any]], Any]:
+    sealed = row_seals.get_sealed_fields(model)
+    return itemgetter(*(sealed.index(name) for name in names))
+
+
+def _find_row_problems_of_model(
+    using: str,
+    model: type[models.Model],
+    session_pks: Sequence[int],
+    counts: VerificationCounts,
+    placed: _PlacedRows,
+) -> Iterator[tuple[int, IntegrityProblem]]:
+    """Verify the seals of the rows of one table, and add them to `placed`. No object is made for a row."""
+    rows: models.QuerySet[Any] = models.QuerySet(model, using=using)
+    columns = rows.values_list("session_id", "pk", "row_seal", *row_seals.get_sealed_fields(model))
+    for batch in _iterate_batches_of_groups(columns, "session_id", session_pks, "pk"):
+        counts.rows += len(batch)
+        placed.add_rows(model, batch)
+        for session_pk, pk, seal, *values in batch:
+            if (problem := _find_column_problem(using, model, pk, seal, values)) is not None:
+                yield session_pk, problem
+
+
+def _iterate_batches_of_groups(
+    rows: models.QuerySet[Any, tuple[Any, ...]], group: str, groups: Sequence[int], by: str
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """Read the key, the seal and the sealed columns of rows, without an object for each of them."""
-    ordered = rows.order_by("pk").values_list("pk", "row_seal", *row_seals.get_sealed_fields(model))
-    batch = list(ordered[:BATCH_SIZE])
-    while batch:
-        yield batch
-        batch = [] if len(batch) < BATCH_SIZE else list(ordered.filter(pk__gt=batch[-1][0])[:BATCH_SIZE])
+    """Iterate over the rows of groups, in the order of the groups and of `by`, at most `BATCH_SIZE` of them at once.
+
+    Args:
+        rows: Tuples, of which the first value is the group, and the second one is `by`.
+        group: Name of the column with the group.
+        groups: The groups, ascending.
+        by: Name of a column that is unique in a group.
+    """
+    for start in range(0, len(groups), _GROUPS_PER_STATEMENT):
+        part = groups[start : start + _GROUPS_PER_STATEMENT]
+        wanted = models.Q((f"{group}__in", part))
+        while batch := list(rows.filter(wanted).order_by(group, by)[:BATCH_SIZE]):
+            yield batch
+            if len(batch) < BATCH_SIZE:
+                break
+            last_group, last, *_ = batch[-1]
+            later = part[bisect_right(part, last_group) :]
+            wanted = models.Q((group, last_group), (f"{by}__gt", last)) | models.Q((f"{group}__in", later))
 
 
 def _find_column_problem(
@@ -267,47 +402,67 @@ def _find_column_problem(
 
 
 def _find_message_problems(
-    using: str, session: Session, counts: VerificationCounts, chains: dict[tuple[int, int], bytes]
-) -> Iterator[IntegrityProblem]:
-    """Verify the messages of each segment of a session, one after the other, and that the segment before it is there.
+    using: str, placed: _PlacedRows, counts: VerificationCounts, chains: dict[tuple[int, int], bytes]
+) -> Iterator[tuple[int, IntegrityProblem]]:
+    """Verify the messages of each segment, one after the other, and that the segment before it is there.
 
     `chains` gets the stored chains of the messages whose segment and position it names.
     """
-    connection = connections[using]
+    previous_chains = _read_chains_before_segments(using, placed)
+    for segment_id, (session_pk, parent_id, _) in placed.segments.items():
+        if parent_id is not None and segment_id not in previous_chains:
+            problem = IntegrityProblem(Segment._meta.db_table, str(segment_id), "the segment before it is missing")
+            yield session_pk, problem
     sealed = row_seals.get_sealed_fields(Message)
     chain_at = sealed.index("chain")
-    has_parent = models.Exists(Segment.objects.filter(pk=models.OuterRef("parent_id")))
-    segments = Segment.objects.using(using).filter(session=session).annotate(has_parent=has_parent)
-    for segment in segments.order_by("pk"):
-        position, previous = segment.parent_length, digests.EMPTY_CHAIN
-        if segment.parent_id is not None and not segment.has_parent:
-            yield IntegrityProblem(Segment._meta.db_table, str(segment.pk), "the segment before it is missing")
-        if segment.parent_id is not None and position:
-            stored = segment_queries.read_message_field_rows(
-                connection, segment.parent_id, position, ("chain",), position - 1
-            )
-            previous = bytes(stored[0][0]) if stored else digests.EMPTY_CHAIN
-        messages: models.QuerySet[Message] = (
-            models.QuerySet(Message, using=using).filter(segment=segment).order_by("position")
+    messages: models.QuerySet[Message] = models.QuerySet(Message, using=using)
+    columns = messages.values_list("segment_id", "position", "pk", "row_seal", "session_id", "body", *sealed)
+    known, position, previous = 0, 0, digests.EMPTY_CHAIN
+    for batch in _iterate_batches_of_groups(columns, "segment_id", sorted(placed.segments), "position"):
+        counts.rows += len(batch)
+        for segment_id, place, pk, seal, named_session_pk, body, *values in batch:
+            if segment_id != known:
+                known, (session_pk, _, position) = segment_id, placed.segments[segment_id]
+                previous = previous_chains.get(segment_id, digests.EMPTY_CHAIN)
+            chain = bytes(values[chain_at])
+            problem_of_seal = _find_column_problem(using, Message, pk, seal, values)
+            previous = digests.extend_hash_chain(previous, body)
+            places = (named_session_pk, place), (session_pk, position)
+            why = _find_message_mismatch(*places, is_chain_right=chain == previous)
+            if problem_of_seal is not None:
+                yield session_pk, problem_of_seal
+            elif why is not None:
+                yield session_pk, IntegrityProblem(Message._meta.db_table, f"{pk} (message {place})", why)
+            if (segment_id, place) in chains:
+                chains[segment_id, place] = chain
+            position, previous = place + 1, chain
+
+
+def _read_chains_before_segments(using: str, placed: _PlacedRows) -> dict[int, bytes]:
+    """Read the chain before the first message of each segment whose segment before is there, by segment."""
+    children = sorted(pk for pk, (_, parent_id, _) in placed.segments.items() if parent_id is not None)
+    found: dict[int, bytes] = {}
+    for start in range(0, len(children), _GROUPS_PER_STATEMENT):
+        last_shared: models.QuerySet[Message] = models.QuerySet(Message).filter(
+            segment=models.OuterRef("parent_id"), position=models.OuterRef("parent_length") - 1
         )
-        columns, last = messages.values_list("pk", "row_seal", "session_id", "position", "body", *sealed), -1
-        while batch := list(columns.filter(position__gt=last)[:BATCH_SIZE]):
-            counts.rows += len(batch)
-            for pk, seal, session_pk, last, body, *values in batch:
-                chain = bytes(values[chain_at])
-                problem = _find_column_problem(using, Message, pk, seal, values)
-                previous = digests.extend_hash_chain(previous, body)
-                places = (session_pk, last), (session.pk, position)
-                why = _find_message_mismatch(*places, is_chain_right=chain == previous)
-                if problem is None and why is not None:
-                    problem = IntegrityProblem(Message._meta.db_table, f"{pk} (message {last})", why)
-                if problem is not None:
-                    yield problem
-                if (segment.pk, last) in chains:
-                    chains[segment.pk, last] = chain
-                position, previous = last + 1, chain
-            if len(batch) < BATCH_SIZE:
-                break
+        segments: models.QuerySet[Segment] = models.QuerySet(Segment, using=using).filter(
+            models.Exists(Segment.objects.filter(pk=models.OuterRef("parent_id"))),
+            pk__in=children[start : start + _GROUPS_PER_STATEMENT],
+        )
+        chains = segments.values_list("pk", models.Subquery(last_shared.values("chain")[:1]))
+        found |= {pk: digests.EMPTY_CHAIN if chain is None else bytes(chain) for pk, chain in chains}
+    for segment_id, chain in found.items():
+        _, parent_id, length = placed.segments[segment_id]
+        if not chain and length and parent_id is not None:  # the message is of a segment before that
+            found[segment_id] = _read_chain(using, parent_id, length - 1)
+    return found
+
+
+def _read_chain(using: str, segment_id: int, position: int) -> bytes:
+    """Read the chain at a position of the transcript that ends in a segment; empty if there is no such message."""
+    rows = segment_queries.read_message_field_rows(connections[using], segment_id, position + 1, ("chain",), position)
+    return bytes(rows[0][0]) if rows else digests.EMPTY_CHAIN
 
 
 def _find_message_mismatch(place: tuple[int, int], expected: tuple[int, int], *, is_chain_right: bool) -> str | None:
@@ -325,52 +480,29 @@ def _find_message_mismatch(place: tuple[int, int], expected: tuple[int, int], *,
     return None if place == expected else "it names another session than its segment"
 
 
-@dataclass(frozen=True, slots=True)
-class _VersionEnd:
-    """Last message of a version: its place and its chain, as the version has them, and whether its segment is there and
-    belongs to its session."""
-
-    pk: int
-    segment_id: int
-    position: int
-    chain: bytes
-    has_segment: bool
-
-
-def _read_version_ends(using: str, session: Session) -> list[_VersionEnd]:
-    versions: models.QuerySet[Checkpoint] = (
-        models.QuerySet(Checkpoint, using=using).filter(session=session, length__gt=0).order_by("version")
-    )
-    has_segment = models.Exists(Segment.objects.filter(pk=models.OuterRef("segment_id"), session=session))
-    columns = versions.values_list("pk", "segment_id", "length", "chain", has_segment)
-    return [
-        _VersionEnd(pk, segment_id, length - 1, bytes(chain), has_segment)
-        for pk, segment_id, length, chain, has_segment in columns
-    ]
-
-
 def _find_version_problems(
-    using: str, ends: list[_VersionEnd], chains: dict[tuple[int, int], bytes]
-) -> Iterator[IntegrityProblem]:
-    """Verify that each version of a session ends with the message that it names, in a segment of the session.
+    using: str, placed: _PlacedRows, chains: dict[tuple[int, int], bytes]
+) -> Iterator[tuple[int, IntegrityProblem]]:
+    """Verify that each version ends with the message that it names, in a segment of its session.
 
     A message that is not among `chains` is of a segment before, and is read.
     """
-    connection = connections[using]
-    for end in ends:
-        chain = chains[end.segment_id, end.position]
-        if not chain:
-            rows = segment_queries.read_message_field_rows(
-                connection, end.segment_id, end.position + 1, ("chain",), end.position
-            )
-            chain = bytes(rows[0][0]) if rows else b""
-        if chain != end.chain or not end.has_segment:
+    for end in placed.ends:
+        chain = chains[end.segment_id, end.position] or _read_chain(using, end.segment_id, end.position)
+        segment = placed.segments.get(end.segment_id)
+        if chain != end.chain or segment is None or segment[0] != end.session_pk:
             version: Checkpoint | None = models.QuerySet(Checkpoint, using=using).filter(pk=end.pk).first()
-            yield IntegrityProblem(
-                Checkpoint._meta.db_table,
-                str(end.pk) if version is None else row_seals.describe_row(version),
-                "its transcript is not the one it was saved with",
-            )
+            name = str(end.pk) if version is None else row_seals.describe_row(version)
+            why = "its transcript is not the one it was saved with"
+            yield end.session_pk, IntegrityProblem(Checkpoint._meta.db_table, name, why)
+
+
+def _find_content_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:
+    """Verify the opaque contents of a session with states or writes of frameworks, and that none is missing."""
+    yield from _find_blob_problems(using, session, counts)
+    if get_seal_keys() is None:  # else the seal of a state whose channels were altered is wrong
+        yield from _find_channel_problems(using, session)
+    yield from _find_missing_blob_problems(using, session)
 
 
 def _find_blob_problems(using: str, session: Session, counts: VerificationCounts) -> Iterator[IntegrityProblem]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from django.db import transaction
 from django.db.models.functions import Now
 
 from checkpoints.exceptions import SealError
@@ -14,6 +15,7 @@ from checkpoints.integrity.missing_sessions import MissingSession
 from checkpoints.integrity.verification import (
     IntegrityProblem,
     VerificationCounts,
+    find_problems_of_sessions,
     find_session_problems,
     find_workspace_problems,
 )
@@ -21,7 +23,9 @@ from checkpoints.models import IntegrityCheck, Session, Workspace
 from checkpoints.seals import row_seals, sealed_model
 
 #: Number of sessions after which the progress is stored.
-BATCH_SIZE = 100
+BATCH_SIZE = 200
+#: Largest number of messages and versions of the sessions that are verified together, unless it is one session.
+_MAX_ROWS_TOGETHER = 4000
 #: Largest number of altered rows that the stored result names.
 MAX_NAMED_PROBLEMS = 20
 
@@ -70,12 +74,11 @@ def verify_workspace(
     rows_before, named = counts.rows - check.rows, json.loads(check.named)
     sessions = Session.objects.using(using).filter(workspace=workspace_pk).order_by("pk")
     while batch := list(sessions.filter(pk__gt=check.reached)[:BATCH_SIZE]):
-        for session in batch:
-            checked = verify_and_quarantine_session(using, session, counts)
+        for checked in verify_and_quarantine_sessions(using, batch, counts):
             check.sessions += 1
             named += _count_and_encode_problems(check, checked)
-            if session is batch[-1]:
-                check.reached, check.rows = session.pk, counts.rows - rows_before
+            if checked.pk == batch[-1].pk:
+                check.reached, check.rows = checked.pk, counts.rows - rows_before
                 _save_check_progress(using, check, named)
                 checked.is_progress_stored = True
             yield checked
@@ -104,12 +107,50 @@ def _reset_stored_check_result(using: str, workspace_pk: int) -> IntegrityCheck:
     )
 
 
-def verify_and_quarantine_session(using: str, session: Session, counts: VerificationCounts) -> CheckedSession:
-    """Verify one session, and put it under quarantine if rows of it were altered."""
-    problems = list(find_session_problems(using, session, counts))
-    if any(problem.is_alteration for problem in problems):
-        quarantine.quarantine_session_if_altered(using, session.pk, noticed_by="verify_integrity")
-    return CheckedSession(session.pk, session.session_id, problems)
+def verify_and_quarantine_sessions(
+    using: str, sessions: Sequence[Session], counts: VerificationCounts
+) -> Iterator[CheckedSession]:
+    """Verify sessions, as many together as are small, and put those with altered rows under quarantine.
+
+    Args:
+        using: Connection alias.
+        sessions: The sessions.
+        counts: Gets the number of rows that were verified.
+
+    Yields:
+        Each session, in their order.
+    """
+    for group in _group_small_sessions(sessions):
+        suspects = {session_pk for session_pk, _ in find_problems_of_sessions(using, group, counts)}
+        for session in group:
+            checked = CheckedSession(session.pk, session.session_id)
+            if session.pk in suspects:
+                checked.problems = _list_problems_of_locked_session(using, session.pk)
+            if any(problem.is_alteration for problem in checked.problems):
+                quarantine.quarantine_session_if_altered(using, session.pk, noticed_by="verify_integrity")
+            yield checked
+
+
+def _list_problems_of_locked_session(using: str, session_pk: int) -> list[IntegrityProblem]:
+    """List the rows of a session that are not as they were written, while no other process changes them."""
+    with transaction.atomic(using=using):
+        locked = Session.objects.using(using).select_for_update().filter(pk=session_pk).first()
+        return [] if locked is None else list(find_session_problems(using, locked, VerificationCounts()))
+
+
+def _group_small_sessions(sessions: Sequence[Session]) -> list[list[Session]]:
+    """Divide sessions into groups that have few rows together, and large sessions, which stand alone."""
+    groups: list[list[Session]] = []
+    rows = 0
+    for session in sessions:
+        size = session.message_count + session.latest_version
+        if groups and rows + size <= _MAX_ROWS_TOGETHER:
+            groups[-1].append(session)
+        else:
+            groups.append([session])
+            rows = 0
+        rows += size
+    return groups
 
 
 def is_check_written_by_library(check: IntegrityCheck) -> bool:

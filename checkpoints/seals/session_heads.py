@@ -12,9 +12,10 @@ rows with an equal sum could be searched for.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from django.apps import apps
@@ -228,31 +229,47 @@ def compute_row_sum_from_database(using: str, session_pk: int, keys: SealKeys) -
 
 
 def _read_seal_and_row_sum(using: str, session_pk: int, keys: SealKeys) -> tuple[bytes | None, int]:
-    """Read the seal of a session, and compute the sum of its rows that have a seal, as one statement finds them."""
-    counted, stored_seal, total = list_counted_models(), None, 0
-    with connections[using].cursor() as cursor:
-        cursor.execute(_build_select_seals_sql(), [session_pk] * (1 + len(counted)))
-        for place, seal in cursor.fetchall():
-            if place < 0:
-                stored_seal = bytes(seal)
-            else:
-                total += _compute_row_sum_term(keys, counted[place], bytes(seal))
-    return stored_seal, total % _MODULUS
+    return read_seals_and_row_sums(using, [session_pk], keys).get(session_pk, (None, 0))
 
 
-@cache
-def _build_select_seals_sql() -> str:
-    """Build the statement that reads the seals of a session and of all its counted rows.
+def read_seals_and_row_sums(
+    using: str, session_pks: Sequence[int], keys: SealKeys
+) -> dict[int, tuple[bytes | None, int]]:
+    """Read the seals of sessions, and compute the sums of their rows that have a seal, as one statement finds them.
 
-    Each one is read with the place of its model; that of the session is negative.
+    Args:
+        using: Connection alias.
+        session_pks: Keys of the sessions.
+        keys: Configured keys.
+
+    Returns:
+        The seal and the sum by the key of the session. A session that has neither is not in it.
     """
+    counted, seals, totals = list_counted_models(), dict[int, bytes](), defaultdict[int, int](int)
+    with connections[using].cursor() as cursor:
+        cursor.execute(_build_select_seals_sql(len(session_pks)), [*session_pks] * (1 + len(counted)))
+        for place, session_pk, seal in cursor.fetchall():
+            if place < 0:
+                seals[session_pk] = bytes(seal)
+            else:
+                totals[session_pk] += _compute_row_sum_term(keys, counted[place], bytes(seal))
+    return {pk: (seals.get(pk), totals[pk] % _MODULUS) for pk in {*seals, *totals}}
+
+
+@lru_cache(maxsize=8)
+def _build_select_seals_sql(count: int) -> str:
+    """Build the statement that reads the seals of a number of sessions and of all their counted rows.
+
+    Each one is read with the place of its model and the key of its session; the place of a session's own is negative.
+    """
+    places = ", ".join(["%s"] * count)
     selects = [
-        f'SELECT {place}, "row_seal" FROM "{model._meta.db_table}" '  # noqa: S608 - names of models
-        'WHERE "session_id" = %s AND "row_seal" IS NOT NULL'
+        f'SELECT {place}, "session_id", "row_seal" FROM "{model._meta.db_table}" '  # noqa: S608 - names of models
+        f'WHERE "session_id" IN ({places}) AND "row_seal" IS NOT NULL'
         for place, model in enumerate(list_counted_models())
     ]
     sessions = get_session_model()._meta.db_table
-    own = f'SELECT -1, "row_seal" FROM "{sessions}" WHERE "id" = %s AND "row_seal" IS NOT NULL'  # noqa: S608
+    own = f'SELECT -1, "id", "row_seal" FROM "{sessions}" WHERE "id" IN ({places}) AND "row_seal" IS NOT NULL'  # noqa: S608
     return " UNION ALL ".join([own, *selects])
 
 

@@ -117,13 +117,27 @@ def build_openapi_document(prefix: str) -> OpenAPISchema:
         "description": "Problem details; `type` is the name of the exception.",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
+    roles = _map_operations_to_roles()
     document.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM_SCHEMA
     for path in document["paths"].values():
         for method, operation in path.items():
             operation["responses"]["default"] = problem
+            operation["x-roles"] = roles[operation["operationId"]]
+            for parameter in operation.get("parameters", ()):
+                parameter.setdefault("description", _PARAMETERS[parameter["name"]])
             if method in {"post", "patch", "delete", "put"}:
                 operation.setdefault("parameters", []).extend([_KEY_PARAMETER, _CLIENT_PARAMETER])
     return document
+
+
+def _map_operations_to_roles() -> dict[str, list[str]]:
+    """Map each operation to the roles of the tokens that may call it."""
+    return {
+        operation.view_func.__name__: operation.auth_callbacks[0].list_covering_roles()  # type: ignore[attr-defined]
+        for _, router in api._routers
+        for view in router.path_operations.values()
+        for operation in view.operations
+    }
 
 
 def find_operation(route: str, method: str) -> RouteOperation | None:
@@ -152,6 +166,31 @@ _OPERATIONS_THAT_STORE_KEY: Final = frozenset({"save_version", "issue_call", "se
 
 #: Parameter of a path in a URL pattern: its converter is no part of the document.
 _PATH_PARAMETER: Final = re.compile(r"<(?:\w+:)?(\w+)>")
+#: Description of each parameter of a path or a query.
+_PARAMETERS: Final = {
+    "session_id": "Identifier of the session.",
+    "call_id": "Identifier of the call, as the agent gave it.",
+    "workflow_id": "Identifier of the workflow in its session.",
+    "peer_call_id": "Identifier of the call to another agent.",
+    "run_id": "Identifier of the run.",
+    "version": "Number of the version; without one, the newest.",
+    "status": "Only sessions with this status.",
+    "agent": "Only those of this agent.",
+    "label": "Only sessions with this label.",
+    "updated_before": "Only sessions whose latest activity is before this time.",
+    "after": "What comes after this position: `next`, `cursor` or `last` of an earlier response.",
+    "before": "What comes before this position: `next` of an earlier response.",
+    "limit": "Largest number of entries.",
+    "fence": "Fence that the opening of the session returned.",
+    "wait": "Seconds to wait, at most, for something to change.",
+    "dry_run": "Count what would be deleted, and delete nothing.",
+    "step": "Step of the call; without one, the newest that has it.",
+    "attempt": "Number of the attempt; without one, the newest.",
+    "revision": "Revision that the caller knows.",
+    "key": "Idempotency key of the call.",
+    "ready": "Only sessions that can continue.",
+    "q": "Words to search for.",
+}
 _CLIENT_PARAMETER: Final = {
     "name": "Harness-Client",
     "in": "header",

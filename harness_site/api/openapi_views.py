@@ -11,8 +11,11 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_GET
 
+from checkpoints import __version__
+from harness_site.api import reference_page
 from harness_site.api.json_responses import build_json_response
 from harness_site.api.ninja_api import build_openapi_document
+from harness_site.site_address import build_absolute_url
 
 
 @cache
@@ -30,14 +33,14 @@ def show_openapi_document(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_GET
 def show_api_reference(request: HttpRequest) -> HttpResponse:
-    """Show the routes as a page."""
-    document = _get_openapi_document(reverse("harness_api:reference"))
-    operations = [
-        {"method": method.upper(), "path": path, "tag": operation["tags"][0], **operation}
-        for path, methods in document["paths"].items()
-        for method, operation in methods.items()
-    ]
-    groups = {
-        tag: [op for op in operations if op["tag"] == tag] for tag in dict.fromkeys(op["tag"] for op in operations)
+    """Show the operations as a page."""
+    prefix = reverse("harness_api:reference")
+    address = build_absolute_url(prefix).removesuffix(prefix)
+    context = {
+        "base_url": f"{address}{prefix}".rstrip("/"),
+        "version": __version__,
+        "topics": reference_page.build_topics(address, prefix),
+        "example_problem": reference_page.build_example_problem(),
+        "problems": reference_page.list_problems(),
     }
-    return render(request, "api/reference.html", {"document": document, "groups": groups})
+    return render(request, "api/reference.html", context)

@@ -51,7 +51,12 @@ STATUSES: Final[dict[type[CheckpointsError], HTTPStatus]] = {
 
 def get_http_status_of_error(error: CheckpointsError) -> HTTPStatus:
     """Return the HTTP status of an error."""
-    return next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+    return get_http_status_of_class(type(error))
+
+
+def get_http_status_of_class(kind: type[CheckpointsError]) -> HTTPStatus:
+    """Return the HTTP status of the errors of a class."""
+    return next(STATUSES[base] for base in kind.__mro__ if base in STATUSES)
 
 
 def build_problem_response(error: CheckpointsError, status: int | None = None) -> HttpResponse:

@@ -89,6 +89,10 @@ class RoleToken(HttpBearer):
             raise RoleInsufficient(token.role, [str(role) for role in self.roles])
         return token
 
+    def list_covering_roles(self) -> list[str]:
+        """List the roles of the tokens that are accepted."""
+        return [role.value for role in TokenRole if COVERS[role] & set(self.roles)]
+
     def authenticate(self, request: HttpRequest, token: str) -> Any:
         raise NotImplementedError  # `__call__` does not come to it
 

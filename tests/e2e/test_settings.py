@@ -33,6 +33,7 @@ PUBLIC_PAGES = {
     "passkey refused": "/accounts/login/?passkey=refused",
     "no invitation": "/accounts/invitations/none/",
     "switched off": "/accounts/inactive/",
+    "API reference": "/api/v1/",
 }
 #: Right edge of the current tab in pixels, after the next frame, because the page may first scroll it into view.
 RIGHT_EDGE_OF_TAB = """

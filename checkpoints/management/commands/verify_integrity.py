@@ -61,8 +61,8 @@ class Command(BaseCommand):
     ) -> Iterator[verify_workspace.CheckedSession]:
         using = options["database"]
         if options["session"] is not None:
-            for session in Session.objects.using(using).filter(session_id=options["session"]).order_by("pk"):
-                yield verify_workspace.verify_and_quarantine_session(using, session, counts)
+            sessions = Session.objects.using(using).filter(session_id=options["session"]).order_by("pk")
+            yield from verify_workspace.verify_and_quarantine_sessions(using, list(sessions), counts)
             return
         resume, missing = options["resume"], missing_sessions.find_missing_sessions(using)
         for workspace_pk in verify_workspace.list_workspaces_to_check(using, resume=resume):

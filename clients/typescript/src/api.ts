@@ -905,6 +905,7 @@ export interface components {
             hold?: boolean;
             /**
              * Takeover
+             * @description Take the session from a run that still looks alive; a text is the reason, which is recorded.
              * @default false
              */
             takeover?: boolean | string;
@@ -918,8 +919,12 @@ export interface components {
              * @description Numbers of the calls that this client still runs; others of its run become interrupted.
              */
             executing?: number[] | null;
+            /** @description Process of the agent, as pages show it. */
             process?: components["schemas"]["Process"];
-            /** Session Id */
+            /**
+             * Session Id
+             * @description Your name for the session, such as the number of an order.
+             */
             session_id: string;
             /**
              * Mode
@@ -930,24 +935,36 @@ export interface components {
             mode?: "open" | "start" | "resume";
             /**
              * User Message
+             * @description First message of the user; becomes the title where none is given.
              * @default
              */
             user_message?: string;
             /**
              * Agent
+             * @description Name of the agent.
              * @default
              */
             agent?: string;
-            /** Title */
+            /**
+             * Title
+             * @description Title of the session on pages.
+             */
             title?: string | null;
-            /** Scratchpad Root */
+            /**
+             * Scratchpad Root
+             * @description Path of the agent's working directory.
+             */
             scratchpad_root?: string | null;
-            /** Metadata */
+            /**
+             * Metadata
+             * @description JSON object stored with the session.
+             */
             metadata?: {
                 [key: string]: unknown;
             } | null;
             /**
              * Labels
+             * @description Labels of the session.
              * @default []
              */
             labels?: string[];
@@ -959,11 +976,13 @@ export interface components {
         Process: {
             /**
              * Host
+             * @description Name of the machine.
              * @default
              */
             host?: string;
             /**
              * Pid
+             * @description Number of the process on its machine.
              * @default 0
              */
             pid?: number;
@@ -1095,9 +1114,15 @@ export interface components {
              * @description Fence that the opening of the session returned.
              */
             fence: number;
-            /** Status */
+            /**
+             * Status
+             * @description `completed`, `failed` or `cancelled`.
+             */
             status: string;
-            /** Result */
+            /**
+             * Result
+             * @description Result of the session: any JSON value.
+             */
             result?: unknown;
         };
         /** VersionNumber */
@@ -1110,9 +1135,15 @@ export interface components {
          * @description Create a session that continues from a version of another one.
          */
         Fork: {
-            /** New Session Id */
+            /**
+             * New Session Id
+             * @description Identifier of the new session.
+             */
             new_session_id: string;
-            /** Version */
+            /**
+             * Version
+             * @description Version to continue from; without one, the newest.
+             */
             version?: number | null;
         };
         /**
@@ -1185,14 +1216,24 @@ export interface components {
          * @description Delete old versions.
          */
         Prune: {
-            /** Keep Last */
+            /**
+             * Keep Last
+             * @description Number of newest versions to keep.
+             */
             keep_last?: number | null;
-            /** Keep Every */
+            /**
+             * Keep Every
+             * @description Keep every version whose number is a multiple of this.
+             */
             keep_every?: number | null;
-            /** Older Than Seconds */
+            /**
+             * Older Than Seconds
+             * @description Delete only versions older than this.
+             */
             older_than_seconds?: number | null;
             /**
              * Dry Run
+             * @description Count what would be deleted, and delete nothing.
              * @default false
              */
             dry_run?: boolean;
@@ -1209,11 +1250,15 @@ export interface components {
         SaveVersion: {
             /**
              * Mode
+             * @description `append`: `messages` are new ones. `replace`: they are the whole transcript.
              * @default append
              * @enum {string}
              */
             mode?: "append" | "replace";
-            /** Messages */
+            /**
+             * Messages
+             * @description Messages with `role` and `content`, as the model's API has them.
+             */
             messages: {
                 [key: string]: unknown;
             }[];
@@ -1222,9 +1267,15 @@ export interface components {
              * @description Left out: append without a run, refused while a run is alive.
              */
             fence?: number | null;
-            /** Expected Version */
+            /**
+             * Expected Version
+             * @description Version that this one follows; another one is refused.
+             */
             expected_version?: number | null;
-            /** Plan */
+            /**
+             * Plan
+             * @description Plan of the agent, as pages show it.
+             */
             plan?: {
                 [key: string]: unknown;
             } | null;
@@ -1233,16 +1284,23 @@ export interface components {
              * @description A number, or the text of an exact decimal number.
              */
             budget_spent_usd?: number | string | null;
-            /** Usage */
+            /**
+             * Usage
+             * @description Tokens that the turn used.
+             */
             usage?: {
                 [key: string]: unknown;
             } | null;
             /**
              * Phase
+             * @description Phase of the run that ends with this version.
              * @default turn
              */
             phase?: string;
-            /** Payload */
+            /**
+             * Payload
+             * @description JSON object that belongs to this version alone.
+             */
             payload?: {
                 [key: string]: unknown;
             } | null;
@@ -1329,11 +1387,17 @@ export interface components {
             messages?: {
                 [key: string]: unknown;
             }[] | null;
-            /** Plan */
+            /**
+             * Plan
+             * @description Plan of the agent, as pages show it.
+             */
             plan?: {
                 [key: string]: unknown;
             } | null;
-            /** Expected Version */
+            /**
+             * Expected Version
+             * @description Version that this one follows; another one is refused.
+             */
             expected_version?: number | null;
         };
         /** LatestVersion */
@@ -1477,51 +1541,78 @@ export interface components {
              * @description Fence that the opening of the session returned.
              */
             fence: number;
-            /** Tool */
+            /**
+             * Tool
+             * @description Name of the tool.
+             */
             tool: string;
-            /** Args */
+            /**
+             * Args
+             * @description Arguments of the call: a JSON object.
+             */
             args: unknown;
             /**
              * Side Effects
+             * @description What the tool does to the world: `write` (medium risk) or `mutate` (high risk).
              * @default [
              *       "mutate"
              *     ]
              */
             side_effects?: string[];
-            /** Key */
+            /**
+             * Key
+             * @description Part of the idempotency key that the agent chooses.
+             */
             key?: string | null;
             /**
              * Scope
+             * @description Where an equal call counts as the same: `session` or `workspace`.
              * @default session
              */
             scope?: string;
-            /** Risk */
+            /**
+             * Risk
+             * @description `low`, `medium` or `high`; without one, it follows from the side effects.
+             */
             risk?: string | null;
             /**
              * Sentence
+             * @description Sentence about the call for people, with arguments in braces.
              * @default
              */
             sentence?: string;
             /**
              * Verifiable
+             * @description Whether the agent can find out later whether the call happened.
              * @default false
              */
             verifiable?: boolean;
             /**
              * Requires Approval
+             * @description Whether a person has to agree before the call runs.
              * @default false
              */
             requires_approval?: boolean;
             /**
              * Approvals
+             * @description Number of people who have to agree.
              * @default 1
              */
             approvals?: number;
-            /** Decide Within */
+            /**
+             * Decide Within
+             * @description Seconds until the deadline of a decision.
+             */
             decide_within?: number | null;
-            /** Call Id */
+            /**
+             * Call Id
+             * @description Identifier of the call, as the model gave it.
+             */
             call_id: string;
-            /** Step */
+            /**
+             * Step
+             * @description Step of the loop; without one, the number of the newest version.
+             */
             step?: number | null;
             /**
              * Idempotency
@@ -1532,6 +1623,7 @@ export interface components {
             idempotency?: "once" | "unanswered" | "call" | "function" | "key";
             /**
              * Taken
+             * @description Stored results that the agent has used since its last request.
              * @default []
              */
             taken?: components["schemas"]["TakenResult"][];
@@ -1541,9 +1633,15 @@ export interface components {
          * @description Stored result that the agent used by its call id.
          */
         TakenResult: {
-            /** Number */
+            /**
+             * Number
+             * @description Number of the call.
+             */
             number: number;
-            /** Call Id */
+            /**
+             * Call Id
+             * @description Identifier of the call.
+             */
             call_id: string;
         };
         /** CallList */
@@ -1556,10 +1654,14 @@ export interface components {
          * @description Outcome of an issued call. Without a fence it is kept as evidence, and refused.
          */
         CallOutcome: {
-            /** Fence */
+            /**
+             * Fence
+             * @description Fence that the opening of the session returned.
+             */
             fence?: number | null;
             /**
              * Status
+             * @description `interrupted`: it is unknown whether the call happened.
              * @enum {string}
              */
             status: "completed" | "failed" | "interrupted";
@@ -1570,18 +1672,26 @@ export interface components {
             result?: unknown;
             /**
              * Error Type
+             * @description Type of the error of a failed call.
              * @default
              */
             error_type?: string;
             /**
              * Reason
+             * @description Why it is unknown whether an interrupted call happened.
              * @default
              * @enum {string}
              */
             reason?: "" | "ambiguous_error" | "cancelled";
-            /** Step */
+            /**
+             * Step
+             * @description Step of the call; without one, the newest that has it.
+             */
             step?: number | null;
-            /** Attempt */
+            /**
+             * Attempt
+             * @description Number of the attempt.
+             */
             attempt?: number | null;
         };
         /**
@@ -1676,21 +1786,35 @@ export interface components {
             fence: number;
             /**
              * Answer
+             * @description Whether the call happened.
              * @enum {string}
              */
             answer: "landed" | "not_landed" | "unknown";
-            /** Result */
+            /**
+             * Result
+             * @description Result of a call that happened.
+             */
             result?: unknown;
             /**
              * Why
+             * @description Why the verify hook could not tell.
              * @default
              */
             why?: string;
-            /** Step */
+            /**
+             * Step
+             * @description Step of the call.
+             */
             step: number;
-            /** Attempt */
+            /**
+             * Attempt
+             * @description Number of the attempt.
+             */
             attempt: number;
-            /** Revision */
+            /**
+             * Revision
+             * @description Revision of the call.
+             */
             revision: number;
         };
         /** CompletedCall */
@@ -1820,11 +1944,13 @@ export interface components {
         Decide: {
             /**
              * Kind
+             * @description About an interrupted call: `confirm_landed` (it happened), `mark_failed` (it did not, and will not run), `approve_rerun` (run it once more), `verify` (ask the verify hook). About a call that awaits approval: `approve`, `edit`, `reject`, `respond` (answer for the tool). `withdraw` takes a decision back before the run has used it.
              * @enum {string}
              */
             kind: "confirm_landed" | "mark_failed" | "approve_rerun" | "approve" | "reject" | "edit" | "respond" | "withdraw" | "verify";
             /**
              * Reason
+             * @description Why; recorded with the name of the token.
              * @default
              */
             reason?: string;
@@ -1838,7 +1964,10 @@ export interface components {
              * @description Digest of the arguments that were read.
              */
             args_digest?: string | null;
-            /** Evidence */
+            /**
+             * Evidence
+             * @description What shows that the decision is right: a text, a link, or a JSON object.
+             */
             evidence?: {
                 [key: string]: unknown;
             } | string | null;
@@ -1854,9 +1983,15 @@ export interface components {
             new_args?: {
                 [key: string]: unknown;
             } | null;
-            /** Step */
+            /**
+             * Step
+             * @description Step of the call; without one, the newest that has it.
+             */
             step?: number | null;
-            /** Attempt */
+            /**
+             * Attempt
+             * @description Number of the attempt.
+             */
             attempt?: number | null;
         };
         /** PausedState */
@@ -1875,9 +2010,15 @@ export interface components {
          * @description Calls that are waited for together.
          */
         JoinBody: {
-            /** Id */
+            /**
+             * Id
+             * @description Name of the join.
+             */
             id: string;
-            /** Calls */
+            /**
+             * Calls
+             * @description Requests that are waited for together.
+             */
             calls: components["schemas"]["PeerCallBody"][];
         };
         /**
@@ -1890,11 +2031,17 @@ export interface components {
              * @description Fence that the opening of the session returned.
              */
             fence: number;
-            /** State */
+            /**
+             * State
+             * @description What the run needs to continue: a JSON object.
+             */
             state: {
                 [key: string]: unknown;
             };
-            /** Joins */
+            /**
+             * Joins
+             * @description Groups of requests; the session continues when one group is complete.
+             */
             joins: components["schemas"]["JoinBody"][];
         };
         /**
@@ -1902,21 +2049,35 @@ export interface components {
          * @description One request to another agent.
          */
         PeerCallBody: {
-            /** Id */
+            /**
+             * Id
+             * @description Your name for the request.
+             */
             id: string;
-            /** Peer */
+            /**
+             * Peer
+             * @description Name of the other agent.
+             */
             peer: string;
-            /** Request */
+            /**
+             * Request
+             * @description What is asked: any JSON value.
+             */
             request?: unknown;
             /**
              * Deadline Seconds
+             * @description Seconds until the request is given up.
              * @default 600
              */
             deadline_seconds?: number;
-            /** Token */
+            /**
+             * Token
+             * @description Secret that the response has to name.
+             */
             token?: string | null;
             /**
              * Sent
+             * @description Whether the request was sent already; otherwise it becomes a notice.
              * @default true
              */
             sent?: boolean;
@@ -1998,6 +2159,7 @@ export interface components {
             hold?: boolean;
             /**
              * Takeover
+             * @description Take the session from a run that still looks alive; a text is the reason, which is recorded.
              * @default false
              */
             takeover?: boolean | string;
@@ -2011,6 +2173,7 @@ export interface components {
              * @description Numbers of the calls that this client still runs; others of its run become interrupted.
              */
             executing?: number[] | null;
+            /** @description Process of the agent, as pages show it. */
             process?: components["schemas"]["Process"];
         };
         /**
@@ -2020,6 +2183,7 @@ export interface components {
         CancelPaused: {
             /**
              * Reason
+             * @description Why; recorded in the audit trail.
              * @default
              */
             reason?: string;
@@ -2066,6 +2230,7 @@ export interface components {
         ClaimNotices: {
             /**
              * Limit
+             * @description Largest number of notices.
              * @default 100
              */
             limit?: number;
@@ -2087,6 +2252,7 @@ export interface components {
         SettleNotice: {
             /**
              * Kind
+             * @description What was delivered.
              * @enum {string}
              */
             kind: "request" | "cancel";
@@ -2095,7 +2261,10 @@ export interface components {
              * @description Number of the attempt, as it was claimed.
              */
             attempt: number;
-            /** Delivered */
+            /**
+             * Delivered
+             * @description Whether it was.
+             */
             delivered: boolean;
         };
         /** ExpiredCalls */
@@ -2115,6 +2284,7 @@ export interface components {
         SweepDeadlines: {
             /**
              * Limit
+             * @description Largest number of calls.
              * @default 100
              */
             limit?: number;
@@ -2214,13 +2384,25 @@ export interface components {
          * @description Response of another agent.
          */
         PeerResponseBody: {
-            /** Result */
+            /**
+             * Result
+             * @description Response: any JSON value.
+             */
             result?: unknown;
-            /** Session Id */
+            /**
+             * Session Id
+             * @description Session that asked.
+             */
             session_id?: string | null;
-            /** Peer */
+            /**
+             * Peer
+             * @description Name of the agent that responds.
+             */
             peer?: string | null;
-            /** Token */
+            /**
+             * Token
+             * @description Secret of the request.
+             */
             token?: string | null;
         };
         /** DeadlineTime */
@@ -2236,7 +2418,10 @@ export interface components {
          * @description Extend the deadline of a call to another agent.
          */
         ExtendDeadline: {
-            /** Seconds */
+            /**
+             * Seconds
+             * @description Seconds from now.
+             */
             seconds: number;
         };
         /** PausedList */
@@ -2348,49 +2533,73 @@ export interface components {
              * @description Fence that the opening of the session returned.
              */
             fence: number;
-            /** Tool */
+            /**
+             * Tool
+             * @description Name of the tool.
+             */
             tool: string;
-            /** Args */
+            /**
+             * Args
+             * @description Arguments of the call: a JSON object.
+             */
             args: unknown;
             /**
              * Side Effects
+             * @description What the tool does to the world: `write` (medium risk) or `mutate` (high risk).
              * @default [
              *       "mutate"
              *     ]
              */
             side_effects?: string[];
-            /** Key */
+            /**
+             * Key
+             * @description Part of the idempotency key that the agent chooses.
+             */
             key?: string | null;
             /**
              * Scope
+             * @description Where an equal call counts as the same: `session` or `workspace`.
              * @default session
              */
             scope?: string;
-            /** Risk */
+            /**
+             * Risk
+             * @description `low`, `medium` or `high`; without one, it follows from the side effects.
+             */
             risk?: string | null;
             /**
              * Sentence
+             * @description Sentence about the call for people, with arguments in braces.
              * @default
              */
             sentence?: string;
             /**
              * Verifiable
+             * @description Whether the agent can find out later whether the call happened.
              * @default false
              */
             verifiable?: boolean;
             /**
              * Requires Approval
+             * @description Whether a person has to agree before the call runs.
              * @default false
              */
             requires_approval?: boolean;
             /**
              * Approvals
+             * @description Number of people who have to agree.
              * @default 1
              */
             approvals?: number;
-            /** Decide Within */
+            /**
+             * Decide Within
+             * @description Seconds until the deadline of a decision.
+             */
             decide_within?: number | null;
-            /** Step Id */
+            /**
+             * Step Id
+             * @description Name of the step in the workflow.
+             */
             step_id: string;
             /**
              * Version
@@ -2485,11 +2694,17 @@ export interface operations {
     list_sessions: {
         parameters: {
             query?: {
+                /** @description Only sessions with this status. */
                 status?: string | null;
+                /** @description Only those of this agent. */
                 agent?: string | null;
+                /** @description Only sessions with this label. */
                 label?: string | null;
+                /** @description Only sessions whose latest activity is before this time. */
                 updated_before?: string | null;
+                /** @description What comes after this position: `next`, `cursor` or `last` of an earlier response. */
                 after?: string | null;
+                /** @description Largest number of entries. */
                 limit?: number;
             };
             header?: never;
@@ -2579,6 +2794,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -2608,6 +2824,7 @@ export interface operations {
     delete_session: {
         parameters: {
             query?: {
+                /** @description Count what would be deleted, and delete nothing. */
                 dry_run?: boolean;
             };
             header?: {
@@ -2617,6 +2834,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -2646,11 +2864,14 @@ export interface operations {
     wait_at_gate: {
         parameters: {
             query: {
+                /** @description Fence that the opening of the session returned. */
                 fence: number;
+                /** @description Seconds to wait, at most, for something to change. */
                 wait?: number;
             };
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -2705,6 +2926,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -2745,6 +2967,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -2785,6 +3008,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -2825,6 +3049,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -2860,6 +3085,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -2896,6 +3122,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -2931,6 +3158,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Identifier of the run. */
                 run_id: string;
             };
             cookie?: never;
@@ -2960,11 +3188,14 @@ export interface operations {
     list_versions: {
         parameters: {
             query?: {
+                /** @description What comes before this position: `next` of an earlier response. */
                 before?: number | null;
+                /** @description Largest number of entries. */
                 limit?: number;
             };
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3001,6 +3232,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3041,6 +3273,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3076,6 +3309,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3107,7 +3341,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
+                /** @description Number of the version; without one, the newest. */
                 version: number;
             };
             cookie?: never;
@@ -3144,7 +3380,9 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
+                /** @description Number of the version; without one, the newest. */
                 version: number;
             };
             cookie?: never;
@@ -3174,12 +3412,16 @@ export interface operations {
     list_messages: {
         parameters: {
             query?: {
+                /** @description What comes after this position: `next`, `cursor` or `last` of an earlier response. */
                 after?: number;
+                /** @description Largest number of entries. */
                 limit?: number;
+                /** @description Number of the version; without one, the newest. */
                 version?: number | null;
             };
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3211,6 +3453,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3247,6 +3490,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3298,14 +3542,20 @@ export interface operations {
     read_call: {
         parameters: {
             query?: {
+                /** @description Step of the call; without one, the newest that has it. */
                 step?: number | null;
+                /** @description Number of the attempt; without one, the newest. */
                 attempt?: number | null;
+                /** @description Revision that the caller knows. */
                 revision?: number | null;
+                /** @description Seconds to wait, at most, for something to change. */
                 wait?: number;
             };
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
+                /** @description Identifier of the call, as the agent gave it. */
                 call_id: string;
             };
             cookie?: never;
@@ -3342,7 +3592,9 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
+                /** @description Identifier of the call, as the agent gave it. */
                 call_id: string;
             };
             cookie?: never;
@@ -3383,7 +3635,9 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
+                /** @description Identifier of the call, as the agent gave it. */
                 call_id: string;
             };
             cookie?: never;
@@ -3417,6 +3671,7 @@ export interface operations {
     find_completed_call: {
         parameters: {
             query: {
+                /** @description Idempotency key of the call. */
                 key: string;
             };
             header?: never;
@@ -3448,8 +3703,11 @@ export interface operations {
     list_pending: {
         parameters: {
             query?: {
+                /** @description Only those of this agent. */
                 agent?: string | null;
+                /** @description What comes after this position: `next`, `cursor` or `last` of an earlier response. */
                 after?: number | null;
+                /** @description Largest number of entries. */
                 limit?: number;
             };
             header?: never;
@@ -3488,7 +3746,9 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
+                /** @description Identifier of the call, as the agent gave it. */
                 call_id: string;
             };
             cookie?: never;
@@ -3529,6 +3789,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3569,6 +3830,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3627,6 +3889,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3705,6 +3968,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the call to another agent. */
                 peer_call_id: string;
             };
             cookie?: never;
@@ -3783,6 +4047,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the call to another agent. */
                 peer_call_id: string;
             };
             cookie?: never;
@@ -3823,6 +4088,7 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the call to another agent. */
                 peer_call_id: string;
             };
             cookie?: never;
@@ -3856,8 +4122,11 @@ export interface operations {
     list_paused: {
         parameters: {
             query?: {
+                /** @description Only sessions that can continue. */
                 ready?: boolean | null;
+                /** @description Only those of this agent. */
                 agent?: string | null;
+                /** @description Largest number of entries. */
                 limit?: number;
             };
             header?: never;
@@ -3891,6 +4160,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3922,6 +4192,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -3953,7 +4224,9 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
+                /** @description Identifier of the workflow in its session. */
                 workflow_id: string;
             };
             cookie?: never;
@@ -3990,7 +4263,9 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
+                /** @description Identifier of the workflow in its session. */
                 workflow_id: string;
             };
             cookie?: never;
@@ -4031,7 +4306,9 @@ export interface operations {
                 "Harness-Client"?: string;
             };
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
+                /** @description Identifier of the workflow in its session. */
                 workflow_id: string;
             };
             cookie?: never;
@@ -4085,6 +4362,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
+                /** @description Identifier of the session. */
                 session_id: string;
             };
             cookie?: never;
@@ -4114,7 +4392,9 @@ export interface operations {
     search: {
         parameters: {
             query: {
+                /** @description Words to search for. */
                 q: string;
+                /** @description What comes before this position: `next` of an earlier response. */
                 before?: number | null;
             };
             header?: never;
@@ -4146,8 +4426,11 @@ export interface operations {
     read_events: {
         parameters: {
             query?: {
+                /** @description What comes after this position: `next`, `cursor` or `last` of an earlier response. */
                 after?: number | null;
+                /** @description Largest number of entries. */
                 limit?: number;
+                /** @description Seconds to wait, at most, for something to change. */
                 wait?: number;
             };
             header?: never;

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import connection, models
+from django.test.utils import CaptureQueriesContext
+
+from checkpoints.integrity import verification, verify_workspace
+from checkpoints.integrity.verification import (
+    IntegrityProblem,
+    VerificationCounts,
+    find_problems_of_sessions,
+    find_session_problems,
+)
+from checkpoints.models import Blob, Checkpoint, Decision, Message, Segment, Session, ToolCall
+from tests.conftest import Open
+from tests.integration.checkpoints.integrity.sealed_history import (
+    SEALED_TABLES,
+    change,
+    create_sealed_session,
+    plain,
+    rolled_back,
+)
+from tests.integration.checkpoints.session_setups import conversation, start_session
+
+
+def list_sessions() -> list[Session]:
+    return list(Session.objects.order_by("pk"))
+
+
+def find_together() -> tuple[dict[int, list[IntegrityProblem]], int]:
+    found, counts = defaultdict[int, list[IntegrityProblem]](list), VerificationCounts()
+    for session_pk, problem in find_problems_of_sessions("default", list_sessions(), counts):
+        found[session_pk].append(problem)
+    return dict(found), counts.rows
+
+
+def find_one_by_one() -> tuple[dict[int, list[IntegrityProblem]], int]:
+    counts = VerificationCounts()
+    found = {session.pk: list(find_session_problems("default", session, counts)) for session in list_sessions()}
+    return {pk: problems for pk, problems in found.items() if problems}, counts.rows
+
+
+def save_branches(open_checkpointer: Open, session_id: str) -> None:
+    """Save transcripts that branch, and forks of their versions and of a fork, each with a message of its own."""
+    cp = start_session(open_checkpointer(), session_id)
+    for texts in ("abcd", "ax", "ay", "abz"):
+        cp.save_checkpoint(session_id, conversation(texts), {}, 0)
+    for version in (1, 2, 3):
+        cp.fork_session(session_id, f"{session_id} fork {version}", version=version)
+    cp.fork_session(f"{session_id} fork 1", f"{session_id} fork of a fork")
+    for name in [*(f"fork {version}" for version in (1, 2, 3)), "fork of a fork"]:
+        fork = open_checkpointer()
+        fork.resume(f"{session_id} {name}")
+        fork.save_checkpoint(f"{session_id} {name}", [*conversation("abcd"), *conversation("q")], {}, 0)
+
+
+def alter_row(model: type[models.Model], name: str) -> Callable[[Session], Any]:
+    def alter(session: Session) -> None:
+        row = plain(model).filter(session=session).latest("pk")
+        field: Any = model._meta.get_field(name)
+        plain(model).filter(pk=row.pk).update(**{field.attname: change(getattr(row, field.attname), field)})
+
+    return alter
+
+
+ALTERATIONS: tuple[Callable[[Session], Any], ...] = (
+    alter_row(Message, "body"),
+    alter_row(Message, "role"),
+    alter_row(Checkpoint, "plan"),
+    alter_row(ToolCall, "tool"),
+    alter_row(Decision, "reason"),
+    lambda session: plain(Message).filter(session=session, position=1).delete(),
+    lambda session: plain(ToolCall).filter(pk=plain(ToolCall).filter(session=session).latest("pk").pk).delete(),
+    lambda session: plain(Session).filter(pk=session.pk).update(message_count=1),
+    lambda session: plain(Session).filter(pk=session.pk).update(result='"forged"'),
+    lambda session: plain(Segment).filter(session=session, parent__isnull=False).update(parent_length=0),
+)
+
+
+@pytest.fixture
+def histories(open_checkpointer: Open) -> None:
+    for name in ("r", "s", "t"):
+        create_sealed_session(open_checkpointer, name)
+    save_branches(open_checkpointer, "u")
+
+
+@pytest.fixture(params=[1, 2, 1000])
+def batch_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "BATCH_SIZE", request.param)
+    monkeypatch.setattr(verification, "_GROUPS_PER_STATEMENT", request.param)
+
+
+@pytest.mark.usefixtures("histories", "batch_size")
+def test_problems_of_sessions_verified_together_are_those_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = sum(plain(model).exclude(session=None).count() for model in SEALED_TABLES if model is not Session)
+    assert find_together() == ({}, rows + plain(Session).count() + Blob.objects.count())
+    sessions = [Session.objects.get(session_id=name) for name in ("r", "s", "t")]
+    for number, alter in enumerate(ALTERATIONS):
+        with rolled_back():
+            alter(sessions[number % 3])
+            ALTERATIONS[number - 1](sessions[(number + 1) % 3])
+            found, verified = find_together()
+            assert set(found) == {sessions[number % 3].pk, sessions[(number + 1) % 3].pk}
+            with monkeypatch.context() as patch:
+                patch.setattr(verification, "BATCH_SIZE", 1000)
+                assert find_one_by_one() == (found, verified)
+
+
+def test_statements_are_shared_by_sessions(open_checkpointer: Open) -> None:
+    def verify() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            assert find_together()[0] == {}
+        return len(captured)
+
+    def add_session(name: str) -> None:
+        cp = start_session(open_checkpointer(), name)
+        cp.save_checkpoint(name, conversation("abc"), {}, 0)
+        cp.record_tool_call_issued(name, "call_1", "pay", {"order": 17}, f"key {name}")
+
+    add_session("s")
+    of_one_session = verify()
+    for number in range(5):
+        add_session(f"s{number}")
+    assert verify() == of_one_session
+
+
+@pytest.mark.parametrize("rows", [1, 4, 4000])
+def test_every_session_of_a_workspace_is_verified(
+    open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(verify_workspace, "_MAX_ROWS_TOGETHER", rows)
+    for name in ("s", "t", "u"):
+        start_session(open_checkpointer(), name).save_checkpoint(name, conversation("abc"), {}, 0)
+    plain(Message).filter(session__session_id="t", position=1).update(role="system")
+    checked = verify_workspace.verify_and_quarantine_sessions("default", list_sessions(), VerificationCounts())
+    assert [(each.session_id, len(each.problems)) for each in checked] == [("s", 0), ("t", 1), ("u", 0)]
+
+
+def test_session_that_changes_while_others_are_read_is_not_altered(open_checkpointer: Open) -> None:
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
+    before = list_sessions()
+    cp.save_checkpoint("s", conversation("axyz"), {}, 0)
+    cp.prune("s", keep_last=1)
+    (checked,) = verify_workspace.verify_and_quarantine_sessions("default", before, VerificationCounts())
+    assert checked.problems == []
+    assert Session.objects.get().quarantined_at is None
+
+
+def test_versions_that_are_removed_while_others_are_read_are_no_problem(
+    open_checkpointer: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cp = start_session(open_checkpointer())
+    cp.save_checkpoint("s", conversation("abc"), {}, 0)
+    cp.save_checkpoint("s", conversation("axyz"), {}, 0)
+    find_messages = verification._find_message_problems
+
+    def prune_before(*arguments: Any) -> Any:
+        monkeypatch.setattr(verification, "_find_message_problems", find_messages)
+        cp.prune("s", keep_last=1)
+        return find_messages(*arguments)
+
+    monkeypatch.setattr(verification, "_find_message_problems", prune_before)
+    assert find_together()[0] != {}
+    cp.save_checkpoint("s", conversation("axw"), {}, 0)
+    monkeypatch.setattr(verification, "_find_message_problems", prune_before)
+    (checked,) = verify_workspace.verify_and_quarantine_sessions("default", list_sessions(), VerificationCounts())
+    assert checked.problems == []
