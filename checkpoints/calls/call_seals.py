@@ -20,7 +20,7 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.row_seals import SealStart
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
-from checkpoints.store.database_client_state import OwnedSession, SealedCall
+from checkpoints.store.client_state import OwnedSession, SealedCall
 
 #: Values of the columns that the statement which issues a call does not set.
 _NEW_CALL: dict[str, Any] = {

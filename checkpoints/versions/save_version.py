@@ -30,12 +30,12 @@ from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import get_seal_keys
 from checkpoints.seals.session_heads import RowChanges, SessionHead
 from checkpoints.store import row_lookups, session_head_optimistic_lock
-from checkpoints.store.database_client_state import OwnedSession, Store, TranscriptHead, UnconfirmedSave
+from checkpoints.store.client_state import OwnedSession, Store, TranscriptHead, UnconfirmedSave
 from checkpoints.store.replayed_call_matching import OpenOperations
 from checkpoints.store.version_state_columns import VersionChange, VersionState, count_total_tokens
 from checkpoints.tracing import SAVE, trace_session
-from checkpoints.versions import find_new_messages, segment_queries, version_seals
-from checkpoints.versions.find_new_messages import PreparedTranscript
+from checkpoints.versions import find_new_messages, prepared_transcript, segment_queries, version_seals
+from checkpoints.versions.prepared_transcript import PreparedTranscript
 
 
 @trace_session(SAVE)
@@ -117,7 +117,7 @@ def _find_new_messages_after_head(head: TranscriptHead, transcript: Sequence[dic
     prepared, copy = _encode_and_copy_transcript(transcript)
     return (
         build_transcript_end(prepared, head.length, copy)
-        if find_new_messages.does_transcript_continue_head(prepared, head)
+        if prepared_transcript.does_transcript_continue_head(prepared, head)
         else None
     )
 
@@ -128,7 +128,7 @@ def _encode_and_copy_transcript(transcript: Sequence[dict[str, Any]]) -> tuple[P
     if isinstance(transcript, list | tuple):
         transcript = list(transcript)
         copy = find_new_messages.copy_messages(transcript)
-    return find_new_messages.encode_and_digest_transcript(transcript), copy
+    return prepared_transcript.encode_and_digest_transcript(transcript), copy
 
 
 @trace_session(SAVE)
@@ -208,7 +208,7 @@ def build_transcript_end_with_added_messages(head: TranscriptHead, added: Sequen
     if not added and isinstance(added, list | tuple):
         return TranscriptEnd([], head.length, head.chain, head.snapshot)
     return build_end_of_prepared_messages(
-        find_new_messages.encode_and_digest_transcript(added, after=head.chain, first=head.length), head
+        prepared_transcript.encode_and_digest_transcript(added, after=head.chain, first=head.length), head
     )
 
 
@@ -324,7 +324,7 @@ def _save_version_under_session_lock(
         head, keep, repeated = get_session_transcript_head(row), row.message_count, Counter[str]()
         if expected_version is not None and expected_version != head.version:
             raise VersionConflict(owned_session.session_id, expected_version, head.version)
-        if not find_new_messages.does_transcript_continue_head(prepared, head):
+        if not prepared_transcript.does_transcript_continue_head(prepared, head):
             keep = find_new_messages.count_common_prefix(store.using, prepared, head)
             repeated = count_results_after_edited_message(
                 store, owned_session.pk, owned_session.session_id, owned_session.operations, head, prepared, keep
