@@ -14,6 +14,7 @@ from checkpoints.db import clock
 from checkpoints.exceptions import CheckpointsError
 from checkpoints.importers.import_errors import FormatRefused, NothingToImport
 from checkpoints.importers.import_report import ImportReport, Progress, RefusedFile
+from checkpoints.importers.path_text import format_path
 from checkpoints.importers.transcript_import import UNEXPECTED_CONTENT, FileImport, FolderImport, ImportOptions
 from checkpoints.importers.transcript_source_files import SourceFile, find_source_files
 
@@ -59,7 +60,7 @@ class FolderWatch:
         except NothingToImport:
             pass  # the files may get their first lines later
         except (CheckpointsError, OSError) as error:
-            self.report.refused.append(RefusedFile(str(self.path), str(error)))
+            self.report.refused.append(RefusedFile(format_path(self.path), str(error)))
         now = clock.now()
         self._known = {file.path: (file.size, file.modified_ns) for file in files}
         self._live = {file.path for file in files if file.is_live(now)}
@@ -87,7 +88,7 @@ class FolderWatch:
         try:
             self._folder.import_changed_files(files, None, is_single=False, workers=self._workers)
         except (CheckpointsError, OSError) as error:
-            self.report.refused.append(RefusedFile(str(self.path), str(error)))
+            self.report.refused.append(RefusedFile(format_path(self.path), str(error)))
         now = clock.now()
         self._live |= {file.path for file in files if file.is_live(now)}
 
@@ -114,7 +115,7 @@ class FolderWatch:
         except FormatRefused:
             return  # a new file may have no line yet; it is tried again when it grows
         except UNEXPECTED_CONTENT as error:
-            self.report.refused.append(RefusedFile(str(file.path), str(error)))
+            self.report.refused.append(RefusedFile(file.path_text, str(error)))
             return
         self._folder.save_imported_files()
         (self._live.add if opened.is_live else self._live.discard)(file.path)
