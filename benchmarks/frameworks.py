@@ -4,24 +4,25 @@ python -m benchmarks.frameworks
 
 It needs the frameworks of the adapters, and the savers of LangGraph for both databases. A framework that has no durable
 store of its own has one row. Contenders save in turn, so that disturbances of the machine affect all of them. With
-`--turns` and `--shared-turns` it takes less time, and `--kinds` leaves a database out.
+`--turns` and `--shared-turns` it takes less time, `--kinds` leaves a database out, and `--workers-only` all but the
+ratios of the processes.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import multiprocessing
 import os
 import sqlite3
 import statistics
-import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -56,6 +57,8 @@ WINDOW = 20
 WORKERS = 8
 #: Number of turns that a contender saves before the next one does.
 TURNS_AT_A_TIME = 5
+#: Processes that have imported the frameworks already when they start.
+_FORK = multiprocessing.get_context("fork")
 
 
 @dataclass(frozen=True)
@@ -385,52 +388,102 @@ class WorkerRates:
 def measure_workers(databases: Any, turns: int, shared: int) -> dict[str, WorkerRates]:
     """Measure eight processes on one PostgreSQL database, by the names of the savers.
 
-    Each goes on for `shared` turns, on a thread of its own that has `turns` turns already.
+    Each saves the last `shared` of `turns` turns, on a thread of its own that has the turns before them already.
     """
     savers = (HarnessLangGraphSaver, LangGraphSaver)
     alone, with_graph = (
-        {each: _measure_workers_of_saver(databases, each, turns, shared, part) for each in savers}
+        _measure_workers_in_turn(
+            {each: SaverWorkers(databases, each, turns, shared, part) for each in savers}, WORKERS * shared
+        )
         for part in ("calls", "graphs")
     )
     return {each.__name__: WorkerRates(alone[each], with_graph[each]) for each in savers}
 
 
-def _measure_workers_of_saver(databases: Any, saver: type[LangGraphSaver], turns: int, shared: int, part: str) -> float:
-    """Return the turns per second of processes that make recorded `calls` to a saver, or drive `graphs` with it."""
-    database = databases.create_database("postgresql", f"{part}_{saver.__name__.lower()}")
-    saver(database).close()  # creates the tables
-    command = [sys.executable, "-m", "benchmarks.frameworks", "--worker", saver.__name__, database.url, part]
-    command += ["--turns", str(turns), "--shared-turns", str(shared)]
-    workers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) for _ in range(WORKERS)
-    ]
-    for worker in workers:
-        assert worker.stdout is not None  # noqa: S101 - it has a pipe
-        worker.stdout.readline()
-    start = time.perf_counter()
-    for worker in workers:
-        assert worker.stdin is not None  # noqa: S101 - it has a pipe
-        worker.stdin.write(b"go\n")
-        worker.stdin.flush()
-    for worker in workers:
-        worker.communicate()
-    return WORKERS * shared / (time.perf_counter() - start)
+def _measure_workers_in_turn(
+    workers: dict[type[LangGraphSaver], SaverWorkers], turns: int
+) -> dict[type[LangGraphSaver], float]:
+    """Return the turns per second of the processes of each saver, which save `turns` turns, a few at a time."""
+    seconds = dict.fromkeys(workers, 0.0)
+    order = list(workers.items())
+    while not order[0][1].is_done:
+        for saver, processes in order:
+            seconds[saver] += processes.time_next_turns()
+        order.reverse()
+    for each in workers.values():
+        each.close()
+    return {saver: turns / seconds[saver] for saver in workers}
 
 
-def run_worker(name: str, url: str, part: str, count: int, shared: int) -> None:
-    """Fill a thread with `count` turns, and go on for `shared` turns once a line arrives."""
-    store = {"HarnessLangGraphSaver": HarnessLangGraphSaver, "LangGraphSaver": LangGraphSaver}[name](
-        Database("postgresql", "worker", url)
-    )
-    turns = build_turns(count + shared)
-    store.save_turns_unmeasured(turns[:count])
-    calls = store.record_calls(turns[count:]) if part == "calls" else []
-    print("ready", flush=True)
-    sys.stdin.readline()
-    if calls:
-        store.player.time_calls(calls)
-    else:
-        store.run_graph(turns[count:])
+class SaverWorkers:
+    """Processes with one saver on one PostgreSQL database, which save the same number of turns at the same time.
+
+    Each has stored the turns before these when the object is made.
+
+    Args:
+        databases: Databases of the run.
+        saver: Contender.
+        turns: Number of turns of each process at the end.
+        shared: Number of turns at the end that are measured; the others are saved before.
+        part: Whether a process makes the recorded `calls` of a graph to the saver, or drives `graphs` with it.
+    """
+
+    def __init__(self, databases: Any, saver: type[LangGraphSaver], turns: int, shared: int, part: str) -> None:
+        database = databases.create_database("postgresql", f"{part}_{saver.__name__.lower()}")
+        creation = _FORK.Process(target=_create_tables, args=(saver, database))
+        creation.start()
+        creation.join()
+        self.is_done = False
+        self._pipes: list[Connection[None, bool]] = []
+        self._processes = []
+        for _ in range(WORKERS):
+            pipe, other_end = _FORK.Pipe()
+            process = _FORK.Process(target=_run_worker, args=(saver, database, part, turns, shared, other_end))
+            process.start()
+            other_end.close()
+            self._pipes.append(pipe)
+            self._processes.append(process)
+        self._wait()
+
+    def _wait(self) -> None:
+        """Wait until each process is ready for its next turns, or done. Raises `EOFError` for one that has failed."""
+        done = [pipe.recv() for pipe in self._pipes]
+        self.is_done = all(done)
+
+    def time_next_turns(self) -> float:
+        """Let each process save its next turns. Returns the seconds until all have."""
+        start = time.perf_counter()
+        for pipe in self._pipes:
+            pipe.send(None)
+        self._wait()
+        return time.perf_counter() - start
+
+    def close(self) -> None:
+        """Wait for the ends of the processes."""
+        for process in self._processes:
+            process.join()
+
+
+def _create_tables(saver: type[LangGraphSaver], database: Database) -> None:
+    saver(database).close()
+
+
+def _run_worker(
+    saver: type[LangGraphSaver], database: Database, part: str, count: int, shared: int, pipe: Connection[bool, None]
+) -> None:
+    """Fill a thread with turns, and save its last `shared` of `count` turns, a few whenever the pipe says so."""
+    store, turns = saver(database), build_turns(count)
+    store.save_turns_unmeasured(turns[: count - shared])
+    parts = [turns[start:count][:TURNS_AT_A_TIME] for start in range(count - shared, count, TURNS_AT_A_TIME)]
+    recorded = [store.record_calls(each) for each in parts] if part == "calls" else []
+    for number, each in enumerate(parts):
+        pipe.send(False)
+        pipe.recv()
+        if recorded:
+            store.player.time_calls(recorded[number])
+        else:
+            store.run_graph(each)
+    pipe.send(True)
     store.close()
 
 
@@ -464,9 +517,10 @@ three states, two versions, what two tasks wrote, and two messages. Old rows tha
 _WORKERS = """\
 ## {workers} processes on one PostgreSQL
 
-Each process goes on for {shared} turns, on a thread of its own that has {turns} turns. *The savers alone*: it makes the
-recorded calls of a graph to its saver, the load of the thread (`get_tuple`) and each `put` and `put_writes`. *With the
-graph*: it runs the graph, whose own computation takes most of the time and is the same with each saver.
+Each process saves the turns {first} to {turns} of a thread of its own; the turns before are stored already. The
+contenders save {at_a_time} turns of each process in turn. *The savers alone*: a process makes the recorded calls of a
+graph to its saver, the load of the thread (`get_tuple`) and each `put` and `put_writes`. *With the graph*: it runs the
+graph, whose own computation takes most of the time and is the same with each saver.
 
 | store | turns a second, the savers alone | × HarnessSaver | turns a second with the graph | × HarnessSaver |
 |---|---|---|---|---|
@@ -509,7 +563,8 @@ def format_page(turns: Sequence[Turn], results: Results, rates: dict[str, Worker
             _WORKERS.format(
                 workers=WORKERS,
                 turns=len(turns),
-                shared=shared,
+                first=len(turns) - shared + 1,
+                at_a_time=TURNS_AT_A_TIME,
                 ours=ours.with_graph,
                 own=own.with_graph,
                 ratio=own.with_graph / ours.with_graph,
@@ -576,17 +631,17 @@ def _format_row(store: type[Store], measured: dict[str, Measured]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.frameworks")
     parser.add_argument("--turns", type=int, default=400, help="number of turns of a conversation")
-    parser.add_argument("--shared-turns", type=int, default=25, help="number of further turns of each of the processes")
+    parser.add_argument("--shared-turns", type=int, default=20, help="number of the last turns that processes share")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="kinds of databases")
+    parser.add_argument("--workers-only", action="store_true", help="measure the processes alone, and print the ratios")
     parser.add_argument("--output", type=Path, default=PAGE, help="where the page goes")
-    parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.worker:
-        name, url, part = options.worker
-        run_worker(name, url, part, options.turns, options.shared_turns)
-        return
     turns, rates = build_turns(options.turns), dict[str, WorkerRates]()
     with create_temporary_databases() as databases:
+        if options.workers_only:
+            rates = measure_workers(databases, options.turns, options.shared_turns)
+            print("\n".join(_list_targets(options.turns, {}, rates)))
+            return
         if "postgresql" in options.kinds:
             rates = measure_workers(databases, options.turns, options.shared_turns)
         results = {kind: measure_stores_on_database_kind(databases, kind, turns) for kind in options.kinds}

@@ -19,7 +19,7 @@ from checkpoints.models import ToolCall
 from checkpoints.seals import row_seals
 from checkpoints.seals.seal_keys import SealKeys, get_seal_keys
 from checkpoints.seals.session_heads import RowChanges
-from checkpoints.store.database_client_state import ChangingCallColumns, OwnedSession, SealedCall
+from checkpoints.store.client_state import ChangingCallColumns, OwnedSession, SealedCall
 
 #: Values of the stable columns that the statement which issues a call does not set.
 _NEW_CALL: dict[str, Any] = {"sentence_template": "", "allowed_decisions": ""}

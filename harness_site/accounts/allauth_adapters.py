@@ -31,8 +31,8 @@ _WRONG_CODE: Final = _("Wrong or expired code. Enter the code that the app shows
 _CONFIRMATIONS: Final = {
     "account/messages/password_changed.txt": _("Your password was changed."),
     "account/messages/password_set.txt": _("Your password was set."),
-    "mfa/messages/totp_activated.txt": _("Codes from an app are now your second factor."),
-    "mfa/messages/totp_deactivated.txt": _("Codes from an app are turned off."),
+    "mfa/messages/totp_activated.txt": _("The authenticator app is now your second factor."),
+    "mfa/messages/totp_deactivated.txt": _("The authenticator app is turned off."),
     "mfa/messages/recovery_codes_generated.txt": _("Recovery codes were created. Only these work now."),
     "mfa/messages/webauthn_added.txt": _("The passkey was added."),
     "mfa/messages/webauthn_removed.txt": _("The passkey was removed."),

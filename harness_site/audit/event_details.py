@@ -88,7 +88,7 @@ _METHODS: Final[dict[str, Promise]] = {
     "recovery_codes": _("recovery code"),
     "sign-in link": _("sign-in link"),
     "single sign-on": _("single sign-on"),
-    "totp": _("code of an app"),
+    "totp": _("code of an authenticator app"),
     "webauthn": _("passkey"),
 }
 #: Actor of what the library does by itself → its name.

@@ -42,6 +42,8 @@ class Connection:
     key: str
     label: str | Promise
     build_blocks: Callable[[], list[Block]]
+    #: Program whose tool call waits for an approval; empty where there is none.
+    approval_program: str = ""
 
 
 def build_python_example_blocks() -> list[Block]:
@@ -105,14 +107,18 @@ def build_http_example_blocks() -> list[Block]:
 
 
 CONNECTIONS: Final = (
-    Connection("python", "Python", build_python_example_blocks),
+    Connection("python", "Python", build_python_example_blocks, example_agent_sources.PYTHON_APPROVAL),
     Connection("langgraph", "LangGraph", build_langgraph_example_blocks),
     Connection("claude", "Claude Agent SDK", build_claude_example_blocks),
     Connection("openai-agents", "OpenAI Agents", build_openai_agents_example_blocks),
     Connection("pydantic-ai", "Pydantic AI", build_pydantic_ai_example_blocks),
     Connection("strands", "Strands Agents", build_strands_example_blocks),
-    Connection("http", gettext_lazy("Python over HTTP"), build_http_example_blocks),
-    Connection("django", gettext_lazy("Django project"), build_django_example_blocks),
+    Connection(
+        "http", gettext_lazy("Python over HTTP"), build_http_example_blocks, example_agent_sources.HTTP_APPROVAL
+    ),
+    Connection(
+        "django", gettext_lazy("Django project"), build_django_example_blocks, example_agent_sources.DJANGO_APPROVAL
+    ),
 )
 
 

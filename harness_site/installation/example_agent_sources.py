@@ -5,7 +5,7 @@ from typing import Final
 _TOOL: Final = """registry = ToolRegistry()
 
 
-@registry.tool(side_effects={"mutate"})
+@registry.tool(%(options)s)
 async def send_note(text: str) -> str:
     return f"sent: {text}"
 
@@ -29,23 +29,30 @@ _LOOP: Final = """async def main():
 
 asyncio.run(main())
 """
-PYTHON: Final = f"""import asyncio
+#: The same loop, which waits for a decision, also when it is started again.
+_WAITING_LOOP: Final = """async def main():
+    async with Checkpointer(%(database)s) as cp:
+        print("The note waits for your decision. Open Review in the browser.")
+        handle = cp.session("first-approval", "Send a note", agent="my-agent", registry=registry, wait=True)
+        async with handle as session:
+            if session.version == 0:
+                await session.append([QUESTION, ANSWER])
+            if not session.finished:
+                result = await session.dispatch("send_note", CALL["args"], call_id="call_1", approval="wait")
+                await session.append([{"role": "tool", "tool_call_id": "call_1", "content": result.content}])
+                await session.finish("completed", result.content)
+            print("The agent continued:", session.result)
+
+
+asyncio.run(main())
+"""
+_IMPORTS: Final = """import asyncio
 import os
 
 from checkpoints import Checkpointer, ToolRegistry
 
-{_TOOL}
-
-{_LOOP % {"database": 'os.environ["HARNESS_DATABASE_URL"]'}}"""
-HTTP: Final = f"""import asyncio
-import os
-
-from checkpoints import Checkpointer, ToolRegistry
-
-{_TOOL}
-
-{_LOOP % {"database": 'os.environ["HARNESS_ADDRESS"], token=os.environ["HARNESS_TOKEN"]'}}"""
-DJANGO: Final = f"""import asyncio
+"""
+_DJANGO_IMPORTS: Final = """import asyncio
 import os
 
 import django
@@ -55,9 +62,27 @@ django.setup()
 
 from checkpoints import Checkpointer, ToolRegistry
 
-{_TOOL}
+"""
+_DATABASE: Final = 'os.environ["HARNESS_DATABASE_URL"]'
+_SERVER: Final = 'os.environ["HARNESS_ADDRESS"], token=os.environ["HARNESS_TOKEN"]'
 
-{_LOOP % {"database": ""}}"""
+
+def _build_program(database: str, imports: str = _IMPORTS) -> str:
+    tool = _TOOL % {"options": 'side_effects={"mutate"}'}
+    return f"{imports}{tool}\n\n{_LOOP % {'database': database}}"
+
+
+def _build_waiting_program(database: str, imports: str = _IMPORTS) -> str:
+    tool = _TOOL % {"options": 'requires_approval=True, sentence="Send the note “{text}”"'}
+    return f"{imports}{tool}\n\n{_WAITING_LOOP % {'database': database}}"
+
+
+PYTHON: Final = _build_program(_DATABASE)
+PYTHON_APPROVAL: Final = _build_waiting_program(_DATABASE)
+HTTP: Final = _build_program(_SERVER)
+HTTP_APPROVAL: Final = _build_waiting_program(_SERVER)
+DJANGO: Final = _build_program("", _DJANGO_IMPORTS)
+DJANGO_APPROVAL: Final = _build_waiting_program("", _DJANGO_IMPORTS)
 LANGGRAPH: Final = """import os
 
 from langchain.agents import create_agent

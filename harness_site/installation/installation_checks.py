@@ -197,7 +197,7 @@ def check_mail() -> Status:
     if server is None:
         summary = _("Not set. Until then, people see what waits for them only on this site.")
         advice = _("Set this variable with the values of your mail server, and restart the site:")
-        line = "HARNESS_EMAIL_URL=smtp+starttls://user:password@mail.example.org:587"
+        line = "export HARNESS_EMAIL_URL=smtp+starttls://user:password@mail.example.org:587"
         return Status("mail", title, Level.OFF, summary, advice, line)
     if server.security is Security.CONSOLE:
         summary = _("Messages are printed in the terminal of the server instead of being sent.")
@@ -210,7 +210,7 @@ def check_mail() -> Status:
     sender_host = parseaddr(settings.MAIL_FROM)[1].rpartition("@")[2]
     if server.host not in LOCAL_HOSTS and "." not in sender_host.rstrip("0123456789."):
         advice = _("Other mail servers accept no sender with this host name. Set this variable and restart the site:")
-        line = "HARNESS_EMAIL_FROM=Harness <harness@example.org>"
+        line = 'export HARNESS_EMAIL_FROM="Harness <harness@example.org>"'
         return Status("mail", title, Level.ATTENTION, summary, advice, line)
     return Status("mail", title, Level.OK, summary)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
+from tests.e2e import page_actions
 from tests.support import axe
 from tests.support.browser import monitored_context
 from tests.support.page_overflow import overflowing_elements
@@ -45,5 +46,18 @@ def test_from_an_empty_database_to_the_first_session(browser: Browser, tmp_path:
             expect(page.locator("#first-session").get_by_role("link", name="first-session")).to_be_visible()
             expect(page.locator("#steps").get_by_text("The first session has arrived.")).to_be_visible()
             expect(page.get_by_label("E-mail")).to_have_value("eve@example.org")
+            (tmp_path / "first_approval.py").write_text(page.locator("#connect-approval").inner_text())
+            program = [sys.executable, str(tmp_path / "first_approval.py")]
+            with subprocess.Popen(
+                program, env={**environment, "PYTHONPATH": str(Path.cwd())}, stdout=subprocess.PIPE, text=True
+            ) as waiting:
+                page.locator("#first-session").get_by_role("link", name="Review").click()
+                page.get_by_role("link", name="Send the note “hello”").click()
+                page_actions.choose_answer(page, "Approve")
+                page_actions.reason_field(page).fill("It is only a note.")
+                page_actions.record_decision(page, "Approve")
+                output, _ = waiting.communicate(timeout=60)
+            assert output.splitlines()[-1] == "The agent continued: sent: hello"
+
             page.goto("/settings/system/")
             assert axe.violations(page) == []

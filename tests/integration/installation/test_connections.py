@@ -67,3 +67,10 @@ def test_project_that_includes_the_site_is_told_its_own_command(
     text = visible_text(client.get("/settings/connect/"))
     assert text.count("python manage.py create_agent_login") == 2
     assert "harness create_agent_login" not in text
+
+
+@pytest.mark.parametrize("way", [way for way in CONNECTIONS if way.approval_program], ids=lambda way: way.key)
+def test_program_for_an_approval_is_complete(way: Connection) -> None:
+    compile(way.approval_program, "first_approval.py", "exec")
+    assert "requires_approval=True" in way.approval_program
+    assert 'approval="wait"' in way.approval_program

@@ -12,7 +12,7 @@ from checkpoints.models import Message, Session, ToolCall
 from checkpoints.seals import row_encoding, row_seals
 from checkpoints.seals.seal_keys import SealKey, SealKeys
 from checkpoints.seals.sealed_model import SealedModel
-from checkpoints.store.database_client_state import ChangingCallColumns
+from checkpoints.store.client_state import ChangingCallColumns
 
 SEALED_MODELS = [model for model in apps.get_app_config("checkpoints").get_models() if issubclass(model, SealedModel)]
 #: Tables without seals: what they hold decides nothing that an agent does, or is in sealed rows too.
